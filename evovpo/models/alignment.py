@@ -1,0 +1,230 @@
+"""Alignments as text: inputs cut into runs, outputs written as references to those runs.
+
+A run is a stretch of letters, of digits or of spaces, or one other character. A small model learns
+several times faster when it is shown which part of the output came from where than when it has
+to find that out from characters. Pure functions; tokens are words in `⟦…⟧` or single characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_RUNS = 20
+"""Runs of one argument that can be pointed at from its start."""
+MAX_BACK = 8
+"""Runs that can be pointed at from the end of an argument."""
+MAX_PIECES = 24
+"""Longest output that is shown, in pieces; the rest is cut and marked."""
+_ARGUMENT_LETTERS = "abcd"
+_RUN = re.compile(r"[^\W\d_]+|[0-9]+| +|.", re.DOTALL)
+_CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of `text`, in order; joined they give it back."""
+    return _RUN.findall(text)
+
+
+def run_class(run: str) -> str:
+    """Return the token that says what kind of run this is and how long (lengths are capped)."""
+    if run[0].isalpha():
+        if run.islower():
+            kind = "w"
+        elif run.isupper() and len(run) > 1:
+            kind = "W"
+        elif run[0].isupper() and (len(run) == 1 or run[1:].islower()):
+            kind = "C"
+        else:
+            kind = "M"
+        return f"⟦{kind}{min(len(run), 7)}⟧"
+    if run[0] in "0123456789":
+        return f"⟦d{min(len(run), 6)}⟧"
+    if run[0] == " ":
+        return f"⟦s{min(len(run), 3)}⟧"
+    return plain(run)
+
+
+def plain(text: str) -> str:
+    """Return literal text without the two bracket characters that tokens are written in."""
+    return text.replace("⟦", "[").replace("⟧", "]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One stretch of an output: literal text, or a part of every run that could have given it."""
+
+    text: str
+    sources: tuple[tuple[int, int], ...] = ()
+    form: str = ""
+
+
+def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozenset[int]) -> list[_Piece]:
+    found: list[_Piece] = []
+    position = 0
+    places = [(k, i, run) for k, args in enumerate(inputs_runs) for i, run in enumerate(args[:MAX_RUNS]) if run[0].isalnum()]
+    while position < len(output) and len(found) < MAX_PIECES:
+        best_rank: tuple[float, int] | None = None
+        best_form, best_length = "", 0
+        sources: list[tuple[int, int]] = []
+        if output[position].isalnum():
+            for k, i, run in places:
+                for form, length in _matches(run, output, position):
+                    if form[:1] in ("<", ">", "[") and length < 3 and position in constant:
+                        continue
+                    rank = (length + (0.5 if form in ("", "u", "l", "t") else 0.0), -_FORM_ORDER.index(form[:1]))
+                    if best_rank is None or rank > best_rank:
+                        best_rank, best_form, best_length, sources = rank, form, length, [(k, i)]
+                    elif rank == best_rank and form == best_form:
+                        sources.append((k, i))
+        if best_rank is None:
+            found.append(_Piece(output[position]))
+            position += 1
+        else:
+            found.append(_Piece(output[position : position + best_length], tuple(sources), best_form))
+            position += best_length
+    return found
+
+
+_FORM_ORDER = ("", "u", "l", "t", "<", ">", "[")
+
+
+def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
+    """Return the forms in which `run` could have given the output at `position`, with lengths."""
+    found = []
+    for form, change in _CASES:
+        changed = change(run)
+        if changed and output.startswith(changed, position):
+            found.append((form, len(changed)))
+            break
+    if found and len(run) == 1:
+        return found
+    rest = output[position:]
+    for mark, source in (("<", run), ("<u", run.upper()), ("<l", run.lower())):
+        length = 0
+        while length < min(len(source), len(rest), 9) and source[length] == rest[length]:
+            length += 1
+        if 0 < length < len(run):
+            found.append((f"{mark}{length}", length))
+            break
+    for length in range(min(len(run) - 1, 9), 0, -1):
+        if rest.startswith(run[-length:]):
+            found.append((f">{length}", length))
+            break
+    if len(run) > 3:
+        for start in range(1, min(len(run) - 2, 9)):
+            length = 0
+            while start + length < len(run) and length < len(rest) and run[start + length] == rest[length] and length < 9:
+                length += 1
+            if length >= 2 and start + length < len(run):
+                found.append((f"[{start}:{length}", length))
+                break
+    return found
+
+
+def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
+    """Return, per output, the positions in the prefix and suffix that all the outputs share."""
+    texts = [text for text in outputs if text is not None]
+    if len(texts) < 2 or len(set(texts)) == 1:
+        return [frozenset() for _ in outputs]
+    shortest = min(len(text) for text in texts)
+    head = next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)
+    tail = next((i for i in range(shortest - head) if len({text[-1 - i] for text in texts}) > 1), shortest - head)
+    return [frozenset() if text is None else frozenset((*range(head), *range(len(text) - tail, len(text)))) for text in outputs]
+
+
+def _codes(source: tuple[int, int], counts: Sequence[int]) -> tuple[str, ...]:
+    """Return the ways to point at a run: from the start of its argument, and from its end."""
+    k, i = source
+    back = counts[k] - i
+    letter = _ARGUMENT_LETTERS[k]
+    return (f"⟦@{letter}{i}⟧", f"⟦@{letter}-{back}⟧") if back <= MAX_BACK else (f"⟦@{letter}{i}⟧",)
+
+
+def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return one text per row (N) that shows its arguments as runs.
+
+    The characters of a letter or digit run are spelled out only where they can matter for a
+    constant in the program: when at least two rows share the run.
+    """
+    per_row = [[runs(text) for text in row] for row in rows]
+    shared = Counter(run for row in per_row for run in {run for args in row for run in args})
+    texts = []
+    for row in per_row:
+        parts = []
+        for k, args in enumerate(row):
+            parts.append(f"⟦{_ARGUMENT_LETTERS[k]}⟧")
+            for run in args[:MAX_RUNS]:
+                parts.append(run_class(run))
+                if run[0].isalnum() and len(run) <= 12 and shared[run] > 1 and (run[0].isalpha() or len(run) > 1 or shared[run] == len(rows)):
+                    parts.append(plain(run))
+            if len(args) > MAX_RUNS:
+                parts.append("⟦cut⟧")
+        texts.append("".join(parts))
+    return texts
+
+
+def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> list[str]:
+    """Return one text per row (N) that shows its output as references to runs, else as characters.
+
+    Where several runs could have given a piece, the way of pointing that most rows agree on is
+    shown, from the start of the argument or from its end. An output of none shows as an error.
+    """
+    per_row = [[runs(text) for text in row] for row in rows]
+    constants = _constant_positions(outputs)
+    pieces = [
+        None if output is None else _pieces(args, output, constant)
+        for args, output, constant in zip(per_row, outputs, constants, strict=True)
+    ]
+    votes: Counter[str] = Counter()
+    for args, found in zip(per_row, pieces, strict=True):
+        counts = [len(texts) for texts in args]
+        votes.update({code + piece.form for piece in found or () for source in piece.sources for code in _codes(source, counts)})
+    texts = []
+    for args, found, output in zip(per_row, pieces, outputs, strict=True):
+        if found is None or output is None:
+            texts.append("⟦err⟧")
+            continue
+        counts = [len(texts_k) for texts_k in args]
+        parts: list[str] = []
+        last = (0, -1)
+        for piece in found:
+            if not piece.sources:
+                parts.append(plain(piece.text))
+                continue
+            options = [
+                (votes[code + piece.form], source == (last[0], last[1] + 1), -order, source, code)
+                for source in piece.sources
+                for order, code in enumerate(_codes(source, counts))
+            ]
+            _, _, _, last, code = max(options, key=lambda option: (*option[:3], -option[3][0], -option[3][1]))
+            parts.append(code)
+            if piece.form:
+                parts.append(_form_tokens(piece.form))
+        if sum(len(piece.text) for piece in found) < len(output):
+            parts.append("⟦cut⟧")
+        texts.append("".join(parts))
+    return texts
+
+
+def _form_tokens(form: str) -> str:
+    if form[0] == "[":
+        start, length = form[1:].split(":")
+        return f"⟦from{start}⟧⟦<{length}⟧"
+    if form[0] == "<" and form[1] in "ul":
+        return f"⟦{form[1]}⟧⟦<{form[2:]}⟧"
+    return f"⟦{form}⟧"
+
+
+def alignment_tokens() -> list[str]:
+    """Return every bracketed token that this file can write, in a fixed order."""
+    tokens = [f"⟦{letter}⟧" for letter in _ARGUMENT_LETTERS] + ["⟦cut⟧", "⟦err⟧"]
+    tokens += [f"⟦{kind}{length}⟧" for kind in "wWCM" for length in range(1, 8)]
+    tokens += [f"⟦d{length}⟧" for length in range(1, 7)] + [f"⟦s{length}⟧" for length in range(1, 4)]
+    tokens += [f"⟦@{letter}{index}⟧" for letter in _ARGUMENT_LETTERS for index in range(MAX_RUNS)]
+    tokens += [f"⟦@{letter}-{index}⟧" for letter in _ARGUMENT_LETTERS for index in range(1, MAX_BACK + 1)]
+    tokens += ["⟦u⟧", "⟦l⟧", "⟦t⟧"]
+    tokens += [f"⟦{mark}{length}⟧" for mark in "<>" for length in range(1, 10)]
+    return tokens + [f"⟦from{start}⟧" for start in range(1, 9)]

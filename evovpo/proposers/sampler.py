@@ -1,0 +1,472 @@
+"""Sampling from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
+
+A loop of our own, because Hugging Face `generate` costs about three times as much for models of a few
+million parameters (README of `tests/bench`): there, what counts is the number of tensor operations in a
+step and the bytes that attention reads. So
+
+- a prompt is prefilled once and its keys and values are *shared* by all of its rows, not copied to each;
+- what can be folded into the weights is folded at load: norm weights, the attention scale, query, key and
+  value in one product, gate and up in one product, and rotary pairs side by side, which makes the rotation
+  one complex multiplication;
+- a row that has finished leaves the batch;
+- buffers and views are made once per batch shape, not in every step.
+
+What a row samples depends on the weights, its prompt, its seed, its index and its sampling settings, not
+on its neighbours: the uniform random numbers of row (seed, index) come from a counter-based generator of
+its own, one number a step, turned into a token by the inverse of the cumulative distribution. The logits
+of a row may differ in their last bits between batches of different shape, which changes a token only
+when the random number falls within that distance of a boundary between two tokens: about once in a million tokens in
+float32. (Gumbel noise or top-k would be no better, and cost a random number for each vocabulary entry.)
+
+Left out on purpose: top-k, top-p and penalties, since the log-probabilities that a trainer needs are those
+of the plain softmax at one temperature; and everything but a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812  (the name that everyone gives it)
+from torch import Tensor
+
+from evovpo.errors import ConfigError, PolicyError
+
+ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
+"""The model classes, by their Hugging Face names, that this sampler computes."""
+
+_STATIC_ROTARY = ("default", "linear", "llama3")
+"""Kinds of rotary embedding whose angles do not change with the length of the text."""
+
+_KEEP_SHARE = 0.8
+"""The batch is rebuilt without its finished rows when no more than this share still runs. A rebuild
+copies the caches, so doing it at every finished row costs more than it saves."""
+
+
+class Request(NamedTuple):
+    """Replies to sample for one prompt."""
+
+    prompt_ids: tuple[int, ...]
+    seed: int
+    indices: tuple[int, ...]
+    """The replies wanted; reply i has random numbers of its own, whichever others are asked."""
+    temperature: float
+    max_tokens: int
+
+
+class Completion(NamedTuple):
+    """One sampled reply: T tokens, the end token included when there is one."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Natural logarithms of the probabilities at the request's temperature (T)."""
+    is_stopped: bool
+    """True if the last token is an end token, false if a limit cut the reply."""
+
+
+class _Layer(NamedTuple):
+    """Weights of one layer, transposed for `x @ w`: h hidden, H heads of size D, K key heads."""
+
+    qkv: Tensor
+    """(h, (H + 2K) D), with the norm, the attention scale and the rotary order folded in."""
+    qkv_bias: Tensor | None
+    out: Tensor
+    """(H D, h)"""
+    out_bias: Tensor | None
+    gate_up: Tensor
+    """(h, 2 I), with the norm folded in."""
+    down: Tensor
+    """(I, h)"""
+
+
+class Weights:
+    """The weights of a Llama or Qwen2 model, rearranged for sampling; they do not change.
+
+    Raises `PolicyError` for a model that this sampler does not compute exactly.
+    """
+
+    def __init__(self, model: Any) -> None:
+        config = model.config
+        _check_supported(type(model).__name__, config)
+        self.heads: int = config.num_attention_heads
+        self.key_heads: int = config.num_key_value_heads
+        self.head_size: int = (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+        self.context: int = config.max_position_embeddings
+        self.root_size = float(config.hidden_size) ** 0.5
+        self.floor = torch.tensor(config.rms_norm_eps**0.5 * self.root_size)
+        self.embedding = _float32(model.model.embed_tokens.weight)
+        self.head = (_float32(model.lm_head.weight) * self._norm_weight(model.model.norm)).t().contiguous()
+        self.layers = [self._layer(layer) for layer in model.model.layers]
+        rotary = model.model.rotary_emb
+        angles = torch.outer(torch.arange(self.context).float(), _float32(rotary.inv_freq))
+        self.rotations = torch.polar(torch.full_like(angles, float(rotary.attention_scaling)), angles)
+        """(context, D/2), complex"""
+
+    def _layer(self, layer: Any) -> _Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        scale = self.head_size**-0.5
+        before = self._norm_weight(layer.input_layernorm)
+        between = self._norm_weight(layer.post_attention_layernorm)
+        q, k, v = (_float32(p.weight) * before for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+        qkv = torch.cat([self._paired(q) * scale, self._paired(k), v])
+        bias = None
+        if attention.q_proj.bias is not None:
+            q, k, v = (_float32(p.bias) for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+            bias = torch.cat([self._paired(q) * scale, self._paired(k), v])
+        out_bias = attention.o_proj.bias
+        gate_up = torch.cat([_float32(mlp.gate_proj.weight), _float32(mlp.up_proj.weight)]) * between
+        return _Layer(
+            qkv=qkv.t().contiguous(),
+            qkv_bias=bias,
+            out=_float32(attention.o_proj.weight).t().contiguous(),
+            out_bias=None if out_bias is None else _float32(out_bias),
+            gate_up=gate_up.t().contiguous(),
+            down=_float32(mlp.down_proj.weight).t().contiguous(),
+        )
+
+    def _paired(self, rows: Tensor) -> Tensor:
+        """Put the two coordinates that rotate together side by side: (i, i + D/2) -> (2i, 2i + 1).
+
+        Queries and keys are reordered alike, so their products stay the same.
+        """
+        halves = rows.reshape(-1, 2, self.head_size // 2, *rows.shape[1:])
+        return halves.transpose(1, 2).reshape(rows.shape)
+
+    def norm(self, x: Tensor) -> Tensor:
+        """Return x (rows, h) over its length; the rest of the RMS norm is in the next product.
+
+        x / sqrt(mean(x²) + epsilon) is sqrt(h) x / hypot(|x|, sqrt(h epsilon)); a third of the time.
+        """
+        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+
+    def _norm_weight(self, norm: Any) -> Tensor:
+        return _float32(norm.weight) * self.root_size
+
+    def feed_forward(self, layer: _Layer, x: Tensor) -> None:
+        """Add the feed-forward part of a layer to x (rows, h), in place."""
+        gate, up = (self.norm(x) @ layer.gate_up).chunk(2, -1)
+        x.addmm_(F.silu(gate).mul_(up), layer.down)
+
+
+def _float32(weight: Tensor) -> Tensor:
+    return weight.detach().float()
+
+
+def _check_supported(name: str, config: Any) -> None:
+    """Raise `PolicyError` for an architecture or option that the sampling loop does not compute."""
+    if name not in ARCHITECTURES:
+        raise PolicyError(
+            f"the local proposer samples from {' and '.join(ARCHITECTURES)}, not from {name}; "
+            "serve this model with vLLM and use the openai proposer"
+        )
+    rope_type = (config.rope_parameters or {}).get("rope_type", "default")
+    unsupported = {
+        f"hidden_act={config.hidden_act!r}": config.hidden_act != "silu",
+        "mlp_bias=true": getattr(config, "mlp_bias", False),
+        "use_sliding_window=true": getattr(config, "use_sliding_window", False),
+        f"rope_type={rope_type!r}": rope_type not in _STATIC_ROTARY,
+    }
+    found = [option for option, is_set in unsupported.items() if is_set]
+    if found:
+        raise PolicyError(
+            f"the local proposer does not compute {name} with {', '.join(found)}; "
+            "serve this model with vLLM and use the openai proposer"
+        )
+
+
+class _Prefix(NamedTuple):
+    """Keys and values of P prompts, left-padded to one length, for L layers."""
+
+    keys: Tensor
+    """(L, P, K, D, Tp): transposed, as the product with the queries wants them."""
+    values: Tensor
+    """(L, P, K, Tp, D)"""
+    lengths: npt.NDArray[np.int64]
+    """Tokens of each prompt (P)."""
+
+
+class _Batch:
+    """The rows in flight, their caches, and every buffer and view that depends on the shape.
+
+    The B rows are sorted by prompt. Attention works on a grid of P prompts with n places each, where n
+    is the largest number of rows that a prompt has left; free places repeat a row and are not read.
+    """
+
+    def __init__(
+        self, weights: Weights, prefix: _Prefix, prompt_of_row: npt.NDArray[np.int64], capacity: int
+    ) -> None:
+        w = self.weights = weights
+        self.prefix = prefix
+        self.prompt_of_row = prompt_of_row
+        self.capacity = capacity
+        self.length = 0
+        layers, prompts, key_heads, size, padded = prefix.keys.shape
+        counts = np.bincount(prompt_of_row, minlength=prompts)
+        rows, places = len(prompt_of_row), int(counts.max())
+        group = w.heads // key_heads
+        first = np.cumsum(counts) - counts
+        place_of_row = np.arange(rows) - first[prompt_of_row]
+        self.slot_of_row = prompt_of_row * places + place_of_row
+        slots = prompts * places
+        self.grid_shape = (prompts, key_heads, places)
+        self.is_full = rows == slots
+        width = (w.heads + 2 * key_heads) * size
+
+        self.qkv = torch.empty(rows, width)
+        grid = self.qkv
+        if not self.is_full:
+            row_of_slot = np.repeat(first, places)
+            row_of_slot[self.slot_of_row] = np.arange(rows)
+            self.gather_in = torch.from_numpy(row_of_slot)
+            self.gather_out = torch.from_numpy(self.slot_of_row)
+            grid = self.grid = torch.empty(slots, width)
+        pairs = torch.view_as_complex(grid.view(prompts, places, -1, size // 2, 2))
+        self.q_in = pairs[:, :, : w.heads].unflatten(2, (key_heads, group)).transpose(1, 2)
+        self.k_in = pairs[:, :, w.heads : w.heads + key_heads].transpose(1, 2)
+        self.v_in = grid.view(prompts, places, -1, size)[:, :, w.heads + key_heads :].transpose(1, 2)
+
+        self.q = torch.empty(prompts, key_heads, places, group, size)
+        self.q_pairs = torch.view_as_complex(self.q.unflatten(-1, (size // 2, 2)))
+        self.q_prefix = self.q.view(prompts * key_heads, places * group, size)
+        self.q_suffix = self.q.view(slots * key_heads, group, size)
+        self.k_prefix = [k.reshape(prompts * key_heads, size, padded) for k in prefix.keys]
+        self.v_prefix = [v.reshape(prompts * key_heads, padded, size) for v in prefix.values]
+        self.cache = torch.empty(2, layers, slots * key_heads, capacity, size)
+        shape = (*self.grid_shape, capacity, size // 2)
+        self.k_cache_pairs = [torch.view_as_complex(k.view(*shape, 2)) for k in self.cache[0]]
+        self.v_cache_grid = [v.view(*self.grid_shape, capacity, size) for v in self.cache[1]]
+        self.k_cache = [k.transpose(1, 2) for k in self.cache[0]]
+        self.v_cache = list(self.cache[1])
+
+        self.scores_prefix = torch.empty(prompts * key_heads, places * group, padded)
+        self.bias = None
+        if (prefix.lengths != padded).any():
+            is_padding = np.arange(padded) < padded - prefix.lengths[:, None]
+            bias = np.where(is_padding, -np.inf, 0.0).astype(np.float32)
+            self.bias = torch.from_numpy(bias).view(prompts, 1, 1, padded)
+            self.scores_biased = self.scores_prefix.unflatten(0, (prompts, key_heads))
+        self.mixed = torch.empty(prompts, key_heads, places, group, size)
+        self.mixed_prefix = self.mixed.view(prompts * key_heads, places * group, size)
+        self.mixed_suffix = self.mixed.view(slots * key_heads, group, size)
+        self.mixed_transposed = self.mixed.transpose(1, 2)
+        self.mixed_slots = torch.empty(prompts, places, key_heads, group, size)
+        self.mixed_flat = self.mixed_slots.view(slots, w.heads * size)
+        self.positions = torch.from_numpy(prefix.lengths)
+        self.padded = padded
+
+    def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> _Batch:
+        """Return a batch of the given rows (ascending), whose caches hold `capacity` new tokens in all."""
+        kept_prompts, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
+        prefix = self.prefix
+        if len(kept_prompts) < len(prefix.lengths):
+            index = torch.from_numpy(kept_prompts)
+            lengths = prefix.lengths[kept_prompts]
+            start = prefix.keys.shape[-1] - int(lengths.max())
+            prefix = _Prefix(
+                prefix.keys[..., start:].index_select(1, index),
+                prefix.values[..., start:, :].index_select(1, index),
+                lengths,
+            )
+        kept = _Batch(self.weights, prefix, prompt_of_row, capacity)
+        prompts, key_heads, places = kept.grid_shape
+        old_slots = self.slot_of_row[rows]
+        source = np.full(prompts * places, old_slots[0])
+        source[kept.slot_of_row] = old_slots
+        old_prompt, old_place = np.divmod(source.reshape(prompts, 1, places), self.grid_shape[2])
+        heads = np.arange(key_heads)[None, :, None]
+        index = torch.from_numpy(((old_prompt * key_heads + heads) * self.grid_shape[2] + old_place).ravel())
+        kept.cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length].index_select(2, index)
+        kept.length = self.length
+        return kept
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token to every row (B) and return the logits (B, V) of the next."""
+        w, t, padded = self.weights, self.length, self.padded
+        rotation = w.rotations.index_select(0, self.positions + t)[:, None, None]
+        rotation_q = rotation.unsqueeze(3)
+        x = w.embedding.index_select(0, tokens)
+        for i, layer in enumerate(w.layers):
+            y = w.norm(x)
+            if layer.qkv_bias is None:
+                torch.mm(y, layer.qkv, out=self.qkv)
+            else:
+                torch.addmm(layer.qkv_bias, y, layer.qkv, out=self.qkv)
+            if not self.is_full:
+                torch.index_select(self.qkv, 0, self.gather_in, out=self.grid)
+            torch.mul(self.q_in, rotation_q, out=self.q_pairs)
+            torch.mul(self.k_in, rotation, out=self.k_cache_pairs[i][:, :, :, t])
+            self.v_cache_grid[i][:, :, :, t].copy_(self.v_in)
+            torch.bmm(self.q_prefix, self.k_prefix[i], out=self.scores_prefix)
+            suffix = torch.bmm(self.q_suffix, self.k_cache[i][:, :, : t + 1])
+            if self.bias is not None:
+                self.scores_biased.add_(self.bias)
+            scores = torch.cat([self.scores_prefix, suffix.view(*self.scores_prefix.shape[:2], t + 1)], -1)
+            shares = torch.softmax(scores, -1)
+            torch.bmm(shares[:, :, :padded], self.v_prefix[i], out=self.mixed_prefix)
+            own = shares.view(*self.q_suffix.shape[:2], -1)[:, :, padded:]
+            self.mixed_suffix.baddbmm_(own, self.v_cache[i][:, : t + 1])
+            self.mixed_slots.copy_(self.mixed_transposed)
+            mixed = self.mixed_flat if self.is_full else self.mixed_flat.index_select(0, self.gather_out)
+            x.addmm_(mixed, layer.out)
+            if layer.out_bias is not None:
+                x.add_(layer.out_bias)
+            w.feed_forward(layer, x)
+        self.length += 1
+        return w.norm(x) @ w.head
+
+
+def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Tensor]:
+    """Return keys and values of the prompts, and the logits (P, V) that follow them.
+
+    Prompts go one by one: at some hundred tokens the products are as fast as in a batch, nothing is
+    spent on padding, and what comes out is the same whatever stands beside the prompt.
+    """
+    lengths = np.array([len(ids) for ids in prompts])
+    padded = int(lengths.max())
+    k_heads, size = w.key_heads, w.head_size
+    keys = torch.zeros(len(w.layers), len(prompts), k_heads, size, padded)
+    values = torch.zeros(len(w.layers), len(prompts), k_heads, padded, size)
+    last = []
+    for p, ids in enumerate(prompts):
+        start = padded - len(ids)
+        x = w.embedding[torch.tensor(ids)]
+        for i, layer in enumerate(w.layers):
+            y = w.norm(x)
+            qkv = y @ layer.qkv if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, y, layer.qkv)
+            qkv = qkv.view(len(ids), -1, size)
+            pairs = torch.view_as_complex(qkv[:, : w.heads + k_heads].unflatten(-1, (size // 2, 2)))
+            qk = torch.view_as_real(pairs * w.rotations[: len(ids), None]).flatten(-2).transpose(0, 1)
+            q, k, v = qk[: w.heads], qk[w.heads :], qkv[:, w.heads + k_heads :].transpose(0, 1)
+            keys[i, p, :, :, start:] = k.transpose(1, 2)
+            values[i, p, :, start:] = v
+            is_last = i == len(w.layers) - 1
+            if is_last:  # nothing but the last position is read any more
+                x, q = x[-1:], q[:, -1:]
+            mixed = F.scaled_dot_product_attention(
+                q[None], k[None], v[None], is_causal=not is_last, scale=1.0, enable_gqa=True
+            )
+            x = torch.addmm(x, mixed[0].transpose(0, 1).flatten(1), layer.out)
+            if layer.out_bias is not None:
+                x.add_(layer.out_bias)
+            w.feed_forward(layer, x)
+        last.append(x)
+    return _Prefix(keys, values, lengths), w.norm(torch.cat(last)) @ w.head
+
+
+def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
+    """Return the first `count` random numbers of reply `index`, in [0, 1), one for each token."""
+    key = np.array([seed % 2**64, index], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key)).random(count, dtype=np.float32)
+
+
+def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Return token ids and their log-probabilities (B), by the inverse of the cumulative distribution.
+
+    `scaled` (B, V) are logits over temperature, `uniform` (B) lies in [0, 1).
+    """
+    probabilities = torch.softmax(scaled, -1)
+    cumulative = probabilities.cumsum(-1)
+    total = cumulative[:, -1]
+    # Below the total, so that rounding up never lands behind the last token of positive probability.
+    threshold = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros(())))
+    tokens = torch.searchsorted(cumulative, threshold[:, None], right=True)
+    return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()
+
+
+def sample(
+    weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
+) -> list[list[Completion]]:
+    """Return the completions of each request, in the order of its indices.
+
+    A reply ends with the first token in `end_ids`, at its `max_tokens`, or where the context of the
+    model ends. Raises `ConfigError` for a temperature or limit that cannot be sampled, `PolicyError` for a
+    prompt that leaves no room for a token.
+    """
+    for request in requests:
+        check_request(request, weights.context)
+    with torch.inference_mode():
+        return _sample(weights, requests, np.array(sorted(end_ids)))
+
+
+def check_request(request: Request, context: int) -> None:
+    """Raise what `sample` would raise for this request, of a model with that context length."""
+    if not request.temperature > 0:
+        raise ConfigError(
+            f"temperature is {request.temperature}; it must be above 0: log-probabilities of greedy "
+            "sampling mean nothing to a trainer; use a small one such as 0.01 for nearly greedy replies"
+        )
+    if request.max_tokens < 1:
+        raise ConfigError(f"max_tokens is {request.max_tokens}; a reply needs at least 1")
+    if not 0 < len(request.prompt_ids) < context:
+        raise PolicyError(
+            f"the prompt has {len(request.prompt_ids)} tokens; the model reads from 1 to {context - 1}; "
+            "shorten the prompt or use a model with a longer context"
+        )
+
+
+def _sample(
+    weights: Weights, requests: Sequence[Request], end_ids: npt.NDArray[np.int64]
+) -> list[list[Completion]]:
+    asked = [r for r, request in enumerate(requests) for _ in request.indices]
+    if not asked:
+        return [[] for _ in requests]
+    prompts = sorted({requests[r].prompt_ids for r in asked}, key=len)
+    prompt_number = {ids: p for p, ids in enumerate(prompts)}
+    rows = [(prompt_number[request.prompt_ids], r, i) for r, request in enumerate(requests) for i in request.indices]
+    rows = sorted(rows, key=lambda row: row[0])
+    prompt_of_row = np.array([p for p, _, _ in rows])
+    temperature = torch.tensor([requests[r].temperature for _, r, _ in rows])[:, None]
+    limits = np.array([min(requests[r].max_tokens, weights.context - len(prompts[p])) for p, r, _ in rows])
+    longest = int(limits.max())
+    random = np.stack([np.pad(uniforms(requests[r].seed, i, n), (0, longest-n)) for (_, r, i), n in zip(rows, limits, strict=True)])
+    uniform_TB = torch.from_numpy(np.ascontiguousarray(random.T))
+
+    tokens_BT = np.zeros((len(rows), longest), dtype=np.int64)
+    logprobs_BT = np.zeros((len(rows), longest), dtype=np.float32)
+    lengths = np.zeros(len(rows), dtype=np.int64)
+    stopped = np.zeros(len(rows), dtype=bool)
+
+    prefix, logits = _prefill(weights, prompts)
+    logits = logits.index_select(0, torch.from_numpy(prompt_of_row))
+    batch = _Batch(weights, prefix, prompt_of_row, longest)
+    live = np.arange(len(rows))  # the row behind each row of the batch
+    is_running = np.ones(len(rows), dtype=bool)
+    is_scaled = bool((temperature != 1).any())
+    for t in range(longest):
+        if is_scaled:
+            logits = logits / temperature
+        tokens, logprobs = draw(logits, uniform_TB[t])
+        tokens_now = tokens.numpy()
+        tokens_BT[live, t] = tokens_now
+        logprobs_BT[live, t] = logprobs.numpy()
+        at_end = np.isin(tokens_now, end_ids)
+        ends = is_running & (at_end | (limits[live] == t + 1))
+        if ends.any():
+            lengths[live[ends]] = t + 1
+            stopped[live[ends]] = at_end[ends]
+            is_running &= ~ends
+            running = int(is_running.sum())
+            if not running:
+                break
+            if running <= _KEEP_SHARE * len(live):
+                kept = np.flatnonzero(is_running)
+                live = live[kept]
+                batch = batch.keep(kept, int(limits[live].max()))
+                index = torch.from_numpy(kept)
+                tokens, temperature = tokens[index], temperature[index]
+                uniform_TB = uniform_TB[:, index]
+                is_running = np.ones(len(live), dtype=bool)
+        logits = batch.step(tokens)
+
+    completions: dict[tuple[int, int], Completion] = {}
+    for row, (_, r, i) in enumerate(rows):
+        n = int(lengths[row])
+        completions[r, i] = Completion(
+            tuple(tokens_BT[row, :n].tolist()), tuple(logprobs_BT[row, :n].tolist()), bool(stopped[row])
+        )
+    return [[completions[r, i] for i in request.indices] for r, request in enumerate(requests)]

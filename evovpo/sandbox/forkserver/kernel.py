@@ -1,0 +1,136 @@
+"""Landlock, seccomp and privilege calls of Linux, by ctypes. Everything here raises OSError on refusal."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import stat
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+PID_PLACEHOLDER = 0x7EADBEE1
+"""Stands in a compiled filter for the process id of the child that loads it."""
+
+PR_SET_PDEATHSIG = 1
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+SECCOMP_MODE_FILTER = 2
+
+LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_ADD_RULE = 445
+LANDLOCK_RESTRICT_SELF = 446
+_READ_FILE = 1 << 2
+_READ_DIR = 1 << 3
+_FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
+"""(ABI, file system access rights that it added)."""
+_NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
+_SCOPES = ((6, 0b11),)
+"""No abstract unix sockets and no signals to processes outside."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_prctl = _libc.prctl
+_prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong)
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def _checked(returned: int) -> int:
+    if returned < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return returned
+
+
+def _syscall(number: int, *arguments: Any) -> int:
+    return _checked(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the thread that started it ends."""
+    _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
+
+
+def landlock_abi() -> int:
+    """Return the Landlock ABI that the kernel offers; 0 if it offers none."""
+    try:
+        return _syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    except OSError:
+        return 0
+
+
+def has_seccomp_filters() -> bool:
+    """True if the kernel takes seccomp filters (tried with one that cannot be read)."""
+    refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
+    return refused and ctypes.get_errno() == errno.EFAULT  # it went as far as reading the filter
+
+
+def restrict_reading(rules: Iterable[tuple[str, bool]], abi: int) -> None:
+    """Take from this process, for good, all file access but reading below the given paths.
+
+    A rule is a path and whether only names may be listed there. Missing paths are passed over.
+    Where the ABI knows them, TCP and signals to processes outside are refused as well.
+    """
+    files = _rights(_FILE_RIGHTS, abi)
+    attributes = struct.pack("QQQ", files, _rights(_NETWORK_RIGHTS, abi), _rights(_SCOPES, abi))
+    attributes = attributes[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    ruleset = _syscall(
+        LANDLOCK_CREATE_RULESET,
+        ctypes.c_char_p(attributes),
+        ctypes.c_size_t(len(attributes)),
+        ctypes.c_uint32(0),
+    )
+    for path, names_only in rules:
+        _add_rule(ruleset, path, names_only)
+    # From ABI 7 on refusals are logged unless asked not to; a candidate could flood the system's log.
+    _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
+    os.close(ruleset)
+
+
+def _rights(table: Iterable[tuple[int, int]], abi: int) -> int:
+    return sum(bits for since, bits in table if abi >= since)
+
+
+def _add_rule(ruleset: int, path: str, names_only: bool) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return
+    access = 0 if names_only else _READ_FILE
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        access |= _READ_DIR
+    rule = struct.pack("<Qi", access, descriptor)
+    _syscall(LANDLOCK_ADD_RULE, ruleset, 1, ctypes.c_char_p(rule), ctypes.c_uint32(0))
+    os.close(descriptor)
+
+
+class Filter:
+    """A compiled seccomp filter, ready to load: a child that has to build nothing copies fewer pages."""
+
+    def __init__(self, program: bytes) -> None:
+        self._buffer = ctypes.create_string_buffer(program, len(program))
+        self._header = _FilterProgram(len(program) // 8, ctypes.addressof(self._buffer))
+        self._address = ctypes.byref(self._header)
+        placeholder = struct.pack("<I", PID_PLACEHOLDER)
+        self._places = [place for place in range(0, len(program), 4) if program[place:].startswith(placeholder)]
+
+    def load(self) -> None:
+        """Put this process under the filter, for good; the placeholder becomes its process id."""
+        for place in self._places:
+            struct.pack_into("<I", self._buffer, place, os.getpid())
+        _checked(_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, self._address, 0, 0))
+
+
+def drop_privileges() -> None:
+    """Give up every capability, and the chance to gain one by starting a program."""
+    for capability in range(64):
+        _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # refused without privileges: nothing to drop
+    header = struct.pack("<Ii", 0x20080522, 0)
+    _checked(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(bytes(24))))
+    _checked(_prctl(PR_SET_NO_NEW_PRIVS, 1, None, 0, 0))

@@ -1,0 +1,197 @@
+"""The loop of the fork-server: fork a child per request, wait for it, report how it ended.
+
+Started with four file descriptors as arguments: payload, result and log are memory files that the
+supervisor rewinds and rewrites for every request, control is a socket of whole messages. The payload
+first holds the server's own settings. A request is the JSON text of the limits; the report says what
+the kernel knows: wait status, resource usage, whether the server ended the child.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import importlib
+import json
+import math
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from . import child, kernel
+
+PRELOAD = """
+bisect collections copy dataclasses datetime functools heapq itertools json math operator random re string
+statistics typing
+""".split()
+"""Standard modules that candidates use: importing one in every child costs more than all the rest."""
+
+WARM_UP = {
+    "code": "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
+    "entry": "f",
+    "cases": [["a b"], [1]],
+    "per_case": True,
+}
+"""Run once before any fork: what the interpreter sets up on first use, children then find done."""
+
+USAGE_REQUEST = b"usage"
+LIMITED_TO_ZERO = (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_RTPRIO)
+_READY_BYTE = b"R"
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the supervisor closes the control socket or dies."""
+    _take_places([int(argument) for argument in arguments])
+    with socket.socket(fileno=child.CONTROL) as control:
+        try:
+            settings = json.loads(os.pread(child.PAYLOAD, os.fstat(child.PAYLOAD).st_size, 0))
+            _load(settings["library_paths"], settings["preload"])
+            mapped_bytes = _mapped_bytes()
+            _lock_down(settings)
+        except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
+            control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+            return
+        control.send(b"{}")
+        program = bytes.fromhex(settings["child_filter"])
+        child_filter = kernel.Filter(program) if program else None
+        gc.collect()
+        gc.freeze()  # a collection in a child would copy every page that it visits
+        try:
+            _serve(control, child_filter, mapped_bytes)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # the supervisor is gone
+
+
+def _take_places(descriptors: list[int]) -> None:
+    """Move payload, result, log and control to their fixed numbers and close everything else."""
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
+    os.closerange(3, 64)
+    payload, result, log, control = high
+    for descriptor, place in (
+        (log, 1),
+        (log, 2),
+        (payload, child.PAYLOAD),
+        (result, child.RESULT),
+        (control, child.CONTROL),
+    ):
+        os.dup2(descriptor, place)
+    os.closerange(64, 256)
+    for end, place in zip(os.pipe(), (child.READY_READER, child.READY_WRITER), strict=True):
+        if end != place:
+            raise OSError(f"the ready pipe got descriptor {end}, expected {place}")
+    os.set_blocking(child.READY_READER, False)
+
+
+def _load(library_paths: list[str], preload: list[str]) -> None:
+    """Import what candidates will use and run a first program, so that children inherit the work."""
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.path += library_paths
+    for name in [*PRELOAD, *preload]:
+        importlib.import_module(name)
+    if "numpy" in sys.modules:
+        importlib.import_module("numpy.random").seed(child.SEED)  # lazy in numpy 2, and slow to import
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"preloading {preload} started {threads - 1} threads, which do not survive a fork")
+    os.ftruncate(child.PAYLOAD, 0)
+    os.pwrite(child.PAYLOAD, json.dumps(WARM_UP).encode(), 0)
+    child.run_payload()
+    del sys.modules["candidate"]
+
+
+def _lock_down(settings: dict[str, Any]) -> None:
+    """Restrict this process, and so its children, to what both need; for good."""
+    for name in LIMITED_TO_ZERO:
+        resource.setrlimit(name, (0, 0))
+    kernel.drop_privileges()
+    if settings["landlock_abi"]:
+        kernel.restrict_reading(settings["readable"], settings["landlock_abi"])
+    if settings["server_filter"]:
+        kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
+
+
+def _serve(control: socket.socket, child_filter: kernel.Filter | None, mapped_bytes: int) -> None:
+    """Answer requests until the other end closes."""
+    server_pid = os.getpid()
+    poll = select.poll()
+    poll.register(control, 0)  # nothing but hang-up
+    request, cpu_seconds, wall_ms = b"", (0, 0), 0
+    while received := control.recv(4096):
+        if received == USAGE_REQUEST:
+            control.send(json.dumps({"cpu_seconds": _cpu_seconds()}).encode())
+            continue
+        if received != request:
+            request, wanted = received, json.loads(received)
+            _limit_resources(wanted, mapped_bytes)
+            # The soft limit comes first: its signal tells that it was the time and not a crash.
+            cpu_seconds = _clamped(resource.RLIMIT_CPU, wanted["cpu_seconds"])
+            wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
+        started = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            child.become_candidate(server_pid, cpu_seconds, child_filter)
+        report = _wait_for(pid, poll, wall_ms)
+        report["wall_ms"] = (time.monotonic() - started) * 1e3
+        control.send(json.dumps(report).encode())
+
+
+def _wait_for(pid: int, poll: select.poll, wall_ms: int) -> dict[str, Any]:
+    """Return how the child ended; it is killed at its wall-clock limit or when the supervisor is gone."""
+    pidfd = os.pidfd_open(pid)
+    poll.register(pidfd, select.POLLIN)
+    is_in_time = any(descriptor == pidfd for descriptor, _ in poll.poll(wall_ms))
+    if not is_in_time:
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    poll.unregister(pidfd)
+    os.close(pidfd)
+    try:
+        is_ready = os.read(child.READY_READER, 1) == _READY_BYTE
+    except BlockingIOError:
+        is_ready = False
+    return {
+        "status": status,
+        "is_ready": is_ready,
+        "is_killed": not is_in_time,
+        "cpu_ms": (usage.ru_utime + usage.ru_stime) * 1e3,
+        "maxrss_kb": usage.ru_maxrss,
+    }
+
+
+def _limit_resources(wanted: dict[str, Any], mapped_bytes: int) -> None:
+    """Put this process, and so the next children, under limits that both live with.
+
+    Only soft limits, so that the next request can raise them; a child is refused the call that would.
+    """
+    file_size = max(wanted["result_bytes"], wanted["log_bytes"]) + 1
+    for name, value in (
+        (resource.RLIMIT_AS, mapped_bytes + (wanted["memory_mb"] << 20)),
+        (resource.RLIMIT_FSIZE, file_size),
+        (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
+        (resource.RLIMIT_NOFILE, wanted["open_files"]),
+    ):
+        resource.setrlimit(name, (_clamped(name, value)[0], resource.getrlimit(name)[1]))
+
+
+def _clamped(name: int, value: int) -> tuple[int, int]:
+    """Return a soft limit and a hard one a little above it, neither above what this process was given."""
+    ceiling = resource.getrlimit(name)[1]
+    if ceiling == resource.RLIM_INFINITY:
+        return value, value + 1
+    return min(value, ceiling), min(value + 1, ceiling)
+
+
+def _mapped_bytes() -> int:
+    """Return the size of this process's address space."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of the children that it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -1,0 +1,153 @@
+"""The sandbox of this machine: a pool of fork-servers behind one call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
+
+from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox.probe import Level, choose_level, probe
+from evovpo.sandbox.result import Result, sandbox_failure
+from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.types import Json, Limits, Status
+
+
+class Sandbox:
+    """Runs untrusted programs; a context manager, and safe to call from several threads.
+
+    Each of `workers` fork-servers runs one program at a time; a call takes a free one or waits. They
+    start when first needed.
+
+    Args:
+        workers: Programs at a time; the number of usable cores by default.
+        preload: Modules that programs find imported, besides common ones of the standard library.
+            Without numpy an evaluation costs about half; then a program that imports it pays for that.
+        hidden: Paths that programs must not read even though they lie below the Python installation,
+            such as folders with answers. The evovpo package is always hidden.
+        minimum_level: Refuse to work below this level.
+        level: Use exactly this level, not the strongest that works.
+        retries: How often a program is run again after the sandbox (not the program) failed.
+        recycle_after: Replace a fork-server after so many programs.
+
+    Raises `SandboxError` if the machine does not offer the level, or nothing safe at all: nothing is
+    ever run unprotected.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        preload: Iterable[str] = ("numpy",),
+        hidden: Iterable[str | os.PathLike[str]] = (),
+        minimum_level: Level = Level.LANDLOCK_SECCOMP,
+        level: Level | None = None,
+        retries: int = 2,
+        recycle_after: int = 10_000,
+    ) -> None:
+        self.level = choose_level(probe(), minimum_level, level)
+        self.sandbox_errors = 0
+        """Runs so far that failed by the sandbox's fault, those that were tried again included."""
+        settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
+        self._workers = [ForkServer(settings) for _ in range(workers or len(os.sched_getaffinity(0)))]
+        # Last in, first out: as many fork-servers start as there are programs at a time.
+        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
+        for worker in self._workers:
+            self._free.put(worker)
+        self._retries = retries
+        self._recycle_after = recycle_after
+        self._has_started = False
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        code: str,
+        entry: str,
+        cases: Sequence[Sequence[Json]],
+        limits: Limits = Limits(),  # noqa: B008  # frozen
+        per_case: bool = False,
+    ) -> Result:
+        """Return what function `entry` of the program `code` returns for each argument list in `cases`.
+
+        All cases run in one process, in order. An exception ends the run with status `error`; with
+        `per_case` an ordinary exception (not MemoryError, nor one while the program is loaded), and an
+        output that is not acceptable JSON, spoils its own case only: that output is None, `errors`
+        says why, and the status is `ok` if the end was reached. Arguments and outputs are JSON:
+        tuples come back as lists, numpy arrays too, and numbers are finite.
+
+        Raises `SandboxError` if no fork-server can be started, `ConfigError` for `limits.threads`.
+        """
+        if limits.threads:
+            raise ConfigError(
+                f"limits.threads is {limits.threads}; this sandbox cannot bound threads and refuses them; set it to 0"
+            )
+        worker = self._free.get()
+        try:
+            if self._is_closed:
+                raise SandboxError("the sandbox is closed; open another one")
+            for _ in range(self._retries + 1):
+                result = self._attempt(worker, code, entry, cases, limits, per_case)
+                if result.status is not Status.SANDBOX_ERROR:
+                    break
+                with self._lock:
+                    self.sandbox_errors += 1
+            return result
+        finally:
+            self._free.put(worker)
+
+    def _attempt(
+        self,
+        worker: ForkServer,
+        code: str,
+        entry: str,
+        cases: Sequence[Sequence[Json]],
+        limits: Limits,
+        per_case: bool,
+    ) -> Result:
+        """Return the result of one try; a fork-server that does not start *again* is `sandbox_error`."""
+        if worker.evaluations >= self._recycle_after:
+            worker.stop()
+        try:
+            result = worker.run(code, entry, cases, limits, per_case)
+        except SandboxError as error:
+            if not self._has_started:
+                raise
+            return sandbox_failure(str(error), len(cases), self.level)
+        self._has_started = True
+        return result
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the running fork-servers and their children have used so far.
+
+        Waits until no program runs.
+        """
+        with self._all_workers() as workers:
+            return sum(worker.cpu_seconds() for worker in workers)
+
+    def close(self) -> None:
+        """End all fork-servers, after the programs that are running; calling it again changes nothing."""
+        with self._all_workers() as workers:
+            self._is_closed = True
+            for worker in workers:
+                worker.stop()
+
+    @contextlib.contextmanager
+    def _all_workers(self) -> Iterator[list[ForkServer]]:
+        """Hold every worker for the time of a block."""
+        with self._lock:  # two takers at once would each wait for what the other holds
+            workers = [self._free.get() for _ in self._workers]
+            try:
+                yield workers
+            finally:
+                for worker in reversed(workers):
+                    self._free.put(worker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

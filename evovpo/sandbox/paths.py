@@ -1,0 +1,76 @@
+"""Which files a candidate may read: the Python installation and system libraries, minus what is hidden."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from evovpo.errors import SandboxError
+
+SYSTEM_PATHS = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/urandom",
+)
+PACKAGE = Path(__file__).resolve().parents[1]
+"""The installed evovpo: always hidden, because problems with their answers can be installed with it."""
+
+
+def python_paths() -> list[str]:
+    """Return the folders of the running Python, virtual environment and base installation."""
+    prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
+    return list(dict.fromkeys([*prefixes, *map(os.path.realpath, prefixes)]))
+
+
+def library_paths(modules: Iterable[str]) -> list[str]:
+    """Return the folders that hold the given top-level modules, where not in the standard library.
+
+    They matter for packages installed outside of `sys.prefix`, as for one user only. Raises
+    `SandboxError` for a module that is not installed.
+    """
+    found = []
+    for name in modules:
+        spec = importlib.util.find_spec(name.partition(".")[0])
+        if spec is None:
+            raise SandboxError(f"module {name!r} is to be preloaded but is not installed; install it or leave it out")
+        if spec.origin and spec.has_location:
+            parents = Path(spec.origin).parents
+            found.append(str(parents[1] if spec.submodule_search_locations else parents[0]))
+    return list(dict.fromkeys(found))
+
+
+def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
+    """Return (path, names only) rules that open everything below `roots` but `hidden`.
+
+    Landlock cannot forbid below what it allows, so a folder on the way to something hidden becomes a
+    rule for its names and one rule for each other entry. What is created there later is not readable.
+    """
+    real_hidden = {os.path.realpath(path) for path in hidden}
+    rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
+    return list(dict.fromkeys(rules))
+
+
+def _without(root: str, hidden: set[str]) -> Sequence[tuple[str, bool]]:
+    if any(root == path or root.startswith(f"{path}/") for path in hidden):
+        return []
+    if not any(path.startswith(f"{root.rstrip('/')}/") for path in hidden):
+        return [(root, False)]
+    rules = [(root, True)]
+    try:
+        entries = list(os.scandir(root))
+    except OSError:
+        return rules
+    for entry in entries:
+        # A symbolic link (`lib64 -> lib`) would hand back all that its target hides.
+        if not entry.is_symlink():
+            rules += _without(entry.path, hidden)
+    return rules

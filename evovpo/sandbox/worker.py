@@ -1,0 +1,204 @@
+"""One fork-server as its supervisor sees it: start it, have it run programs one at a time, end it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from evovpo.errors import SandboxError
+from evovpo.sandbox import forkserver
+from evovpo.sandbox.bwrap import bwrap_command
+from evovpo.sandbox.filters import filter_path
+from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
+from evovpo.sandbox.probe import Level, probe
+from evovpo.sandbox.result import Report, Result, judge, sandbox_failure
+from evovpo.types import Json, Limits
+
+START_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+"""How long after the wall-clock limit the fork-server may take to say that it enforced it."""
+CLOSE_SECONDS = 2.0
+_MESSAGE_BYTES = 1 << 16
+
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # Numeric libraries that start threads cannot be forked, and are refused threads in a child.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
+"""The whole environment of a fork-server: nothing of ours is inherited."""
+
+# Not -I: it implies -E, and without PYTHONHASHSEED the order of sets differs from server to server.
+PYTHON_OPTIONS = ("-s", "-P")
+SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the fork-servers of a sandbox have in common."""
+
+    level: Level
+    preload: tuple[str, ...] = ()
+    """Modules that the fork-server imports, so that candidates find them imported."""
+    hidden: tuple[str, ...] = ()
+    """Paths that are not readable even below the Python installation."""
+    switched_off: frozenset[str] = frozenset()
+    """`landlock`, `seccomp`: left out, for tests that show what each is for."""
+    landlock_abi: int | None = None
+    """Use this ABI of Landlock and not the newest, for tests of older kernels."""
+
+
+class ForkServer:
+    """One fork-server: starts with the first program, and again after it died. Not thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._descriptors: list[int] = []
+        """Memory files: payload, result, log."""
+        self.evaluations = 0
+        """Programs run since the start."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of what was started (bubblewrap or the fork-server itself); None while stopped."""
+        return self._process.pid if self._process else None
+
+    def run(self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool) -> Result:
+        """Return how the program ended; `sandbox_error` if the fork-server failed in between.
+
+        Raises `SandboxError` if the fork-server cannot be started.
+        """
+        if self._process is None:
+            self._start()
+        self.evaluations += 1
+        payload = {"code": code, "entry": entry, "cases": cases, "per_case": per_case}
+        self._rewind(json.dumps(payload).encode())
+        message = self._ask(_request(limits), limits.wall_seconds + ANSWER_SECONDS)
+        _, result, log = self._descriptors
+        log_start = os.pread(log, limits.log_bytes, 0)
+        if not message:
+            self.stop()
+            detail = f"the fork-server died or does not answer: {log_start[-300:].decode(errors='replace')}"
+            return sandbox_failure(detail, len(cases), self._settings.level)
+        return judge(
+            Report(**json.loads(message)),
+            os.pread(result, limits.result_bytes + 1, 0),
+            log_start,
+            len(cases),
+            limits,
+            per_case,
+            self._settings.level,
+        )
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the fork-server and its children have used since the start."""
+        message = self._ask(b"usage", ANSWER_SECONDS) if self._process else b""
+        return float(json.loads(message)["cpu_seconds"]) if message else 0.0
+
+    def stop(self) -> None:
+        """End the fork-server and whatever it runs; does nothing if there is none."""
+        if self._process is None:
+            return
+        self._control.close()  # the server ends by itself, and so does bubblewrap around it
+        try:
+            self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+        self.evaluations = 0
+
+    def _start(self) -> None:
+        self._descriptors = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("payload", "result", "log")]
+        self._rewind(json.dumps(_server_settings(self._settings)).encode())
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        passed = [*self._descriptors, theirs.fileno()]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*_command(self._settings), *map(str, passed)],
+                pass_fds=passed,
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._descriptors[2],
+                start_new_session=True,
+                cwd="/",
+            )
+        self._control.settimeout(START_SECONDS)
+        try:
+            reason = json.loads(self._control.recv(_MESSAGE_BYTES)).get("error")
+        except (OSError, ValueError):
+            reason = os.pread(self._descriptors[2], _MESSAGE_BYTES, 0).decode(errors="replace").strip()[-500:]
+            reason = reason or f"no sign of life within {START_SECONDS:g} s"
+        if reason:
+            self.stop()
+            raise SandboxError(
+                f"the fork-server (level {self._settings.level}, preload {list(self._settings.preload)}) "
+                f"did not start: {reason}; run `python -m evovpo.sandbox --selftest` to see what works here"
+            )
+
+    def _rewind(self, payload: bytes) -> None:
+        """Empty the memory files and write the payload: nothing passes from one program to the next."""
+        for descriptor in self._descriptors:
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
+        written = 0
+        while written < len(payload):
+            written += os.pwrite(self._descriptors[0], payload[written:], written)
+
+    def _ask(self, request: bytes, seconds: float) -> bytes:
+        """Return the fork-server's answer, empty if it died or took longer."""
+        self._control.settimeout(seconds)
+        try:
+            self._control.send(request)
+            return self._control.recv(_MESSAGE_BYTES)
+        except OSError:
+            return b""
+
+
+@functools.lru_cache(maxsize=64)
+def _request(limits: Limits) -> bytes:
+    return json.dumps(asdict(limits)).encode()
+
+
+def _server_settings(settings: Settings) -> dict[str, Json]:
+    """Return what the fork-server reads at its start."""
+    libraries = library_paths(settings.preload)
+    rules = reading_rules([*python_paths(), *libraries, *SYSTEM_PATHS], [*settings.hidden, str(PACKAGE)])
+    abi = probe().landlock_abi if settings.landlock_abi is None else settings.landlock_abi
+    filters = {
+        f"{name}_filter": filter_path(name, platform.machine()).read_bytes().hex() for name in ("server", "child")
+    }
+    return {
+        "preload": list(settings.preload),
+        "library_paths": list(libraries),
+        "readable": [list(rule) for rule in rules],
+        "landlock_abi": 0 if "landlock" in settings.switched_off else abi,
+        **({"server_filter": "", "child_filter": ""} if "seccomp" in settings.switched_off else filters),
+    }
+
+
+def _command(settings: Settings) -> list[str]:
+    """Return the command line of a fork-server, up to its file descriptors. It holds no secrets."""
+    python = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py")]
+    if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
+        return [*bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)]), *python]
+    return python

@@ -1,0 +1,305 @@
+"""Turns asks and tells into rows and appends them inside the caller's transaction.
+
+One statement per table and tell, however many candidates and components it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, insert, select
+
+from evovpo.errors import StoreError
+from evovpo.store.codecs import dump_json
+from evovpo.store.tables import (
+    candidate_parents,
+    candidates,
+    evaluations,
+    programs,
+    prompt_parents,
+    prompts,
+    rewards,
+    rollouts,
+    tells,
+)
+from evovpo.types import Evaluation, Judged, Parent, Program, Prompt, Rollout, Status, Tell, content_id
+
+Row = dict[str, Any]
+
+
+def append(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert the rows with one statement; none is no statement."""
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
+    """Append the programs whose ids are new; return the stored source of each id."""
+    if not wanted:
+        return {}
+    ids = {program.id for program in wanted}
+    found = connection.execute(select(programs.c.id, programs.c.source).where(programs.c.id.in_(ids)))
+    sources: dict[str, str] = {row.id: row.source for row in found}
+    new: dict[str, str] = {}
+    for program in wanted:
+        if program.id not in sources:
+            new.setdefault(program.id, program.source)
+    append(connection, programs, [{"id": key, "source": source} for key, source in new.items()])
+    return sources | new
+
+
+def append_prompt(connection: Connection, prompt: Prompt) -> bool:
+    """Append an ask; return False if this very ask is stored.
+
+    Raises StoreError if another ask has its id.
+    """
+    row: Row = {
+        "id": prompt.id,
+        "run_id": prompt.run_id,
+        "sequence": prompt.sequence,
+        "tells_before": prompt.tells_before,
+        "kind": str(prompt.kind),
+        "island": prompt.island,
+        "messages": [[message.role, message.content] for message in prompt.messages],
+        "rollouts": prompt.rollouts,
+        "answers": prompt.answers,
+        "seed": prompt.seed,
+        "proposals": [[program.id, program.source] for program in prompt.proposals],
+    }
+    stored = connection.execute(select(prompts).where(prompts.c.id == prompt.id)).mappings().first()
+    if stored is not None:
+        if dict(stored) != row:
+            raise StoreError(
+                f"prompt {prompt.id} is stored with other content; expected the ask as it was first made: "
+                "derive prompt ids from the run and the sequence number"
+            )
+        return False
+    append(connection, prompts, [row])
+    append_programs(connection, prompt.proposals)
+    append(connection, prompt_parents, _parent_rows("prompt_id", prompt.id, prompt.parents))
+    return True
+
+
+def append_tell(
+    connection: Connection,
+    *,
+    run_id: str,
+    problem_version: str,
+    objective_names: Sequence[str],
+    tell: Tell,
+    order: int,
+) -> bool:
+    """Append all rows of one tell; return False if this reply to this prompt was told before.
+
+    Raises StoreError for a prompt of another run, a tell out of order, or an evaluation that does
+    not fit its program, its problem version or the number of objectives.
+    """
+    rollout, prompt_id = tell.rollout, tell.prompt_id
+    index = rollout.index if rollout is not None else 0
+    owner, told, expected = connection.execute(
+        select(
+            select(prompts.c.run_id).where(prompts.c.id == prompt_id).scalar_subquery(),
+            select(tells.c.position)
+            .where(tells.c.prompt_id == prompt_id, tells.c.rollout_index == index)
+            .scalar_subquery(),
+            select(func.coalesce(func.max(tells.c.position) + 1, 0))
+            .where(tells.c.run_id == run_id)
+            .scalar_subquery(),
+        )
+    ).one()
+    if owner != run_id:
+        raise StoreError(
+            f"prompt {prompt_id} of run {run_id} is not stored"
+            + (f" (it belongs to run {owner})" if owner else "")
+            + "; store an ask before its tells"
+        )
+    if told is not None:
+        return False
+    if order != expected:
+        raise StoreError(
+            f"tell {order} of run {run_id} came where {expected} was expected; tells are numbered from 0 in "
+            "the order in which they are applied, and one process writes a run"
+        )
+    slots = [judged.candidate.slot for judged in tell.judged]
+    if slots != sorted(set(slots)):
+        raise StoreError(f"tell {order} of run {run_id} has slots {slots}; expected each once, ascending")
+    for judged in tell.judged:
+        _check(judged, problem_version, len(objective_names))
+
+    proposed = [judged.candidate.program for judged in tell.judged]
+    sources = append_programs(connection, [program for program in proposed if program is not None])
+    evaluation_ids = _append_evaluations(connection, tell.judged, problem_version, objective_names)
+    if rollout is not None:
+        append(connection, rollouts, [_rollout_row(rollout)])
+    append(
+        connection,
+        tells,
+        [
+            {
+                "run_id": run_id,
+                "position": order,
+                "prompt_id": prompt_id,
+                "rollout_index": index,
+                "rollout_id": rollout.id if rollout is not None else None,
+                "executed": sum(judged.executed for judged in tell.judged),
+            }
+        ],
+    )
+    append(
+        connection,
+        candidates,
+        [
+            {
+                "run_id": run_id,
+                "position": order,
+                "evaluation_id": evaluation_ids[judged.candidate.id],
+                **_candidate_row(judged, sources),
+            }
+            for judged in tell.judged
+        ],
+    )
+    append(
+        connection,
+        candidate_parents,
+        [
+            row
+            for judged in tell.judged
+            for row in _parent_rows("candidate_id", judged.candidate.id, judged.candidate.parents)
+        ],
+    )
+    return True
+
+
+def evaluation_digest(evaluation: Evaluation) -> str:
+    """Return what two judgements share if a search could not tell them apart."""
+    outputs = None if evaluation.outputs is None else list(evaluation.outputs)
+    return content_id(
+        evaluation.status, dump_json(_values(evaluation)), evaluation.feedback, dump_json(outputs)
+    )
+
+
+def _append_evaluations(
+    connection: Connection, judged_slots: Sequence[Judged], version: str, names: Sequence[str]
+) -> dict[str, str | None]:
+    """Append the judgements that are new; return the evaluation id for each candidate id.
+
+    The first judgement of a program on a problem version is *the* evaluation. A sandbox fault, or a
+    judgement that differs from the stored one, is kept as well but is private to its candidate, so that
+    replay sees what the search was told and nothing blocks or replaces *the* evaluation.
+    """
+    shared_ids = {
+        content_id(version, judged.evaluation.program_id)
+        for judged in judged_slots
+        if judged.evaluation is not None and judged.evaluation.status is not Status.SANDBOX_ERROR
+    }
+    digests: dict[str, str] = {}
+    if shared_ids:
+        query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared_ids))
+        digests = {row.id: row.digest for row in connection.execute(query)}
+    ids: dict[str, str | None] = {}
+    evaluation_rows: list[Row] = []
+    reward_rows: list[Row] = []
+    for judged in judged_slots:
+        candidate_id, evaluation = judged.candidate.id, judged.evaluation
+        if evaluation is None:
+            ids[candidate_id] = None
+            continue
+        evaluation_id, private_to = content_id(version, evaluation.program_id), ""
+        digest = evaluation_digest(evaluation)
+        if evaluation.status is Status.SANDBOX_ERROR or digests.get(evaluation_id, digest) != digest:
+            evaluation_id, private_to = content_id(version, evaluation.program_id, candidate_id), candidate_id
+        ids[candidate_id] = evaluation_id
+        if evaluation_id in digests:
+            continue
+        digests[evaluation_id] = digest
+        evaluation_rows.append(
+            {
+                "id": evaluation_id,
+                "problem_version": version,
+                "program_id": evaluation.program_id,
+                "private_to": private_to,
+                "status": str(evaluation.status),
+                "feedback": evaluation.feedback,
+                "seconds": evaluation.seconds,
+                "isolation": evaluation.isolation,
+                "outputs": None if evaluation.outputs is None else list(evaluation.outputs),
+                "digest": digest,
+            }
+        )
+        reward_rows.extend(
+            {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
+            for index, value in enumerate(_values(evaluation))
+        )
+    append(connection, evaluations, evaluation_rows)
+    append(connection, rewards, reward_rows)
+    return ids
+
+
+def _check(judged: Judged, version: str, objectives: int) -> None:
+    candidate, evaluation = judged.candidate, judged.evaluation
+    if evaluation is None:
+        return
+    if candidate.program is None or candidate.program.id != evaluation.program_id:
+        raise StoreError(f"candidate {candidate.id} came with the evaluation of {evaluation.program_id}")
+    if evaluation.problem_version != version:
+        raise StoreError(
+            f"candidate {candidate.id} was judged on problem version {evaluation.problem_version}, its "
+            f"run is on {version}; start a new run for a changed problem"
+        )
+    expected = 0 if evaluation.status is Status.SANDBOX_ERROR else objectives
+    found = len(evaluation.rewards or ())
+    if found != expected:
+        raise StoreError(
+            f"candidate {candidate.id} ({evaluation.status}) came with {found} reward components; expected "
+            f"{expected}"
+        )
+
+
+def _values(evaluation: Evaluation) -> list[float]:
+    # Adding zero turns -0.0, which SQLite does not keep, into 0.0.
+    return [float(value) + 0.0 for value in evaluation.rewards or ()]
+
+
+def _rollout_row(rollout: Rollout) -> Row:
+    return {
+        "id": rollout.id,
+        "prompt_id": rollout.prompt_id,
+        "rollout_index": rollout.index,
+        "policy_version": rollout.policy_version,
+        "text": rollout.text,
+        "tokens": None if rollout.token_ids is None else len(rollout.token_ids),
+        "token_ids": rollout.token_ids,
+        "logprobs": rollout.logprobs,
+        "prompt_token_ids": rollout.prompt_token_ids,
+        "temperature": rollout.sampling.temperature,
+        "max_tokens": rollout.sampling.max_tokens,
+        "grammar_masked": rollout.sampling.grammar_masked,
+        "finish_reason": rollout.finish_reason,
+        "seconds": rollout.seconds,
+    }
+
+
+def _candidate_row(judged: Judged, sources: Mapping[str, str]) -> Row:
+    candidate, program = judged.candidate, judged.candidate.program
+    start, end = candidate.token_span or (None, None)
+    return {
+        "id": candidate.id,
+        "slot": candidate.slot,
+        "prompt_id": candidate.prompt_id,
+        "rollout_id": candidate.rollout_id,
+        "parse_status": str(candidate.parse_status),
+        "program_id": program.id if program is not None else None,
+        "source": program.source if program is not None and program.source != sources[program.id] else None,
+        "token_start": start,
+        "token_end": end,
+        "text": candidate.text,
+        "executed": judged.executed,
+    }
+
+
+def _parent_rows(owner: str, owner_id: str, parents: Sequence[Parent]) -> list[Row]:
+    return [
+        {owner: owner_id, "position": position, "program_id": parent.program_id, "role": str(parent.role)}
+        for position, parent in enumerate(parents)
+    ]

@@ -1,0 +1,129 @@
+"""How values that SQL has no portable type for are written into columns, and read back exactly.
+
+Token ids and log-probabilities are packed binary, JSON is ASCII text, and text may hold any
+Python string. The two `unpack_` functions are public for readers of the raw tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Dialect, LargeBinary, String, Text
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from evovpo.types import Example, Feature, Limits, Objective, Problem, Program
+
+_ESCAPE = "\ue000"
+"""A private-use character that text for programs does not hold; escaped itself where it does."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
+_ESCAPED = re.compile("\ue000([0-9a-f]{4})")
+
+
+def pack_ints(values: Sequence[int]) -> bytes:
+    """Return the values as 32-bit signed little-endian integers, 4 bytes each."""
+    return struct.pack(f"<{len(values)}i", *values)
+
+
+def unpack_ints(blob: bytes) -> tuple[int, ...]:
+    """Return the integers of a `token_ids` or `prompt_token_ids` column."""
+    return struct.unpack(f"<{len(blob) // 4}i", blob)
+
+
+def pack_floats(values: Sequence[float]) -> bytes:
+    """Return the values as 32-bit little-endian floats, 4 bytes each, rounded to nearest."""
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def unpack_floats(blob: bytes) -> tuple[float, ...]:
+    """Return the floats of a `logprobs` column."""
+    return struct.unpack(f"<{len(blob) // 4}f", blob)
+
+
+def escape_text(text: str) -> str:
+    """Return text that any database can hold: NUL and lone surrogates as U+E000 and 4 hex digits.
+
+    Models and candidates can write both; PostgreSQL refuses the first and every database the second.
+    """
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSTORABLE.sub(lambda match: f"{_ESCAPE}{ord(match[0]):04x}", text)
+
+
+def unescape_text(text: str) -> str:
+    """Return the text that `escape_text` was given."""
+    if _ESCAPE not in text:
+        return text
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def dump_json(value: object) -> str:
+    """Return compact ASCII JSON; the standard library reads every value back unchanged."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def problem_to_json(problem: Problem) -> str:
+    """Return the whole problem, training and held-out rows included, as JSON."""
+    return dump_json(asdict(problem))
+
+
+def problem_from_json(text: str) -> Problem:
+    """Return the problem that `problem_to_json` wrote."""
+    fields: dict[str, Any] = json.loads(text)
+
+    def examples(name: str) -> tuple[Example, ...]:
+        return tuple(Example(tuple(row["inputs"]), row["output"]) for row in fields[name])
+
+    return Problem(
+        **{
+            **fields,
+            "parameters": tuple(fields["parameters"]),
+            "objectives": tuple(Objective(**row) for row in fields["objectives"]),
+            "seeds": tuple(Program(**row) for row in fields["seeds"]),
+            "limits": Limits(**fields["limits"]),
+            "train": examples("train"),
+            "heldout": examples("heldout"),
+            "features": tuple(
+                Feature(row["name"], tuple(row["edges"]), row["bins"]) for row in fields["features"]
+            ),
+        }
+    )
+
+
+class Encoded(TypeDecorator[Any]):
+    """A column type that applies `dump` before writing and `load` after reading; NULL is None."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(
+        self, column: TypeEngine[Any], dump: Callable[[Any], object], load: Callable[[Any], object]
+    ) -> None:
+        super().__init__()
+        self.column = column
+        self.dump = dump
+        self.load = load
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the column type underneath."""
+        return dialect.type_descriptor(self.column)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Return what is written."""
+        return None if value is None else self.dump(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return what was given to be written."""
+        return None if value is None else self.load(value)
+
+
+ANY_TEXT = Encoded(Text(), escape_text, unescape_text)
+JSON_TEXT = Encoded(Text(), dump_json, json.loads)
+DIGITS = Encoded(String(80), str, int)
+"""An integer in decimal: a seed may be wider than any portable integer column."""
+INTS = Encoded(LargeBinary(), pack_ints, unpack_ints)
+FLOATS = Encoded(LargeBinary(), pack_floats, unpack_floats)

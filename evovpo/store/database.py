@@ -1,0 +1,242 @@
+"""Opening a database: its URL, its transactions, its schema version, and faults as `StoreError`.
+
+Knows nothing of runs or programs. SQLite gets write-ahead logging and one `BEGIN IMMEDIATE` per
+write; every other database is used through plain SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError, StatementError
+from sqlalchemy.pool import StaticPool
+
+from evovpo.errors import StoreError
+from evovpo.store.tables import SCHEMA_VERSION
+
+DEFAULT_URL = "sqlite:///evovpo.db"
+BUSY_SECONDS = 10.0
+"""How long a write waits for another process's write; `?timeout=SECONDS` in a SQLite URL overrides it."""
+_ATTEMPTS = 3
+"""A write that collides with another writer's equal row finds that row when it runs again."""
+_ADVICE = (
+    ("file is not a database", "the file holds something else: give another path"),
+    ("malformed", "the file is damaged: copy it, and try `sqlite3 FILE .recover`"),
+    ("database is locked", "another process is writing: wait for it or end it, then try again"),
+    ("disk is full", "the disk is full: make room, then resume; all that was told before is kept"),
+    ("disk I/O error", "the disk is full or failing: make room, then resume; all told before is kept"),
+    ("unable to open database file", "the folder must exist and be writable"),
+    ("readonly database", "the file and its folder must be writable"),
+)
+
+T = TypeVar("T")
+
+
+def parse_url(url: str | None) -> URL:
+    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or none for the default.
+
+    Raises StoreError for a text that is neither.
+    """
+    if url is None:
+        url = DEFAULT_URL
+    if "://" not in url:
+        return URL.create("sqlite", database=url if url == ":memory:" else str(Path(url).expanduser()))
+    try:
+        return make_url(url)
+    except ArgumentError:
+        raise StoreError(
+            "the store address is not a database URL; expected a path, sqlite:///PATH, or for example "
+            "postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+        ) from None
+
+
+def without_password(url: URL) -> str:
+    """Return the URL as text that may be shown: passwords are replaced by stars."""
+    secrets = [key for key in url.query if "pass" in key.lower()]
+    return url.update_query_dict(dict.fromkeys(secrets, "***")).render_as_string(hide_password=True)
+
+
+class Database:
+    """An open database of the expected schema version.
+
+    `read` and `write` run a function in one transaction and turn every fault into a StoreError.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.name = without_password(url)
+        self._secrets = [url.password, *(v for k, v in url.query.items() if "pass" in k.lower())]
+        self._is_sqlite = url.get_backend_name() == "sqlite"
+        in_memory = self._is_sqlite and url.database in (None, "", ":memory:")
+        options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
+        if self._is_sqlite and "timeout" not in url.query:
+            options["connect_args"] = {"timeout": BUSY_SECONDS}
+        with self._faults():
+            try:
+                self._pool = create_engine(url, **options)
+            except (NoSuchModuleError, ModuleNotFoundError) as error:
+                raise StoreError(
+                    f"{self.name}: the driver for this kind of database is not installed ({error}); install "
+                    "it, for example `pip install 'psycopg[binary]'` for postgresql+psycopg://"
+                ) from error
+        self._writer = self._pool.execution_options(evovpo_begin="BEGIN IMMEDIATE")
+        self._one_writer = threading.Lock()
+        if self._is_sqlite:
+            event.listen(self._pool, "connect", _prepare_sqlite)
+            event.listen(self._pool, "begin", _begin_sqlite)
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """Return what `query` returns; it sees one consistent state and cannot change it."""
+        with self._faults(), self._pool.connect() as connection:
+            return query(connection)
+
+    def write(self, append: Callable[[Connection], T]) -> T:
+        """Return what `append` returns, after committing all that it wrote, or nothing of it."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            with self._faults():
+                try:
+                    with self._one_writer, self._writer.begin() as connection:
+                        return append(connection)
+                except IntegrityError:
+                    if self._is_sqlite or attempt == _ATTEMPTS:
+                        raise
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Close all connections; a database in memory is gone."""
+        self._pool.dispose()
+
+    def schema_version(self) -> str | None:
+        """Return the Alembic revision of the database, or none if it has no table at all.
+
+        Raises StoreError for a database of something else.
+        """
+        return self.read(self._find_version)
+
+    def migrate(self) -> None:
+        """Bring the schema to the newest version, in one transaction; creates it where there is none."""
+        # Here and not in `_prepare_sqlite`: the mode stays in the file, and a file that turns out not to be
+        # ours must not be changed.
+        if self._is_sqlite:
+            outside = self._pool.execution_options(evovpo_begin=None)
+            with self._faults(), outside.connect() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        self.write(self._migrate)
+
+    def _find_version(self, connection: Connection) -> str | None:
+        names = inspect(connection).get_table_names()
+        if "alembic_version" in names and "prompts" in names:
+            return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
+        if names:
+            raise StoreError(
+                f"{self.name} is a database of something else: expected the tables of evovpo or none, found "
+                f"{', '.join(sorted(names)[:4])}; give another path or URL"
+            )
+        return None
+
+    def _migrate(self, connection: Connection) -> None:
+        # Imported only here, because opening a store that exists must stay fast.
+        from alembic import command
+        from alembic.config import Config
+        from alembic.util import CommandError
+
+        found = self._find_version(connection)
+        if found == SCHEMA_VERSION:
+            return
+        config = Config()
+        folder = Path(__file__).parent.parent / "migrations"
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StoreError(
+                f"{self.name} has schema version {found}, which this evovpo does not know (it goes up to "
+                f"{SCHEMA_VERSION}): install the newer evovpo that wrote it"
+            ) from error
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Turn what SQLAlchemy and drivers raise into one StoreError that says what to do."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            cause = error.orig if isinstance(error, StatementError) and error.orig else error
+            reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+            for secret in filter(None, self._secrets):
+                reason = reason.replace(str(secret), "***")
+            advice = "".join(f"; {what}" for sign, what in _ADVICE if sign in reason)
+            raise StoreError(f"{self.name}: {reason}{advice}") from error
+
+
+def connect(url: str | None, *, create: bool) -> Database:
+    """Return an open database of the expected schema version, created if it may be and is not there.
+
+    Raises StoreError if it cannot be opened, is something else, or has another schema version.
+    """
+    address = parse_url(url)
+    name = without_password(address)
+    file = _sqlite_file(address)
+    if file is not None and not create and not os.path.exists(file):
+        raise StoreError(f"{name}: there is no such store; check the path, or start a run to create it")
+    database = Database(address)
+    try:
+        found = database.schema_version()
+        if found is None and create:
+            database.migrate()
+        elif found is None:
+            raise StoreError(f"{name} holds no store yet; start a run to create it")
+        elif found != SCHEMA_VERSION:
+            raise StoreError(
+                f"{name} has schema version {found}, this evovpo expects {SCHEMA_VERSION}; run "
+                f"`evovpo store upgrade {name}`, or install the evovpo that wrote it if that is newer"
+            )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def upgrade(url: str | None = None) -> str:
+    """Bring the database at `url` to this evovpo's schema and return the version.
+
+    All its rows are kept. Raises StoreError if it cannot be opened or was written by a newer evovpo.
+    """
+    address = parse_url(url)
+    file = _sqlite_file(address)
+    if file is not None and not os.path.exists(file):
+        raise StoreError(f"{without_password(address)}: there is no such store to upgrade; check the path")
+    database = Database(address)
+    try:
+        database.schema_version()
+        database.migrate()
+    finally:
+        database.close()
+    return SCHEMA_VERSION
+
+
+def _sqlite_file(url: URL) -> str | None:
+    """Return the path of a plain SQLite file, or none for anything else."""
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return None if str(url.database).startswith("file:") else url.database
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # The driver would otherwise begin transactions by itself, late and only before some statements.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A write that begins as a read can fail halfway when another process wrote in between; this one cannot.
+    statement = connection.get_execution_options().get("evovpo_begin", "BEGIN")
+    if statement is not None:
+        connection.exec_driver_sql(statement)

@@ -1,0 +1,183 @@
+"""Read-only answers for reports: the list of runs and what one run did.
+
+Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Integer, Select, func, select
+
+from evovpo.store.tables import candidates, evaluations, programs, rewards, rollouts, run_events, runs
+from evovpo.types import ParseStatus, RunStatus, Status
+
+
+class RunRow(NamedTuple):
+    """One run in the list of runs."""
+
+    run: str
+    problem: str
+    status: RunStatus
+    evaluations: int
+    """Candidates proposed so far, whatever became of them."""
+    best_mean_reward: float | None
+    """None if nothing was judged yet."""
+
+
+class CurvePoint(NamedTuple):
+    """Where a run stood after one tell."""
+
+    tell: int
+    evaluations: int
+    """Candidates proposed up to and with this tell."""
+    best_mean_reward: float
+    examples_passed: int
+    """Components equal to 1 of the best program by mean reward; of several, the most."""
+
+
+class RunSummary(NamedTuple):
+    """What one run did so far."""
+
+    proposed: int
+    executed: int
+    joins: int
+    """Proposed candidates that no model wrote."""
+    rollouts: int
+    tokens: int
+    """Completion tokens, where the backend gave them."""
+    sampling_seconds: float
+    evaluation_seconds: float
+    """Of the programs that the sandbox ran for this run."""
+    by_parse_status: dict[ParseStatus, int]
+    by_status: dict[Status, int]
+    """Over the proposed candidates with a judgement, duplicates included."""
+    best_program_id: str | None
+    """Highest mean reward; then most components passed, then the shortest source, then the first."""
+    best_mean_reward: float | None
+    examples_passed: int
+    curve: tuple[CurvePoint, ...]
+    """One point a tell."""
+
+
+def read_runs(connection: Connection) -> list[RunRow]:
+    """Return all runs, newest first."""
+    number = run_events.c.number
+    spans = (
+        select(func.min(number).label("first"), func.max(number).label("latest"))
+        .group_by(run_events.c.run_id)
+        .subquery()
+    )
+    proposed = select(func.count()).where(candidates.c.run_id == runs.c.id).scalar_subquery()
+    means = (
+        select(candidates.c.run_id, func.avg(rewards.c.value).label("mean_reward"))
+        .join(rewards, rewards.c.evaluation_id == candidates.c.evaluation_id)
+        .group_by(candidates.c.run_id, candidates.c.id)
+        .subquery()
+    )
+    best = (
+        select(means.c.run_id, func.max(means.c.mean_reward).label("best"))
+        .group_by(means.c.run_id)
+        .subquery()
+    )
+    query = (
+        select(runs.c.id, runs.c.problem_id, run_events.c.status, proposed.label("proposed"), best.c.best)
+        .join(run_events, run_events.c.run_id == runs.c.id)
+        .join(spans, spans.c.latest == number)
+        .outerjoin(best, best.c.run_id == runs.c.id)
+        .order_by(spans.c.first.desc())
+    )
+    return [
+        RunRow(row.id, row.problem_id, RunStatus(row.status), row.proposed, row.best)
+        for row in connection.execute(query)
+    ]
+
+
+def read_summary(connection: Connection, run_id: str) -> RunSummary:
+    """Return what the run did so far."""
+    of_run = candidates.c.run_id == run_id
+    sampled = connection.execute(
+        select(
+            func.count(),
+            func.coalesce(func.sum(rollouts.c.tokens), 0),
+            func.coalesce(func.sum(rollouts.c.seconds), 0.0),
+        ).where(rollouts.c.id.in_(select(candidates.c.rollout_id).where(of_run)))
+    ).one()
+    evaluation_seconds = connection.scalar(
+        select(func.coalesce(func.sum(evaluations.c.seconds), 0.0))
+        .join(candidates, candidates.c.evaluation_id == evaluations.c.id)
+        .where(of_run, candidates.c.executed)
+    )
+    by_parse_status: dict[ParseStatus, int] = {}
+    by_status: dict[Status, int] = {}
+    proposed = executed = joins = 0
+    curve: list[CurvePoint] = []
+    best: tuple[float, int, int] | None = None
+    best_program_id = None
+    for row in connection.execute(_judged(run_id)):
+        proposed += 1
+        executed += bool(row.executed)
+        joins += row.rollout_id is None
+        parse_status = ParseStatus(row.parse_status)
+        by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
+        if row.status is not None:
+            status = Status(row.status)
+            by_status[status] = by_status.get(status, 0) + 1
+        if row.mean_reward is not None:
+            rank = (row.mean_reward, row.passed, -row.length)
+            if best is None or rank > best:
+                best, best_program_id = rank, row.program_id
+        mean, passed, _ = best or (0.0, 0, 0)
+        point = CurvePoint(row.position, proposed, mean, passed)
+        if curve and curve[-1].tell == row.position:
+            curve[-1] = point
+        else:
+            curve.append(point)
+    return RunSummary(
+        proposed=proposed,
+        executed=executed,
+        joins=joins,
+        rollouts=sampled[0],
+        tokens=int(sampled[1]),
+        sampling_seconds=float(sampled[2]),
+        evaluation_seconds=float(evaluation_seconds or 0.0),
+        by_parse_status=by_parse_status,
+        by_status=by_status,
+        best_program_id=best_program_id,
+        best_mean_reward=best[0] if best else None,
+        examples_passed=best[1] if best else 0,
+        curve=tuple(curve),
+    )
+
+
+def _judged(run_id: str) -> Select[Any]:
+    """Return the query for the candidates of a run in order, with mean reward and components passed."""
+    judgements = select(candidates.c.evaluation_id).where(candidates.c.run_id == run_id)
+    vectors = (
+        select(
+            rewards.c.evaluation_id,
+            func.avg(rewards.c.value).label("mean_reward"),
+            func.sum((rewards.c.value >= 1.0).cast(Integer)).label("passed"),
+        )
+        .where(rewards.c.evaluation_id.in_(judgements))
+        .group_by(rewards.c.evaluation_id)
+        .subquery()
+    )
+    return (
+        select(
+            candidates.c.position,
+            candidates.c.rollout_id,
+            candidates.c.parse_status,
+            candidates.c.program_id,
+            candidates.c.executed,
+            evaluations.c.status,
+            vectors.c.mean_reward,
+            vectors.c.passed,
+            func.length(func.coalesce(candidates.c.source, programs.c.source)).label("length"),
+        )
+        .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
+        .outerjoin(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
+        .outerjoin(programs, programs.c.id == candidates.c.program_id)
+        .where(candidates.c.run_id == run_id)
+        .order_by(candidates.c.position, candidates.c.slot)
+    )

@@ -1,0 +1,356 @@
+"""The records that every part of evovpo exchanges: frozen values, no I/O, no third-party imports.
+
+Dimension letters, used as suffixes wherever there is more than one dimension:
+`P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components,
+`N` training rows, `T` tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""A value that survives JSON unchanged; what candidates receive and return."""
+
+Rewards: TypeAlias = tuple[float, ...]
+"""A reward vector of length D, each component in [0, 1], higher is better."""
+
+
+class Status(StrEnum):
+    """How judging a program ended, and by that whose fault a failure is."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    CRASH = "crash"
+    FORBIDDEN = "forbidden"
+    OUTPUT_LIMIT = "output_limit"
+    BAD_OUTPUT = "bad_output"
+    SANDBOX_ERROR = "sandbox_error"
+
+    @property
+    def is_candidate_fault(self) -> bool:
+        """True for a failure that the program caused; it trains as the zero vector."""
+        return self not in (Status.OK, Status.SANDBOX_ERROR)
+
+
+class ParseStatus(StrEnum):
+    """What became of one answer slot before evaluation."""
+
+    PARSED = "parsed"
+    """A program that this run had not seen."""
+    UNPARSED = "unparsed"
+    """No program could be read from the slot, or the slot is missing."""
+    DUPLICATE = "duplicate"
+    """A program that this run had already proposed; it has the vector of its twin."""
+    REJECTED = "rejected"
+    """A program refused before evaluation, for example as not novel."""
+
+
+class ParentRole(StrEnum):
+    """How a program took part in making another."""
+
+    PARENT = "parent"
+    INSPIRATION = "inspiration"
+    JOIN_THEN = "join_then"
+    JOIN_ELSE = "join_else"
+
+
+class PromptKind(StrEnum):
+    """What a ticket asks for."""
+
+    ROOT = "root"
+    """Write programs from the problem alone."""
+    MUTATE = "mutate"
+    """Improve on a parent program."""
+    JOIN = "join"
+    """No model: the ticket itself carries the joined programs to judge."""
+
+
+class RunStatus(StrEnum):
+    """Where a run stands. A run that is `RUNNING` without a living process was interrupted."""
+
+    RUNNING = "running"
+    SOLVED = "solved"
+    EXHAUSTED = "exhausted"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one evaluation may use. The sandbox enforces every field."""
+
+    wall_seconds: float = 10.0
+    cpu_seconds: int = 10
+    memory_mb: int = 512
+    """Address space above what the warm server maps, in MiB."""
+    result_bytes: int = 1 << 20
+    log_bytes: int = 64 << 10
+    """Kept of standard output and standard error together."""
+    open_files: int = 64
+    stack_mb: int = 64
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One component of the reward vector."""
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row of a programming-by-example problem: arguments and the wanted result."""
+
+    inputs: tuple[Json, ...]
+    output: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Source text, identified by its content."""
+
+    source: str
+    id: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", content_id(self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One axis of the MAP-Elites grid of a problem.
+
+    `name` is `length` (characters of source) or `reward:OBJECTIVE`. `edges` are the ascending
+    inner bin edges; empty means: learn them once from the first programs, then freeze them.
+    """
+
+    name: str
+    edges: tuple[float, ...] = ()
+    bins: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A task with D objectives, as loaded and checked from its folder.
+
+    Exactly one of `train` (programming by example) and `scorer_path` is set. `heldout` rows are
+    for reports only: nothing that selects, stops or prompts may read them.
+    """
+
+    id: str
+    version: str
+    """Hash over everything in the folder that can change a judgement."""
+    statement: str
+    entry: str
+    """Name of the function that a program must define."""
+    parameters: tuple[str, ...]
+    """Parameter names of the entry function, in order."""
+    objectives: tuple[Objective, ...]
+    seeds: tuple[Program, ...]
+    limits: Limits = Limits()
+    train: tuple[Example, ...] = ()
+    heldout: tuple[Example, ...] = ()
+    scorer_path: str | None = None
+    features: tuple[Feature, ...] = ()
+    folder: str | None = None
+
+    @property
+    def is_by_example(self) -> bool:
+        """True for a programming-by-example problem, where objective i is training row i."""
+        return self.scorer_path is None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt: role is `system`, `user` or `assistant`."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A program that took part in making a prompt or a candidate, with its part."""
+
+    program_id: str
+    role: ParentRole
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The ticket that `ask` hands out: one prompt, to be sampled `rollouts` times.
+
+    A ticket of kind `JOIN` has no messages; its single reply is `proposals`, made by the search.
+    """
+
+    id: str
+    run_id: str
+    sequence: int
+    """Position in the order of asks, from 0; randomness derives from (run seed, sequence)."""
+    tells_before: int
+    """Number of tells applied before this ask; replay needs it."""
+    kind: PromptKind
+    island: int
+    parents: tuple[Parent, ...]
+    messages: tuple[Message, ...]
+    rollouts: int
+    """G: completions to sample."""
+    answers: int
+    """M: answers asked for in each completion."""
+    seed: int
+    """Seed for sampling this prompt; rollout i of the same prompt and policy is reproducible."""
+    proposals: tuple[Program, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling settings; the stored log-probabilities are those of this very distribution."""
+
+    temperature: float = 1.0
+    max_tokens: int = 256
+    grammar_masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One completion by one policy version: reply number `index` to its prompt."""
+
+    id: str
+    prompt_id: str
+    index: int
+    policy_version: int
+    text: str
+    token_ids: tuple[int, ...] | None
+    """Completion token ids (T), or none where the backend does not give them."""
+    logprobs: tuple[float, ...] | None
+    """Natural-log probabilities (T) under `sampling`, or none."""
+    prompt_token_ids: tuple[int, ...] | None
+    sampling: Sampling
+    finish_reason: str
+    """`stop` (end token), `length` (limit reached) or what the server said."""
+    seconds: float
+    """Wall-clock seconds of the request, divided by the rollouts that shared it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One answer slot of a rollout (or of a join ticket)."""
+
+    id: str
+    prompt_id: str
+    rollout_id: str | None
+    """None for a join, which no model wrote."""
+    slot: int
+    """Position in the chain, from 0."""
+    parse_status: ParseStatus
+    program: Program | None
+    """None when nothing could be read from the slot."""
+    token_span: tuple[int, int] | None
+    """Half-open range of the rollout's tokens that wrote this answer, or none if unknown."""
+    parents: tuple[Parent, ...]
+    text: str = ""
+    """The slot's text as written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The judgement of a program on a problem version."""
+
+    program_id: str
+    problem_version: str
+    status: Status
+    rewards: Rewards | None
+    """D components, or none for a `sandbox_error`; a candidate's fault has zeros."""
+    feedback: str
+    """Why it failed, capped; untrusted text."""
+    seconds: float
+    isolation: str
+    """Sandbox level that was in force, for example `landlock+seccomp`."""
+    outputs: tuple[Json, ...] | None = None
+    """What the program returned per case, where the problem keeps outputs for prompts."""
+
+    def __post_init__(self) -> None:
+        for index, value in enumerate(self.rewards or ()):
+            if not (math.isfinite(value) and 0.0 <= value <= 1.0):
+                raise ValueError(f"reward component {index} is {value!r}; rewards lie in [0, 1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A candidate with its evaluation; none when the slot holds no program to judge."""
+
+    candidate: Candidate
+    evaluation: Evaluation | None
+    executed: bool
+    """True if the sandbox ran it for this tell; false for duplicates and stored judgements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """One reply to a ticket, judged: the unit that is applied, and stored in one transaction."""
+
+    prompt_id: str
+    rollout: Rollout | None
+    """None for a join ticket."""
+    judged: tuple[Judged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rollouts of one prompt, judged: what a trainer reads."""
+
+    prompt: Prompt
+    rollouts: tuple[Rollout, ...]
+    rewards_G_M_D: tuple[tuple[Rewards, ...], ...]  # noqa: N815
+    """Ragged in M; a missing, unparsed or repeated answer is a zero row."""
+    valid_G: tuple[bool, ...]  # noqa: N815
+    """False for a rollout that a persisting sandbox fault took out of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """A proposer that can be served; number 0 is the start model."""
+
+    number: int
+    parent: int | None
+    path: str
+    trained_through: str | None = None
+    """Id of the last prompt that it was trained on, or none."""
+    config_hash: str = ""
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One search: its problem, its resolved configuration and where it stands."""
+
+    id: str
+    problem_id: str
+    problem_version: str
+    seed: int
+    evaluations: int
+    """Budget: the number of proposed candidates."""
+    config_json: str
+    status: RunStatus
+    created_at: str
+    """ISO 8601, UTC; for people, never for decisions."""
+
+
+def content_id(*parts: str) -> str:
+    """Return a 16-hex-digit identifier of the given texts (SHA-256, length-prefixed)."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.hexdigest()[:16]

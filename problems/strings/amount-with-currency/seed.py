@@ -1,0 +1,2 @@
+def solve(amount, currency):
+    return amount

@@ -1,0 +1,2 @@
+def solve(place):
+    return place

@@ -1,0 +1,2 @@
+def solve(code):
+    return code

@@ -1,0 +1,2 @@
+def solve(size):
+    return size

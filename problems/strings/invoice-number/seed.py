@@ -1,0 +1,2 @@
+def solve(year, number):
+    return year

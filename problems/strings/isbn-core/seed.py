@@ -1,0 +1,2 @@
+def solve(isbn):
+    return isbn

@@ -1,0 +1,2 @@
+def solve(latitude):
+    return latitude

@@ -1,0 +1,2 @@
+def solve(contact, company):
+    return contact

@@ -1,0 +1,2 @@
+def solve(entries):
+    return entries

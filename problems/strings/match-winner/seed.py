@@ -1,0 +1,2 @@
+def solve(home, away, result):
+    return home

@@ -1,0 +1,2 @@
+def solve(first, birth_name, last):
+    return first

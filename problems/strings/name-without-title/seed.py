@@ -1,0 +1,2 @@
+def solve(name):
+    return name

@@ -1,0 +1,2 @@
+def solve(quantity):
+    return quantity

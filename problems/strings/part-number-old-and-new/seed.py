@@ -1,0 +1,2 @@
+def solve(part):
+    return part

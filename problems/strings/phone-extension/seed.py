@@ -1,0 +1,2 @@
+def solve(phone):
+    return phone

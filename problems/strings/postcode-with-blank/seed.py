@@ -1,0 +1,2 @@
+def solve(postcode):
+    return postcode

@@ -1,0 +1,2 @@
+def solve(price):
+    return price

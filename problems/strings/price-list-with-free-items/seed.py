@@ -1,0 +1,2 @@
+def solve(item, price):
+    return item

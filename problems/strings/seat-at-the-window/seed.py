@@ -1,0 +1,2 @@
+def solve(seat):
+    return seat

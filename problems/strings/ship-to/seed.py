@@ -1,0 +1,2 @@
+def solve(billing, shipping):
+    return billing

@@ -1,0 +1,2 @@
+def solve(city, postcode, country):
+    return city

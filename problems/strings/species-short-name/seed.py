@@ -1,0 +1,2 @@
+def solve(species):
+    return species

@@ -1,0 +1,2 @@
+def solve(time):
+    return time

@@ -1,0 +1,2 @@
+def solve(url):
+    return url

@@ -1,0 +1,2 @@
+def solve(track):
+    return track

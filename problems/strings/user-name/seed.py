@@ -1,0 +1,2 @@
+def solve(first, last):
+    return first

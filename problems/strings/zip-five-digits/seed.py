@@ -1,0 +1,2 @@
+def solve(zip):
+    return zip

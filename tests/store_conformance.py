@@ -1,0 +1,778 @@
+"""What every store must do, whatever database is under it.
+
+The tests run over `store_url`. Add a database by naming its SQLAlchemy URL in the environment
+variable `EVOVPO_TEST_STORES` (several, separated by blanks); it is emptied before each test.
+`tests/test_store.py` imports everything here.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, create_engine
+
+from evovpo.errors import StoreError
+from evovpo.store import Store
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    Example,
+    Feature,
+    Group,
+    Judged,
+    Limits,
+    Message,
+    Objective,
+    Parent,
+    ParentRole,
+    ParseStatus,
+    PolicyVersion,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    Run,
+    RunStatus,
+    Sampling,
+    Status,
+    Tell,
+    content_id,
+)
+
+STORE_URLS = ["memory", "file", *os.environ.get("EVOVPO_TEST_STORES", "").split()]
+NASTY = "caf\u00e9 \U0001f600 \x00 \ud800 \ue000 \ue0000041 'quoted' ; -- \r\n\t"
+"""NUL, a lone surrogate, the store's own escape character, and something that looks escaped."""
+
+PROBLEM = Problem(
+    id="phones",
+    version="v1",
+    statement="Write phone numbers alike. " + NASTY,
+    entry="solve",
+    parameters=("text", "country"),
+    objectives=(Objective("row-0", "the first row"), Objective("row-1"), Objective("row-2")),
+    seeds=(Program("def solve(text, country):\n    return text\n"),),
+    limits=Limits(wall_seconds=1.5, memory_mb=64),
+    train=(Example(("a", None), "A"), Example(([1, 2.5, True], {"k": [NASTY]}), None)),
+    heldout=(Example(("b", 1 << 70), ""),),
+    features=(Feature("length", (10.0, 20.0), 3), Feature("reward:row-0")),
+    folder="/somewhere/phones",
+)
+SEED = PROBLEM.seeds[0]
+RUN = Run("run-a", "phones", "v1", 7, 100, '{"islands": 4}', RunStatus.RUNNING, "2026-01-02T03:04:05Z")
+
+
+@pytest.fixture(params=STORE_URLS)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store."""
+    if request.param == "memory":
+        return "sqlite://"
+    if request.param == "file":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    server = create_engine(request.param)
+    found = MetaData()
+    found.reflect(server)
+    found.drop_all(server)
+    server.dispose()
+    return str(request.param)
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """An open store that holds the problem and one run."""
+    with Store.open(store_url) as opened:
+        opened.add_problem(PROBLEM)
+        opened.add_run(RUN)
+        yield opened
+
+
+def make_prompt(sequence: int, *, run: str = "run-a", rollouts: int = 2, answers: int = 3) -> Prompt:
+    """Return a plain ask of a run; its seed is wider than 64 bits."""
+    return Prompt(
+        id=f"{run}-p{sequence}",
+        run_id=run,
+        sequence=sequence,
+        tells_before=0,
+        kind=PromptKind.MUTATE,
+        island=sequence % 2,
+        parents=(Parent(SEED.id, ParentRole.PARENT),),
+        messages=(Message("system", "Write programs."), Message("user", NASTY)),
+        rollouts=rollouts,
+        answers=answers,
+        seed=(1 << 64) + sequence,
+    )
+
+
+def make_rollout(prompt: Prompt, index: int, *, policy: int = 0) -> Rollout:
+    """Return reply `index` to a prompt, with log-probabilities that 32-bit floats hold exactly."""
+    return Rollout(
+        id=f"{prompt.id}-r{index}",
+        prompt_id=prompt.id,
+        index=index,
+        policy_version=policy,
+        text=NASTY,
+        token_ids=(0, 151_935, 7),
+        logprobs=(-0.5, -1.25, 0.0),
+        prompt_token_ids=(1, 2),
+        sampling=Sampling(0.7, 64, True),
+        finish_reason="stop",
+        seconds=0.125,
+    )
+
+
+def judge(
+    source: str, rewards: Sequence[float] | None = (1.0, 0.5, 0.0), status: Status = Status.OK
+) -> Evaluation:
+    """Return an evaluation of a program on the problem."""
+    return Evaluation(
+        program_id=content_id(source),
+        problem_version="v1",
+        status=status,
+        rewards=None if rewards is None else tuple(rewards),
+        feedback=NASTY if status is not Status.OK else "",
+        seconds=0.25,
+        isolation="landlock+seccomp",
+        outputs=("A", None, [1, {"deep": 0.1}]) if status is Status.OK else None,
+    )
+
+
+def slot(
+    rollout: Rollout,
+    position: int,
+    source: str | None,
+    evaluation: Evaluation | None = None,
+    *,
+    parse_status: ParseStatus = ParseStatus.PARSED,
+    parents: Sequence[Parent] = (),
+) -> Judged:
+    """Return answer number `position` of a rollout with its evaluation."""
+    candidate = Candidate(
+        id=f"{rollout.id}-c{position}",
+        prompt_id=rollout.prompt_id,
+        rollout_id=rollout.id,
+        slot=position,
+        parse_status=parse_status if source is not None else ParseStatus.UNPARSED,
+        program=None if source is None else Program(source),
+        token_span=(position, position + 1) if source is not None else None,
+        parents=tuple(parents),
+        text=source if source is not None else NASTY,
+    )
+    return Judged(candidate, evaluation, executed=parse_status is ParseStatus.PARSED and source is not None)
+
+
+def make_tell(
+    prompt: Prompt, index: int, answers: Sequence[tuple[str, Evaluation | None]], *, policy: int = 0
+) -> Tell:
+    """Return a judged reply whose answers are (source, evaluation) pairs of new programs."""
+    rollout = make_rollout(prompt, index, policy=policy)
+    return Tell(prompt.id, rollout, tuple(slot(rollout, i, *answer) for i, answer in enumerate(answers)))
+
+
+def scripted_history(run: str, seed: int, tells: int) -> list[Prompt | Tell]:
+    """Return asks and tells in a legal order, with every kind of slot, reply and ticket in them.
+
+    Replies arrive out of order; the same arguments give the same history.
+    """
+    rng = random.Random(seed)
+    history: list[Prompt | Tell] = []
+    waiting: list[tuple[Prompt, int]] = []
+    seen: dict[str, Evaluation] = {}
+    told = asked = 0
+    while told < tells:
+        if len(waiting) < 4:
+            prompt = replace(make_prompt(asked, run=run), tells_before=told)
+            if asked % 5 == 4 and len(seen) > 1:
+                join = Program(f"return {asked} if x else {rng.randrange(99)}")
+                prompt = replace(
+                    prompt, kind=PromptKind.JOIN, messages=(), rollouts=1, answers=1, proposals=(join,)
+                )
+            asked += 1
+            waiting += [(prompt, index) for index in range(prompt.rollouts)]
+            history.append(prompt)
+            continue
+        prompt, index = waiting.pop(rng.randrange(len(waiting)))
+        history.append(_scripted_tell(prompt, index, seen, rng))
+        told += 1
+    return history
+
+
+def _scripted_tell(prompt: Prompt, index: int, seen: dict[str, Evaluation], rng: random.Random) -> Tell:
+    rollout = make_rollout(prompt, index, policy=prompt.sequence // 3)
+    if rng.random() < 0.2:
+        rollout = replace(rollout, token_ids=None, logprobs=None, prompt_token_ids=None)
+    judged = []
+    for position in range(prompt.answers):
+        parents = [Parent(SEED.id, ParentRole.PARENT)]
+        if seen:
+            parents.append(Parent(rng.choice(list(seen)), ParentRole.INSPIRATION))
+        source = f"return {rng.randrange(10_000)}"
+        kind = rng.random()
+        if prompt.proposals:
+            source, parents = prompt.proposals[0].source, [Parent(SEED.id, ParentRole.JOIN_THEN)] * 2
+        key = content_id(source)
+        if key in seen:
+            answer = slot(
+                rollout, position, source, seen[key], parse_status=ParseStatus.DUPLICATE, parents=parents
+            )
+        elif kind < 0.1 and not prompt.proposals:
+            answer = slot(rollout, position, None)
+        elif kind < 0.2:
+            answer = slot(rollout, position, source, parse_status=ParseStatus.REJECTED, parents=parents)
+        elif kind < 0.3:
+            answer = slot(
+                rollout, position, source, judge(source, None, Status.SANDBOX_ERROR), parents=parents
+            )
+        else:
+            fails = kind < 0.5
+            rewards = (0.0, 0.0, 0.0) if fails else (rng.random(), rng.choice([0.0, 1.0]), 1.0 / 3.0)
+            seen[key] = judge(source, rewards, Status.TIMEOUT if fails else Status.OK)
+            answer = slot(rollout, position, source, seen[key], parents=parents)
+        judged.append(answer)
+    if prompt.kind is PromptKind.JOIN:
+        judged = [replace(j, candidate=replace(j.candidate, rollout_id=None)) for j in judged]
+        return Tell(prompt.id, None, tuple(judged))
+    return Tell(prompt.id, rollout, tuple(judged))
+
+
+def append(store: Store, run: str, history: Sequence[Prompt | Tell], tells_before: int = 0) -> None:
+    """Store a history as a driver does."""
+    order = tells_before
+    for item in history:
+        if isinstance(item, Prompt):
+            store.add_prompt(item)
+        else:
+            assert store.add_tell(run, item, order)
+            order += 1
+
+
+def row_count(store: Store, table: str) -> int:
+    """Return how many rows a table has."""
+    (row,) = store.query(f"SELECT count(*) AS n FROM {table}")
+    count = row["n"]
+    assert isinstance(count, int)
+    return count
+
+
+# Problems and runs
+
+
+def test_a_problem_comes_back_equal(store: Store) -> None:
+    assert store.problem("phones", "v1") == PROBLEM
+
+
+def test_adding_a_problem_twice_changes_nothing(store: Store) -> None:
+    assert store.add_problem(replace(PROBLEM, folder="/elsewhere")) is False
+    assert store.problem("phones", "v1").folder == "/somewhere/phones"
+
+
+def test_two_versions_of_a_problem_live_side_by_side(store: Store) -> None:
+    changed = replace(PROBLEM, version="v2", statement="Other.", train=(), scorer_path="score.py")
+    assert store.add_problem(changed)
+    assert store.problem("phones", "v2") == changed
+    assert store.problem("phones", "v1") == PROBLEM
+
+
+def test_an_unknown_problem_is_a_store_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="no problem phones of version v9"):
+        store.problem("phones", "v9")
+
+
+def test_a_run_comes_back_equal(store: Store) -> None:
+    assert store.run("run-a") == RUN
+
+
+def test_the_latest_status_of_a_run_holds_and_earlier_ones_are_kept(store: Store) -> None:
+    store.set_run_status("run-a", RunStatus.INTERRUPTED)
+    store.set_run_status("run-a", RunStatus.SOLVED)
+    assert store.run("run-a").status is RunStatus.SOLVED
+    statuses = [row["status"] for row in store.query("SELECT status FROM run_events ORDER BY number")]
+    assert statuses == ["running", "interrupted", "solved"]
+
+
+def test_a_run_is_found_by_a_prefix_that_only_it_has(store: Store) -> None:
+    store.add_run(replace(RUN, id="other"))
+    assert store.run("oth").id == "other"
+
+
+def test_a_prefix_of_several_runs_is_a_store_error_that_names_them(store: Store) -> None:
+    store.add_run(replace(RUN, id="run-b"))
+    with pytest.raises(StoreError, match="run-a, run-b"):
+        store.run("run")
+
+
+def test_an_id_that_is_the_prefix_of_another_is_found(store: Store) -> None:
+    store.add_run(replace(RUN, id="run-a2"))
+    assert store.run("run-a").id == "run-a"
+
+
+@pytest.mark.parametrize("wanted", ["RUN-A", "run_a", "%", "nothing"])
+def test_an_unknown_run_is_a_store_error(store: Store, wanted: str) -> None:
+    with pytest.raises(StoreError, match="holds no run"):
+        store.run(wanted)
+
+
+def test_a_second_run_with_the_same_id_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="run-a is stored already"):
+        store.add_run(RUN)
+
+
+def test_a_run_of_an_unknown_problem_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="add problem phones v9 first"):
+        store.add_run(replace(RUN, id="run-b", problem_version="v9"))
+
+
+def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> None:
+    store.add_run(replace(RUN, id="run-b", created_at="1999-01-01T00:00:00Z"))
+    store.set_run_status("run-a", RunStatus.EXHAUSTED)
+    prompt = make_prompt(0)
+    tell = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 0.5, 0.0))), ("?", None)])
+    append(store, "run-a", [prompt, tell])
+    newest, oldest = store.runs()
+    assert tuple(newest) == ("run-b", "phones", RunStatus.RUNNING, 0, None)
+    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5)
+
+
+# Asks and tells
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_history_is_what_was_applied_in_the_same_order(store: Store, seed: int) -> None:
+    store.add_run(replace(RUN, id="run-b"))
+    history = scripted_history("run-a", seed, 40)
+    other = scripted_history("run-b", seed + 100, 10)
+    append(store, "run-b", other)
+    append(store, "run-a", history)
+    assert list(store.history("run-a")) == history
+    assert list(store.history("run-b")) == other
+
+
+def test_history_of_more_than_one_page_is_complete(store: Store) -> None:
+    prompts = [make_prompt(number, rollouts=1) for number in range(1100)]
+    answers = [(f"return {number}", judge(f"return {number}")) for number in range(1100)]
+    tells = [make_tell(prompt, 0, [answer]) for prompt, answer in zip(prompts, answers, strict=True)]
+    append(store, "run-a", [*prompts, *tells])
+    assert list(store.history("run-a")) == [*prompts, *tells]
+
+
+def test_history_may_be_read_while_the_run_is_written(store: Store) -> None:
+    history = scripted_history("run-a", 1, 6)
+    append(store, "run-a", history)
+    more = [make_prompt(90), make_tell(make_prompt(90), 0, [("return 'new'", judge("return 'new'"))])]
+    reader = store.history("run-a")
+    first = next(reader)
+    append(store, "run-a", more, tells_before=6)
+    assert [first, *reader][: len(history)] == history
+
+
+def test_history_of_an_unknown_run_is_a_store_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="run-z is not stored"):
+        store.history("run-z")
+
+
+def test_telling_twice_changes_nothing(store: Store) -> None:
+    prompt = make_prompt(0)
+    tell = make_tell(prompt, 1, [("return 1", judge("return 1"))])
+    append(store, "run-a", [prompt, tell])
+    other = make_tell(prompt, 1, [("return 2", judge("return 2"))])
+    assert store.add_tell("run-a", tell, 0) is False
+    assert store.add_tell("run-a", other, 1) is False
+    assert list(store.history("run-a")) == [prompt, tell]
+
+
+def test_asking_twice_changes_nothing(store: Store) -> None:
+    assert store.add_prompt(make_prompt(0)) is True
+    assert store.add_prompt(make_prompt(0)) is False
+    assert list(store.history("run-a")) == [make_prompt(0)]
+
+
+def test_another_ask_with_the_same_id_is_refused(store: Store) -> None:
+    store.add_prompt(make_prompt(0))
+    with pytest.raises(StoreError, match="stored with other content"):
+        store.add_prompt(replace(make_prompt(0), island=5))
+
+
+def test_a_tell_out_of_order_is_refused_and_leaves_nothing(store: Store) -> None:
+    prompt = make_prompt(0)
+    store.add_prompt(prompt)
+    with pytest.raises(StoreError, match="tell 3 of run run-a came where 0 was expected"):
+        store.add_tell("run-a", make_tell(prompt, 0, [("return 1", judge("return 1"))]), 3)
+    assert row_count(store, "candidates") == row_count(store, "evaluations") == 0
+
+
+def test_a_tell_to_an_unknown_prompt_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="store an ask before its tells"):
+        store.add_tell("run-a", make_tell(make_prompt(0), 0, []), 0)
+
+
+def test_a_tell_to_another_runs_prompt_is_refused(store: Store) -> None:
+    store.add_run(replace(RUN, id="run-b"))
+    store.add_prompt(make_prompt(0, run="run-b"))
+    with pytest.raises(StoreError, match="belongs to run run-b"):
+        store.add_tell("run-a", make_tell(make_prompt(0, run="run-b"), 0, []), 0)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "complaint"),
+    [
+        (judge("return 1", (1.0, 1.0)), "2 reward components; expected 3"),
+        (judge("return 1", None), "0 reward components; expected 3"),
+        (judge("return 1", (0.0, 0.0, 0.0), Status.SANDBOX_ERROR), "3 reward components; expected 0"),
+        (judge("return 2"), "came with the evaluation of"),
+        (replace(judge("return 1"), problem_version="v2"), "judged on problem version v2"),
+    ],
+)
+def test_an_evaluation_that_does_not_fit_is_refused(
+    store: Store, evaluation: Evaluation, complaint: str
+) -> None:
+    store.add_prompt(make_prompt(0))
+    with pytest.raises(StoreError, match=complaint):
+        store.add_tell("run-a", make_tell(make_prompt(0), 0, [("return 1", evaluation)]), 0)
+    assert row_count(store, "tells") == 0
+
+
+def test_a_refused_tell_leaves_nothing_behind(store: Store) -> None:
+    prompt = make_prompt(0)
+    store.add_prompt(prompt)
+    rollout = make_rollout(prompt, 0)
+    orphan = slot(rollout, 0, "return 1", judge("return 1"), parents=[Parent("nobody", ParentRole.PARENT)])
+    with pytest.raises(StoreError):
+        store.add_tell("run-a", Tell(prompt.id, rollout, (orphan,)), 0)
+    tables = ("tells", "rollouts", "candidates", "evaluations", "rewards", "candidate_parents")
+    assert {table: row_count(store, table) for table in tables} == dict.fromkeys(tables, 0)
+
+
+def test_there_is_one_row_per_reward_component(store: Store) -> None:
+    prompt = make_prompt(0)
+    append(store, "run-a", [prompt, make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 0.1, 0.0)))])])
+    rows = store.query("SELECT objective, name, value FROM rewards ORDER BY objective")
+    assert [tuple(row.values()) for row in rows] == [(0, "row-0", 1.0), (1, "row-1", 0.1), (2, "row-2", 0.0)]
+
+
+def test_programs_with_one_id_and_two_spellings_come_back_as_they_were(store: Store) -> None:
+    prompt = make_prompt(0)
+    first, second = make_rollout(prompt, 0), make_rollout(prompt, 1)
+    tells = []
+    for rollout, source in ((first, "a+b"), (second, "a + b")):
+        judged = slot(rollout, 0, "a+b", judge("a+b"))
+        program = Program(source, content_id("a+b"))
+        tells.append(
+            Tell(prompt.id, rollout, (replace(judged, candidate=replace(judged.candidate, program=program)),))
+        )
+    append(store, "run-a", [prompt, *tells])
+    assert list(store.history("run-a")) == [prompt, *tells]
+
+
+def test_logprobs_are_rounded_to_32_bit_floats_and_nothing_else(store: Store) -> None:
+    prompt = make_prompt(0)
+    rollout = replace(make_rollout(prompt, 0), logprobs=(-0.1, float("-inf"), -30.0))
+    append(store, "run-a", [prompt, Tell(prompt.id, rollout, ())])
+    stored = list(store.history("run-a"))[1]
+    assert isinstance(stored, Tell) and stored.rollout is not None and stored.rollout.logprobs is not None
+    assert stored.rollout.logprobs == (pytest.approx(-0.1, rel=2**-23), float("-inf"), -30.0)
+    assert stored.rollout.logprobs[0] != -0.1
+
+
+# Evaluations
+
+
+def test_the_first_evaluation_of_a_program_is_kept(store: Store) -> None:
+    prompt = make_prompt(0)
+    kept, later = judge("return 1"), judge("return 1", (0.0, 0.0, 0.0), Status.TIMEOUT)
+    tells = [make_tell(prompt, 0, [("return 1", kept)]), make_tell(prompt, 1, [("return 1", later)])]
+    append(store, "run-a", [prompt, *tells])
+    assert store.known_evaluation("v1", content_id("return 1")) == kept
+
+
+def test_replay_sees_a_differing_evaluation_as_it_was_told(store: Store) -> None:
+    prompt = make_prompt(0)
+    other = judge("return 1", (0.0, 0.0, 0.0), Status.TIMEOUT)
+    tells = [
+        make_tell(prompt, 0, [("return 1", judge("return 1"))]),
+        make_tell(prompt, 1, [("return 1", other)]),
+    ]
+    append(store, "run-a", [prompt, *tells])
+    assert list(store.history("run-a")) == [prompt, *tells]
+
+
+def test_an_evaluation_that_differs_only_in_seconds_is_stored_once(store: Store) -> None:
+    prompt = make_prompt(0)
+    slower = replace(judge("return 1"), seconds=9.0)
+    tells = [
+        make_tell(prompt, 0, [("return 1", judge("return 1"))]),
+        make_tell(prompt, 1, [("return 1", slower)]),
+    ]
+    append(store, "run-a", [prompt, *tells])
+    assert row_count(store, "evaluations") == 1
+
+
+def test_a_sandbox_error_is_not_a_known_evaluation_and_does_not_block_one(store: Store) -> None:
+    prompt = make_prompt(0)
+    fault, good = judge("return 1", None, Status.SANDBOX_ERROR), judge("return 1")
+    first, second = (make_tell(prompt, index, [("return 1", e)]) for index, e in enumerate((fault, good)))
+    append(store, "run-a", [prompt, first])
+    assert store.known_evaluation("v1", content_id("return 1")) is None
+    assert store.known_evaluations("v1") == {}
+    append(store, "run-a", [second], tells_before=1)
+    assert store.known_evaluations("v1") == {content_id("return 1"): good}
+    assert list(store.history("run-a")) == [prompt, first, second]
+
+
+def test_known_evaluations_are_shared_over_runs_but_not_over_problem_versions(store: Store) -> None:
+    prompt = make_prompt(0)
+    append(store, "run-a", [prompt, make_tell(prompt, 0, [("return 1", judge("return 1"))])])
+    assert store.known_evaluations("v1") == {content_id("return 1"): judge("return 1")}
+    assert store.known_evaluations("v2") == {}
+    assert store.known_evaluation("v2", content_id("return 1")) is None
+
+
+# Groups
+
+
+def only(groups: Iterator[Group]) -> Group:
+    """Return the one group there is."""
+    (group,) = groups
+    return group
+
+
+def test_a_group_holds_its_rollouts_by_index_with_their_vectors(store: Store) -> None:
+    prompt = make_prompt(0, answers=1)
+    late = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 0.0, 0.0)))])
+    early = make_tell(prompt, 1, [("return 2", judge("return 2", (0.0, 0.5, 1.0)))])
+    append(store, "run-a", [prompt, early, late])
+    group = only(store.groups("run-a"))
+    assert group.prompt == prompt
+    assert group.rollouts == (late.rollout, early.rollout)
+    assert group.rewards_G_M_D == (((1.0, 0.0, 0.0),), ((0.0, 0.5, 1.0),))
+    assert group.valid_G == (True, True)
+
+
+def test_a_group_with_a_rollout_missing_is_not_yielded(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=3)
+    append(store, "run-a", [prompt, make_tell(prompt, 0, []), make_tell(prompt, 2, [])])
+    assert list(store.groups("run-a")) == []
+
+
+def test_joins_are_no_groups(store: Store) -> None:
+    prompt = replace(make_prompt(0, rollouts=1), kind=PromptKind.JOIN, proposals=(Program("return 1"),))
+    judged = slot(make_rollout(prompt, 0), 0, "return 1", judge("return 1"))
+    judged = replace(judged, candidate=replace(judged.candidate, rollout_id=None))
+    append(store, "run-a", [prompt, Tell(prompt.id, None, (judged,))])
+    assert list(store.groups("run-a")) == []
+
+
+def test_unparsed_rejected_missing_and_failed_answers_are_zero_rows(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=1, answers=5)
+    rollout = make_rollout(prompt, 0)
+    judged = (
+        slot(rollout, 0, None),
+        slot(rollout, 1, "return 1", judge("return 1"), parse_status=ParseStatus.REJECTED),
+        slot(rollout, 2, "return 2", judge("return 2", (0.0, 0.0, 0.0), Status.CRASH)),
+        slot(rollout, 3, "return 3", judge("return 3")),
+    )
+    append(store, "run-a", [prompt, Tell(prompt.id, rollout, judged)])
+    group = only(store.groups("run-a"))
+    zero = (0.0, 0.0, 0.0)
+    assert group.rewards_G_M_D == ((zero, zero, zero, (1.0, 0.5, 0.0), zero),)
+    assert group.valid_G == (True,)
+
+
+def test_a_duplicate_has_the_vector_of_its_twin_unless_it_repeats_its_own_chain(store: Store) -> None:
+    prompt = make_prompt(0, answers=2)
+    vector = (1.0, 0.5, 0.0)
+    first = make_tell(prompt, 0, [("return 1", judge("return 1", vector))])
+    rollout = make_rollout(prompt, 1)
+    again = tuple(
+        slot(rollout, position, "return 1", judge("return 1", vector), parse_status=ParseStatus.DUPLICATE)
+        for position in range(2)
+    )
+    append(store, "run-a", [prompt, first, Tell(prompt.id, rollout, again)])
+    zero = (0.0, 0.0, 0.0)
+    assert only(store.groups("run-a")).rewards_G_M_D == ((vector, zero), (vector, zero))
+
+
+def test_a_sandbox_fault_takes_its_whole_rollout_out_of_the_group(store: Store) -> None:
+    prompt = make_prompt(0, answers=2)
+    fault = judge("return 2", None, Status.SANDBOX_ERROR)
+    tells = [
+        make_tell(prompt, 0, [("return 1", judge("return 1")), ("return 2", fault)]),
+        make_tell(prompt, 1, [("return 1", judge("return 1"))]),
+    ]
+    append(store, "run-a", [prompt, *tells])
+    assert only(store.groups("run-a")).valid_G == (False, True)
+
+
+def test_groups_come_in_the_order_of_completion_and_none_is_lost_after_one(store: Store) -> None:
+    first, second, third = prompts = [make_prompt(number, rollouts=1) for number in range(3)]
+    append(store, "run-a", [*prompts, make_tell(second, 0, []), make_tell(third, 0, [])])
+    assert [group.prompt.id for group in store.groups("run-a")] == [second.id, third.id]
+    append(store, "run-a", [make_tell(first, 0, [])], tells_before=2)
+    assert [group.prompt.id for group in store.groups("run-a", after=third.id)] == [first.id]
+    assert [group.prompt.id for group in store.groups("run-a", after=first.id)] == []
+
+
+def test_groups_after_a_prompt_that_is_no_complete_group_is_a_store_error(store: Store) -> None:
+    store.add_prompt(make_prompt(0))
+    with pytest.raises(StoreError, match="not a complete group"):
+        list(store.groups("run-a", after=make_prompt(0).id))
+
+
+def test_groups_of_some_policies_hold_only_rollouts_by_them(store: Store) -> None:
+    old, mixed, new = prompts = [make_prompt(number) for number in range(3)]
+    policies = {old.id: (0, 0), mixed.id: (0, 1), new.id: (1, 1)}
+    tells = [
+        make_tell(prompt, index, [], policy=policy)
+        for prompt in prompts
+        for index, policy in enumerate(policies[prompt.id])
+    ]
+    append(store, "run-a", [*prompts, *tells])
+
+    def ids(wanted: set[int], after: str | None = None) -> list[str]:
+        return [group.prompt.id for group in store.groups("run-a", after, wanted)]
+
+    assert ids({1}) == [new.id]
+    assert ids({0, 1}) == [old.id, mixed.id, new.id]
+    assert ids({1}, after=mixed.id) == [new.id]
+    assert ids(set()) == []
+
+
+def test_more_groups_than_one_page_all_come(store: Store) -> None:
+    prompts = [make_prompt(number, rollouts=1) for number in range(230)]
+    append(store, "run-a", [*prompts, *(make_tell(prompt, 0, []) for prompt in prompts)])
+    assert [group.prompt for group in store.groups("run-a")] == prompts
+
+
+# Policy versions
+
+
+def test_policy_versions_come_back_in_order(store: Store) -> None:
+    start = PolicyVersion(0, None, "built-in")
+    trained = PolicyVersion(1, 0, "/policies/1", "run-a-p7", "abc", (("kl", 0.25), ("reward", 0.1)))
+    assert store.add_policy_version(trained)
+    assert store.add_policy_version(start)
+    assert store.policy_versions() == [start, trained]
+    assert store.policy_version(1) == trained
+
+
+def test_adding_a_policy_version_twice_changes_nothing_and_another_under_its_number_is_refused(
+    store: Store,
+) -> None:
+    version = PolicyVersion(3, None, "a")
+    assert store.add_policy_version(version) is True
+    assert store.add_policy_version(version) is False
+    with pytest.raises(StoreError, match="taken by a; take the next number, 4"):
+        store.add_policy_version(PolicyVersion(3, None, "b"))
+
+
+def test_an_unknown_policy_version_is_a_store_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="no policy version 1; it has none"):
+        store.policy_version(1)
+
+
+# Reports
+
+
+def test_the_summary_counts_what_was_proposed_and_what_it_cost(store: Store) -> None:
+    prompt, join = make_prompt(0), replace(make_prompt(1, rollouts=1, answers=1), kind=PromptKind.JOIN)
+    rollout = make_rollout(prompt, 0)
+    judged = (
+        slot(rollout, 0, "return 11", judge("return 11", (1.0, 0.0, 0.5))),
+        slot(
+            rollout, 1, "return 11", judge("return 11", (1.0, 0.0, 0.5)), parse_status=ParseStatus.DUPLICATE
+        ),
+        slot(rollout, 2, None),
+    )
+    joined = slot(make_rollout(join, 0), 0, "return 3", judge("return 3", (1.0, 0.5, 0.0)))
+    joined = replace(joined, candidate=replace(joined.candidate, rollout_id=None))
+    bad = make_tell(prompt, 1, [("return 0", judge("return 0", (0.0, 0.0, 0.0), Status.ERROR))])
+    append(
+        store, "run-a", [prompt, Tell(prompt.id, rollout, judged), join, Tell(join.id, None, (joined,)), bad]
+    )
+    summary = store.run_summary("run-a")
+    assert (summary.proposed, summary.executed, summary.joins, summary.rollouts) == (5, 3, 1, 2)
+    assert (summary.tokens, summary.sampling_seconds, summary.evaluation_seconds) == (6, 0.25, 0.75)
+    assert summary.by_parse_status == {"parsed": 3, "duplicate": 1, "unparsed": 1}
+    assert summary.by_status == {"ok": 3, "error": 1}
+    assert summary.best_program_id == content_id("return 3")
+    assert [tuple(point) for point in summary.curve] == [(0, 3, 0.5, 1), (1, 4, 0.5, 1), (2, 5, 0.5, 1)]
+
+
+def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=3)
+    vectors = [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
+    tells = [
+        make_tell(prompt, index, [(f"return {index}", judge(f"return {index}", vector))])
+        for index, vector in enumerate(vectors)
+    ]
+    append(store, "run-a", [prompt, *tells])
+    assert [point[2:] for point in store.run_summary("run-a").curve] == [(0.0, 0), (1.0, 3), (1.0, 3)]
+
+
+def test_the_summary_of_an_empty_run_is_empty(store: Store) -> None:
+    summary = store.run_summary("run-a")
+    assert (summary.proposed, summary.best_mean_reward, summary.curve) == (0, None, ())
+
+
+def test_lineage_leads_back_to_the_seed_without_following_inspirations(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=4)
+    rollouts = [make_rollout(prompt, index) for index in range(4)]
+
+    def parent(source: str, role: ParentRole = ParentRole.PARENT) -> Parent:
+        return Parent(content_id(source), role)
+
+    seed = Parent(SEED.id, ParentRole.PARENT)
+    child = slot(rollouts[0], 0, "child", judge("child"), parents=[seed])
+    aside = slot(rollouts[1], 0, "aside", judge("aside"), parents=[seed])
+    grandchild = slot(
+        rollouts[2],
+        0,
+        "grandchild",
+        judge("grandchild"),
+        parents=[parent("child"), parent("aside", ParentRole.INSPIRATION)],
+    )
+    again = [
+        slot(rollouts[3], 0, SEED.source, judge(SEED.source), parse_status=ParseStatus.DUPLICATE,
+             parents=[parent("grandchild")]),
+        slot(rollouts[3], 1, "child", judge("child"), parse_status=ParseStatus.DUPLICATE,
+             parents=[parent("grandchild")]),
+    ]  # fmt: skip
+    slots = ([child], [aside], [grandchild], again)
+    tells = [Tell(prompt.id, rollout, tuple(s)) for rollout, s in zip(rollouts, slots, strict=True)]
+    append(store, "run-a", [prompt, *tells])
+    steps = store.lineage("run-a", content_id("grandchild"))
+    assert [step.candidate for step in steps] == [grandchild.candidate, child.candidate]
+    assert steps[0].parents == (
+        (ParentRole.PARENT, Program("child")),
+        (ParentRole.INSPIRATION, Program("aside")),
+    )
+    assert steps[1].parents == ((ParentRole.PARENT, SEED),)
+
+
+def test_the_lineage_of_a_join_has_both_sides(store: Store) -> None:
+    first, second = prompts = [make_prompt(0, answers=2, rollouts=1), make_prompt(1, rollouts=1)]
+    made = make_tell(first, 0, [("then", judge("then")), ("else", judge("else"))])
+    parents = [
+        Parent(content_id("then"), ParentRole.JOIN_THEN),
+        Parent(content_id("else"), ParentRole.JOIN_ELSE),
+    ]
+    joined = slot(make_rollout(second, 0), 0, "both", judge("both"), parents=parents)
+    append(store, "run-a", [*prompts, made, Tell(second.id, make_rollout(second, 0), (joined,))])
+    steps = store.lineage("run-a", content_id("both"))
+    assert [step.candidate.text for step in steps] == ["both", "then", "else"]
+
+
+def test_the_lineage_of_a_seed_is_empty_and_of_an_unknown_program_a_store_error(store: Store) -> None:
+    assert store.lineage("run-a", SEED.id) == []
+    with pytest.raises(StoreError, match="no program nobody"):
+        store.lineage("run-a", "nobody")
+
+
+def test_a_query_takes_parameters_and_changes_nothing(store: Store) -> None:
+    assert store.query("SELECT seed FROM runs WHERE id = :run", run="run-a") == [{"seed": "7"}]
+    with pytest.raises(StoreError):
+        store.query("DELETE FROM run_events")
+    assert row_count(store, "run_events") == 1
