@@ -171,7 +171,22 @@ class SearchConfig(_Section):
         True, "Join complementary programs under one condition; switch off to measure the model alone."
     )
     join_proposals: int = _option(
-        16, "Most programs in one join ticket; lower it for a small budget.", low=1, high=10_000
+        8, "Most programs in one join ticket; lower it for a small budget.", low=1, high=10_000
+    )
+    join_share: float = _option(
+        0.1, "Largest share of the budget that joins may take; lower it if joins memorise.", low=0.0, high=1.0
+    )
+    lone_row_joins_after: float = _option(
+        0.5,
+        "Share of the budget after which a join may single out one row; 1 forbids such joins.",
+        low=0.0,
+        high=1.0,
+    )
+    focus_share: float = _option(
+        0.25,
+        "Share of parentless asks that show only rows the chosen program fails; 0 shows all rows.",
+        low=0.0,
+        high=1.0,
     )
     in_flight: int = _option(
         4, "Asks open at a time; 1 makes a run reproducible, more keep a server busy.", low=1, high=1024

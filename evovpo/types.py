@@ -64,6 +64,8 @@ class ParentRole(StrEnum):
 class PromptKind(StrEnum):
     """What a ticket asks for."""
 
+    SEED = "seed"
+    """No model: the problem's starting programs; they do not count against the budget."""
     ROOT = "root"
     """Write programs from the problem alone."""
     MUTATE = "mutate"
@@ -190,7 +192,7 @@ class Parent:
 class Prompt:
     """The ticket that `ask` hands out: one prompt, to be sampled `rollouts` times.
 
-    A ticket of kind `JOIN` has no messages; its single reply is `proposals`, made by the search.
+    A ticket of kind `JOIN` or `SEED` has no messages; its single reply is `proposals`.
     """
 
     id: str
@@ -210,6 +212,13 @@ class Prompt:
     seed: int
     """Seed for sampling this prompt; rollout i of the same prompt and policy is reproducible."""
     proposals: tuple[Program, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """Candidates that this ticket takes from the budget."""
+        if self.kind is PromptKind.SEED:
+            return 0
+        return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,25 @@
 """Sampling from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
-A loop of our own, because Hugging Face `generate` costs about three times as much for models of a few
-million parameters (README of `tests/bench`): there, what counts is the number of tensor operations in a
-step and the bytes that attention reads. So
+A loop of our own, because Hugging Face `generate` costs several times as much for models of a few million
+parameters, where the number of tensor operations in a step and the bytes that attention reads decide. So
 
-- a prompt is prefilled once and its keys and values are *shared* by all of its rows, not copied to each;
-- what can be folded into the weights is folded at load: norm weights, the attention scale, query, key and
-  value in one product, gate and up in one product, and rotary pairs side by side, which makes the rotation
-  one complex multiplication;
-- a row that has finished leaves the batch;
-- buffers and views are made once per batch shape, not in every step.
+- a prompt is prefilled once, and its keys and values are shared by all of its rows, not copied to each;
+- what can be folded into the weights is folded at load: norms, the attention scale, query, key and value in
+  one product, gate and up in one product, rotary pairs side by side so that a rotation is one complex
+  multiplication;
+- rows that have finished leave the batch;
+- buffers and views are made once for each shape of the batch, not in every step.
 
-What a row samples depends on the weights, its prompt, its seed, its index and its sampling settings, not
-on its neighbours: the uniform random numbers of row (seed, index) come from a counter-based generator of
-its own, one number a step, turned into a token by the inverse of the cumulative distribution. The logits
-of a row may differ in their last bits between batches of different shape, which changes a token only
-when the random number falls within that distance of a boundary between two tokens: about once in a million tokens in
-float32. (Gumbel noise or top-k would be no better, and cost a random number for each vocabulary entry.)
+What a row samples depends on the weights, its prompt, its seed, its index and its sampling settings, not on
+its neighbours: row (seed, index) has a counter-based generator of its own, one uniform number a step, which
+the inverse of the cumulative distribution turns into a token. The logits of a row may differ in their last
+bits between batches of different shapes. That changes a token only if the uniform number falls within the
+same distance of the boundary between two tokens: about once in a million tokens. No rounding of the logits
+could do better, as it has boundaries of its own.
 
-Left out on purpose: top-k, top-p and penalties, since the log-probabilities that a trainer needs are those
-of the plain softmax at one temperature; and everything but a CPU.
+Left out on purpose: top-k, top-p and penalties, since a trainer needs the log-probabilities of the plain
+softmax at one temperature; bfloat16, which is faster from 32 rows on and costs two digits of
+the log-probabilities; accelerators.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Weights:
 
     def __init__(self, model: Any) -> None:
         config = model.config
-        _check_supported(type(model).__name__, config)
+        check_supported(type(model).__name__, config)
         self.heads: int = config.num_attention_heads
         self.key_heads: int = config.num_key_value_heads
         self.head_size: int = (
@@ -112,7 +112,9 @@ class Weights:
         scale = self.head_size**-0.5
         before = self._norm_weight(layer.input_layernorm)
         between = self._norm_weight(layer.post_attention_layernorm)
-        q, k, v = (_float32(p.weight) * before for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+        q, k, v = (
+            _float32(p.weight) * before for p in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
         qkv = torch.cat([self._paired(q) * scale, self._paired(k), v])
         bias = None
         if attention.q_proj.bias is not None:
@@ -142,10 +144,11 @@ class Weights:
 
         x / sqrt(mean(x²) + epsilon) is sqrt(h) x / hypot(|x|, sqrt(h epsilon)); a third of the time.
         """
-        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.floor)
+        lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / lengths.hypot_(self.floor)
 
     def _norm_weight(self, norm: Any) -> Tensor:
-        return _float32(norm.weight) * self.root_size
+        return torch.mul(_float32(norm.weight), self.root_size)
 
     def feed_forward(self, layer: _Layer, x: Tensor) -> None:
         """Add the feed-forward part of a layer to x (rows, h), in place."""
@@ -157,7 +160,7 @@ def _float32(weight: Tensor) -> Tensor:
     return weight.detach().float()
 
 
-def _check_supported(name: str, config: Any) -> None:
+def check_supported(name: str, config: Any) -> None:
     """Raise `PolicyError` for an architecture or option that the sampling loop does not compute."""
     if name not in ARCHITECTURES:
         raise PolicyError(
@@ -226,12 +229,12 @@ class _Batch:
             self.gather_out = torch.from_numpy(self.slot_of_row)
             grid = self.grid = torch.empty(slots, width)
         pairs = torch.view_as_complex(grid.view(prompts, places, -1, size // 2, 2))
-        self.q_in = pairs[:, :, : w.heads].unflatten(2, (key_heads, group)).transpose(1, 2)
+        self.q_in = pairs[:, :, : w.heads].view(prompts, places, key_heads, group, size // 2).transpose(1, 2)
         self.k_in = pairs[:, :, w.heads : w.heads + key_heads].transpose(1, 2)
         self.v_in = grid.view(prompts, places, -1, size)[:, :, w.heads + key_heads :].transpose(1, 2)
 
         self.q = torch.empty(prompts, key_heads, places, group, size)
-        self.q_pairs = torch.view_as_complex(self.q.unflatten(-1, (size // 2, 2)))
+        self.q_pairs = torch.view_as_complex(self.q.view(*self.q.shape[:-1], size // 2, 2))
         self.q_prefix = self.q.view(prompts * key_heads, places * group, size)
         self.q_suffix = self.q.view(slots * key_heads, group, size)
         self.k_prefix = [k.reshape(prompts * key_heads, size, padded) for k in prefix.keys]
@@ -249,7 +252,7 @@ class _Batch:
             is_padding = np.arange(padded) < padded - prefix.lengths[:, None]
             bias = np.where(is_padding, -np.inf, 0.0).astype(np.float32)
             self.bias = torch.from_numpy(bias).view(prompts, 1, 1, padded)
-            self.scores_biased = self.scores_prefix.unflatten(0, (prompts, key_heads))
+            self.scores_biased = self.scores_prefix.view(prompts, key_heads, places * group, padded)
         self.mixed = torch.empty(prompts, key_heads, places, group, size)
         self.mixed_prefix = self.mixed.view(prompts * key_heads, places * group, size)
         self.mixed_suffix = self.mixed.view(slots * key_heads, group, size)
@@ -339,7 +342,7 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
             y = w.norm(x)
             qkv = y @ layer.qkv if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, y, layer.qkv)
             qkv = qkv.view(len(ids), -1, size)
-            pairs = torch.view_as_complex(qkv[:, : w.heads + k_heads].unflatten(-1, (size // 2, 2)))
+            pairs = torch.view_as_complex(qkv[:, : w.heads + k_heads].view(len(ids), -1, size // 2, 2))
             qk = torch.view_as_real(pairs * w.rotations[: len(ids), None]).flatten(-2).transpose(0, 1)
             q, k, v = qk[: w.heads], qk[w.heads :], qkv[:, w.heads + k_heads :].transpose(0, 1)
             keys[i, p, :, :, start:] = k.transpose(1, 2)
@@ -378,9 +381,7 @@ def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()
 
 
-def sample(
-    weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
-) -> list[list[Completion]]:
+def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]) -> list[list[Completion]]:
     """Return the completions of each request, in the order of its indices.
 
     A reply ends with the first token in `end_ids`, at its `max_tokens`, or where the context of the
@@ -412,61 +413,56 @@ def check_request(request: Request, context: int) -> None:
 def _sample(
     weights: Weights, requests: Sequence[Request], end_ids: npt.NDArray[np.int64]
 ) -> list[list[Completion]]:
-    asked = [r for r, request in enumerate(requests) for _ in request.indices]
-    if not asked:
+    pairs = [(r, i) for r, request in enumerate(requests) for i in request.indices]
+    if not pairs:
         return [[] for _ in requests]
-    prompts = sorted({requests[r].prompt_ids for r in asked}, key=len)
-    prompt_number = {ids: p for p, ids in enumerate(prompts)}
-    rows = [(prompt_number[request.prompt_ids], r, i) for r, request in enumerate(requests) for i in request.indices]
-    rows = sorted(rows, key=lambda row: row[0])
-    prompt_of_row = np.array([p for p, _, _ in rows])
-    temperature = torch.tensor([requests[r].temperature for _, r, _ in rows])[:, None]
-    limits = np.array([min(requests[r].max_tokens, weights.context - len(prompts[p])) for p, r, _ in rows])
-    longest = int(limits.max())
-    random = np.stack([np.pad(uniforms(requests[r].seed, i, n), (0, longest-n)) for (_, r, i), n in zip(rows, limits, strict=True)])
-    uniform_TB = torch.from_numpy(np.ascontiguousarray(random.T))
+    prompts = sorted({requests[r].prompt_ids for r, _ in pairs})
+    number = {ids: p for p, ids in enumerate(prompts)}
+    pairs.sort(key=lambda pair: number[requests[pair[0]].prompt_ids])
+    request_of_row = [requests[r] for r, _ in pairs]
+    prompt_of_row = np.array([number[request.prompt_ids] for request in request_of_row])
+    room = weights.context - np.array([len(request.prompt_ids) for request in request_of_row])
+    limits = np.minimum(room, [request.max_tokens for request in request_of_row])
+    temperatures = torch.tensor([request.temperature for request in request_of_row])[:, None]
+    is_scaled = bool((temperatures != 1).any())
+    rows, longest = len(pairs), int(limits.max())
+    uniform_TB = torch.from_numpy(np.stack([uniforms(requests[r].seed, i, longest) for r, i in pairs], 1))  # noqa: N806
 
-    tokens_BT = np.zeros((len(rows), longest), dtype=np.int64)
-    logprobs_BT = np.zeros((len(rows), longest), dtype=np.float32)
-    lengths = np.zeros(len(rows), dtype=np.int64)
-    stopped = np.zeros(len(rows), dtype=bool)
+    tokens_BT = np.zeros((rows, longest), dtype=np.int64)  # noqa: N806
+    logprobs_BT = np.zeros((rows, longest), dtype=np.float32)  # noqa: N806
+    lengths = np.zeros(rows, dtype=np.int64)
+    is_stopped = np.zeros(rows, dtype=bool)
 
     prefix, logits = _prefill(weights, prompts)
     logits = logits.index_select(0, torch.from_numpy(prompt_of_row))
     batch = _Batch(weights, prefix, prompt_of_row, longest)
-    live = np.arange(len(rows))  # the row behind each row of the batch
-    is_running = np.ones(len(rows), dtype=bool)
-    is_scaled = bool((temperature != 1).any())
+    live = np.arange(rows)  # where each row of the batch stands in the arrays above
+    is_running = np.ones(rows, dtype=bool)
     for t in range(longest):
-        if is_scaled:
-            logits = logits / temperature
-        tokens, logprobs = draw(logits, uniform_TB[t])
-        tokens_now = tokens.numpy()
-        tokens_BT[live, t] = tokens_now
+        tokens, logprobs = draw(logits / temperatures if is_scaled else logits, uniform_TB[t])
+        drawn = tokens.numpy()
+        tokens_BT[live, t] = drawn
         logprobs_BT[live, t] = logprobs.numpy()
-        at_end = np.isin(tokens_now, end_ids)
+        at_end = (drawn[:, None] == end_ids).any(1)
         ends = is_running & (at_end | (limits[live] == t + 1))
         if ends.any():
             lengths[live[ends]] = t + 1
-            stopped[live[ends]] = at_end[ends]
+            is_stopped[live[ends]] = at_end[ends]
             is_running &= ~ends
-            running = int(is_running.sum())
-            if not running:
+            kept = np.flatnonzero(is_running)
+            if not len(kept):
                 break
-            if running <= _KEEP_SHARE * len(live):
-                kept = np.flatnonzero(is_running)
-                live = live[kept]
+            if len(kept) <= _KEEP_SHARE * len(live):
+                live, is_running = live[kept], is_running[kept]
                 batch = batch.keep(kept, int(limits[live].max()))
                 index = torch.from_numpy(kept)
-                tokens, temperature = tokens[index], temperature[index]
-                uniform_TB = uniform_TB[:, index]
-                is_running = np.ones(len(live), dtype=bool)
+                tokens, temperatures, uniform_TB = tokens[index], temperatures[index], uniform_TB[:, index]  # noqa: N806
         logits = batch.step(tokens)
 
-    completions: dict[tuple[int, int], Completion] = {}
-    for row, (_, r, i) in enumerate(rows):
-        n = int(lengths[row])
-        completions[r, i] = Completion(
-            tuple(tokens_BT[row, :n].tolist()), tuple(logprobs_BT[row, :n].tolist()), bool(stopped[row])
+    completions = {
+        pair: Completion(tuple(tokens[:n].tolist()), tuple(logprobs[:n].tolist()), bool(stopped))
+        for pair, tokens, logprobs, n, stopped in zip(
+            pairs, tokens_BT, logprobs_BT, lengths, is_stopped, strict=True
         )
+    }
     return [[completions[r, i] for i in request.indices] for r, request in enumerate(requests)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from evovpo.sandbox.paths import python_paths
 
@@ -20,13 +20,23 @@ def bwrap_command(readable: Iterable[str]) -> list[str]:
     no `--die-with-parent`, which acts when the *thread* that started it ends: the fork-server ends at
     the end of its control socket, and the namespaces with it.
     """
-    command = [BWRAP, "--unshare-all", "--new-session", "--cap-drop", "ALL", "--dev", "/dev", "--proc", "/proc"]
+    command = [
+        BWRAP,
+        "--unshare-all",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]
     command += ["--ro-bind", "/usr", "/usr"]
     for path in ("/bin", "/lib", "/lib64"):
-        if os.path.islink(path):
-            command += ["--symlink", os.readlink(path), path]
-        elif os.path.exists(path):
-            command += ["--ro-bind", path, path]
+        if Path(path).is_symlink():
+            command += ["--symlink", str(Path(path).readlink()), path]
+        else:
+            command += ["--ro-bind-try", path, path]
     for path in [*python_paths(), *readable, "/etc/ld.so.cache"]:
         command += ["--ro-bind-try", path, path]
     return [*command, "--"]
@@ -34,11 +44,13 @@ def bwrap_command(readable: Iterable[str]) -> list[str]:
 
 def bwrap_refusal() -> str:
     """Return why bubblewrap cannot run this Python here; an empty text if it can."""
-    if not os.path.exists(BWRAP):
+    if not Path(BWRAP).exists():
         return f"not installed at {BWRAP}"
     command = [*bwrap_command([]), sys.executable, "-I", "-S", "-c", ""]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not start ({error})"
-    return "" if tried.returncode == 0 else f"refused ({tried.stderr.decode(errors='replace').strip()[-120:]})"
+    return (
+        "" if tried.returncode == 0 else f"refused ({tried.stderr.decode(errors='replace').strip()[-120:]})"
+    )

@@ -83,7 +83,8 @@ class Sandbox:
         """
         if limits.threads:
             raise ConfigError(
-                f"limits.threads is {limits.threads}; this sandbox cannot bound threads and refuses them; set it to 0"
+                f"limits.threads is {limits.threads}; this sandbox refuses threads, which it cannot count; "
+                "set it to 0"
             )
         worker = self._free.get()
         try:

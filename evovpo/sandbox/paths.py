@@ -41,7 +41,9 @@ def library_paths(modules: Iterable[str]) -> list[str]:
     for name in modules:
         spec = importlib.util.find_spec(name.partition(".")[0])
         if spec is None:
-            raise SandboxError(f"module {name!r} is to be preloaded but is not installed; install it or leave it out")
+            raise SandboxError(
+                f"module {name!r} is to be preloaded but is not installed; install it or leave it out"
+            )
         if spec.origin and spec.has_location:
             parents = Path(spec.origin).parents
             found.append(str(parents[1] if spec.submodule_search_locations else parents[0]))

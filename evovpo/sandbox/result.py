@@ -1,4 +1,4 @@
-"""From what the kernel reported and what the child wrote to a `Result`; nothing the child wrote is trusted."""
+"""Turns what the kernel reported and what the child wrote into a `Result`; trusts only the former."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ class Lines(NamedTuple):
 
 def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
     """Return the result of a run that failed by the sandbox's own fault."""
-    return Result(
-        Status.SANDBOX_ERROR, [None] * cases, detail, isolation=isolation, errors=[None] * cases
-    )
+    return Result(Status.SANDBOX_ERROR, [None] * cases, detail, isolation=isolation, errors=[None] * cases)
 
 
 def judge(
@@ -158,17 +156,18 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
         try:
             line, impurity = _Decoder().read(raw)
             index = line.get("i")
-            is_case = type(index) is int and 0 <= index < cases
             if "exc" in line:
                 exception = line
             elif line.get("done") is True:
                 is_done = True
-            elif not is_case:
+            elif type(index) is not int or not 0 <= index < cases:
                 raise ValueError(f"a line for case {str(index)[:20]} of {cases}")
             elif "out" in line and not impurity:
                 outputs[index] = line["out"]
             else:
-                errors[index] = str(line.get("err") or line.get("bad") or impurity or "no output")[:_TEXT_LIMIT]
+                errors[index] = str(line.get("err") or line.get("bad") or impurity or "no output")[
+                    :_TEXT_LIMIT
+                ]
                 if not per_case:
                     raise ValueError(errors[index])
         except (ValueError, RecursionError) as error:

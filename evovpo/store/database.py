@@ -6,10 +6,10 @@ write; every other database is used through plain SQLAlchemy.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,9 +57,9 @@ def parse_url(url: str | None) -> URL:
 
 
 def without_password(url: URL) -> str:
-    """Return the URL as text that may be shown: passwords are replaced by stars."""
-    secrets = [key for key in url.query if "pass" in key.lower()]
-    return url.update_query_dict(dict.fromkeys(secrets, "***")).render_as_string(hide_password=True)
+    """Return the URL as text that may be shown, without its passwords."""
+    hidden = dict.fromkeys(filter(_is_secret, url.query), "hidden")
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 class Database:
@@ -70,7 +70,7 @@ class Database:
 
     def __init__(self, url: URL) -> None:
         self.name = without_password(url)
-        self._secrets = [url.password, *(v for k, v in url.query.items() if "pass" in k.lower())]
+        self._secrets = _secrets(url)
         self._is_sqlite = url.get_backend_name() == "sqlite"
         in_memory = self._is_sqlite and url.database in (None, "", ":memory:")
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
@@ -84,6 +84,9 @@ class Database:
                     f"{self.name}: the driver for this kind of database is not installed ({error}); install "
                     "it, for example `pip install 'psycopg[binary]'` for postgresql+psycopg://"
                 ) from error
+            except (TypeError, ValueError) as error:
+                reason = self._without_secrets(str(error))
+                raise StoreError(f"{self.name}: an option in the URL cannot be used: {reason}") from error
         self._writer = self._pool.execution_options(evovpo_begin="BEGIN IMMEDIATE")
         self._one_writer = threading.Lock()
         if self._is_sqlite:
@@ -146,8 +149,6 @@ class Database:
         from alembic.util import CommandError
 
         found = self._find_version(connection)
-        if found == SCHEMA_VERSION:
-            return
         config = Config()
         folder = Path(__file__).parent.parent / "migrations"
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
@@ -169,10 +170,13 @@ class Database:
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, StatementError) and error.orig else error
             reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-            for secret in filter(None, self._secrets):
-                reason = reason.replace(str(secret), "***")
             advice = "".join(f"; {what}" for sign, what in _ADVICE if sign in reason)
-            raise StoreError(f"{self.name}: {reason}{advice}") from error
+            raise StoreError(f"{self.name}: {self._without_secrets(reason)}{advice}") from error
+
+    def _without_secrets(self, message: str) -> str:
+        for secret in self._secrets:
+            message = message.replace(secret, "***")
+        return message
 
 
 def connect(url: str | None, *, create: bool) -> Database:
@@ -183,7 +187,7 @@ def connect(url: str | None, *, create: bool) -> Database:
     address = parse_url(url)
     name = without_password(address)
     file = _sqlite_file(address)
-    if file is not None and not create and not os.path.exists(file):
+    if file is not None and not create and not file.exists():
         raise StoreError(f"{name}: there is no such store; check the path, or start a run to create it")
     database = Database(address)
     try:
@@ -210,7 +214,7 @@ def upgrade(url: str | None = None) -> str:
     """
     address = parse_url(url)
     file = _sqlite_file(address)
-    if file is not None and not os.path.exists(file):
+    if file is not None and not file.exists():
         raise StoreError(f"{without_password(address)}: there is no such store to upgrade; check the path")
     database = Database(address)
     try:
@@ -221,11 +225,22 @@ def upgrade(url: str | None = None) -> str:
     return SCHEMA_VERSION
 
 
-def _sqlite_file(url: URL) -> str | None:
+def _sqlite_file(url: URL) -> Path | None:
     """Return the path of a plain SQLite file, or none for anything else."""
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+    name = url.database or ":memory:"
+    if url.get_backend_name() != "sqlite" or name == ":memory:" or name.startswith("file:"):
         return None
-    return None if str(url.database).startswith("file:") else url.database
+    return Path(name)
+
+
+def _is_secret(option: str) -> bool:
+    return "pass" in option.lower()
+
+
+def _secrets(url: URL) -> list[str]:
+    """Return the passwords in a URL, which a driver may repeat in its messages."""
+    options = [url.normalized_query[option] for option in filter(_is_secret, url.query)]
+    return [secret for secret in (url.password, *chain.from_iterable(options)) if secret]
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -211,7 +211,10 @@ def _read_tells(database: Database, run_id: str) -> Iterator[Tell]:
 
 
 def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
-    """Return the query for the prompts of a run whose rollouts are all told, first completed first."""
+    """Return the query for the prompts of a run whose rollouts are all told, first completed first.
+
+    Joins have no rollouts, so none is among them.
+    """
     counted = func.count()
     in_policies: ColumnElement[Any] = counted == counted
     if policies is not None:
@@ -220,7 +223,7 @@ def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
         select(tells.c.prompt_id, in_policies.label("in_policies"))
         .join(prompts, prompts.c.id == tells.c.prompt_id)
         .join(rollouts, rollouts.c.id == tells.c.rollout_id)
-        .where(tells.c.run_id == run_id, prompts.c.kind != str(PromptKind.JOIN))
+        .where(tells.c.run_id == run_id)
         .group_by(tells.c.prompt_id, prompts.c.rollouts)
         .having(counted >= prompts.c.rollouts)
         .order_by(func.max(tells.c.position))

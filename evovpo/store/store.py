@@ -57,6 +57,11 @@ class Store:
         """
         return cls(connect(url, create=create))
 
+    @property
+    def name(self) -> str:
+        """The URL of the database without any password, as messages and stored configurations show it."""
+        return self._database.name
+
     def close(self) -> None:
         """Close the database; all that was told is in it already."""
         self._database.close()

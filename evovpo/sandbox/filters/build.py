@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-
 from typing import Any
 
 import pyseccomp as seccomp
@@ -20,7 +19,12 @@ from evovpo.sandbox.forkserver.kernel import PID_PLACEHOLDER
 ARCHITECTURES = {"x86_64": seccomp.Arch.X86_64, "aarch64": seccomp.Arch.AARCH64}
 """Names as `platform.machine()` gives them."""
 
-HARMLESS = """
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+HARMLESS = _names("""
 read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range lseek
 fstat stat lstat newfstatat statx access faccessat faccessat2 getdents64 readlink readlinkat getcwd
 dup dup2 dup3 ftruncate fsync fdatasync pipe pipe2 sendfile copy_file_range
@@ -33,23 +37,23 @@ getpid gettid getppid getuid geteuid getgid getegid getresuid getresgid getgroup
 getrusage getrlimit sysinfo uname sched_yield sched_getaffinity sched_getparam sched_getscheduler getcpu
 getpriority futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl restart_syscall
 getrandom umask exit exit_group chdir fchdir fallocate statfs fstatfs
-""".split()
+""")
 """System calls allowed with any arguments. Not listed and so refused: everything that starts a
 program, connects, changes a file system or its metadata, or acts on other processes."""
 
-HOSTILE = """
+HOSTILE = _names("""
 ptrace process_vm_readv process_vm_writev process_madvise mount umount2 pivot_root chroot setns unshare bpf
 kexec_load kexec_file_load init_module finit_module delete_module reboot swapon swapoff perf_event_open keyctl
 add_key request_key userfaultfd open_by_handle_at name_to_handle_at move_pages migrate_pages fanotify_init
-quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd pidfd_send_signal mount_setattr fsopen
-fsmount move_mount open_tree
-""".split()
+quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd pidfd_send_signal mount_setattr
+fsopen fsmount move_mount open_tree
+""")
 """System calls that no honest program makes: they end the process instead of failing."""
 
-ABSENT = "clone3 openat2 memfd_create io_uring_setup".split()
+ABSENT = _names("clone3 openat2 memfd_create io_uring_setup")
 """System calls answered with ENOSYS, so that libraries fall back to the older one that is checked."""
 
-SERVER_ONLY = "wait4 recvmsg recvfrom sendmsg sendto fork".split()
+SERVER_ONLY = _names("wait4 recvmsg recvfrom sendmsg sendto fork")
 """System calls that the fork-server needs and a candidate does not get."""
 
 OPEN_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -131,7 +135,7 @@ def _child_filter(architecture: str) -> bytes:
     """Return what is taken away from a candidate on top: the fork-server's own calls."""
     rules = _Filter(architecture, seccomp.ALLOW)
     refused = seccomp.ERRNO(errno.EPERM)
-    rules.add(refused, SERVER_ONLY + ["clone"])
+    rules.add(refused, [*SERVER_ONLY, "clone"])
     rules.add(seccomp.ERRNO(errno.ENOSYS), "pidfd_open")
     rules.add(refused, ["kill", "tgkill"], seccomp.Arg(0, seccomp.NE, PID_PLACEHOLDER))
     rules.add(refused, "prlimit64", seccomp.Arg(2, seccomp.NE, 0))

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 import os
-import random
 import resource
 import sys
 from types import ModuleType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from . import kernel
 
@@ -28,12 +28,17 @@ PAYLOAD, RESULT, CONTROL, READY_READER, READY_WRITER = 3, 4, 5, 6, 7
 """File descriptors, the same in server and child; the child keeps those up to `RESULT`. Standard
 output and error are the log."""
 
-SEED = 0
+Payload: TypeAlias = tuple[str, str, list[list[Any]], bool]
+"""Source, name of the function, argument lists, and whether a case may fail on its own. It comes from
+the supervisor of the same Python, in marshal's format: reading JSON costs a child ten times more."""
+
 _FILE_NAME = "candidate.py"
 _TEXT_LIMIT = 300
 
 
-def become_candidate(server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None) -> NoReturn:
+def become_candidate(
+    server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None
+) -> NoReturn:
     """Lock this fresh child down, run the candidate of the payload, and exit.
 
     Landlock, the server's seccomp filter and the other resource limits are inherited. A byte on the
@@ -53,6 +58,7 @@ def become_candidate(server_pid: int, cpu_seconds: tuple[int, int], child_filter
         run_payload()
         with contextlib.suppress(OSError):  # the log is full
             sys.stdout.flush()
+            sys.stderr.flush()
         code = 0
     except BaseException as error:  # the last frame of an untrusted process: report and end
         os.write(2, f"[sandbox child] {type(error).__name__}: {error}\n".encode(errors="replace"))
@@ -60,23 +66,28 @@ def become_candidate(server_pid: int, cpu_seconds: tuple[int, int], child_filter
         os._exit(code)
 
 
+def read_payload() -> Payload:
+    """Return what the supervisor wants run."""
+    payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))  # trusted
+    return payload
+
+
 def run_payload() -> None:
     """Run the candidate of the payload file and write its lines to the result file.
 
-    The payload is `{"code", "entry", "cases", "per_case"}`. Exceptions of the candidate become lines.
+    Exceptions of the candidate become lines.
     """
-    payload = json.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))
+    code, entry, cases, per_case = read_payload()
     try:
-        seed_generators()
         module = ModuleType("candidate")
         module.__file__ = _FILE_NAME
         sys.modules["candidate"] = module  # dataclasses and typing look their module up
-        exec(compile(payload["code"], _FILE_NAME, "exec"), module.__dict__)  # noqa: S102
-        function = module.__dict__.get(payload["entry"])
+        exec(compile(code, _FILE_NAME, "exec"), module.__dict__)
+        function = module.__dict__.get(entry)
         if function is None:
-            raise NameError(f"the program defines no {payload['entry']!r}")
-        for index, arguments in enumerate(payload["cases"]):
-            if payload["per_case"]:
+            raise NameError(f"the program defines no {entry!r}")
+        for index, arguments in enumerate(cases):
+            if per_case:
                 _write(_attempt(index, function, arguments))
             else:
                 _write({"i": index, "out": function(*arguments)})
@@ -90,11 +101,6 @@ def run_payload() -> None:
                 "errno": getattr(error, "errno", None),
             }
         )
-
-
-def seed_generators() -> None:
-    """Give the global generators their fixed state (`os.fork` re-seeds `random`, not numpy's)."""
-    random.seed(SEED)
 
 
 def _attempt(index: int, function: Any, arguments: list[Any]) -> dict[str, Any]:

@@ -118,7 +118,9 @@ class Filter:
         self._header = _FilterProgram(len(program) // 8, ctypes.addressof(self._buffer))
         self._address = ctypes.byref(self._header)
         placeholder = struct.pack("<I", PID_PLACEHOLDER)
-        self._places = [place for place in range(0, len(program), 4) if program[place:].startswith(placeholder)]
+        self._places = [
+            place for place in range(0, len(program), 4) if program[place:].startswith(placeholder)
+        ]
 
     def load(self) -> None:
         """Put this process under the filter, for good; the placeholder becomes its process id."""

@@ -8,10 +8,12 @@ the kernel knows: wait status, resource usage, whether the server ended the chil
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import importlib
 import json
+import marshal
 import math
 import os
 import resource
@@ -20,26 +22,35 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from . import child, kernel
 
-PRELOAD = """
-bisect collections copy dataclasses datetime functools heapq itertools json math operator random re string
-statistics typing
-""".split()
+PRELOAD = (
+    "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
+    "random, re, string, statistics, typing"
+)
 """Standard modules that candidates use: importing one in every child costs more than all the rest."""
 
-WARM_UP = {
-    "code": "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
-    "entry": "f",
-    "cases": [["a b"], [1]],
-    "per_case": True,
-}
+WARM_UP: child.Payload = (
+    "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
+    "f",
+    [["a b"], [1]],
+    True,
+)
 """Run once before any fork: what the interpreter sets up on first use, children then find done."""
 
+SEED = 0
+"""Of the global generators: every program starts from the same state."""
+
 USAGE_REQUEST = b"usage"
-LIMITED_TO_ZERO = (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_RTPRIO)
+LIMITED_TO_ZERO = (
+    resource.RLIMIT_CORE,
+    resource.RLIMIT_MEMLOCK,
+    resource.RLIMIT_MSGQUEUE,
+    resource.RLIMIT_RTPRIO,
+)
 _READY_BYTE = b"R"
 
 
@@ -90,17 +101,34 @@ def _load(library_paths: list[str], preload: list[str]) -> None:
     """Import what candidates will use and run a first program, so that children inherit the work."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.path += library_paths
-    for name in [*PRELOAD, *preload]:
-        importlib.import_module(name)
-    if "numpy" in sys.modules:
-        importlib.import_module("numpy.random").seed(child.SEED)  # lazy in numpy 2, and slow to import
-    threads = len(os.listdir("/proc/self/task"))
+    with _without_fork_hooks():
+        for name in [*PRELOAD.split(", "), *preload]:
+            importlib.import_module(name)
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.random").seed(SEED)  # lazy in numpy 2, and slow to import
+        importlib.import_module("random").seed(SEED)
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208  # pathlib is not loaded here
     if threads != 1:
         raise RuntimeError(f"preloading {preload} started {threads - 1} threads, which do not survive a fork")
     os.ftruncate(child.PAYLOAD, 0)
-    os.pwrite(child.PAYLOAD, json.dumps(WARM_UP).encode(), 0)
+    os.pwrite(child.PAYLOAD, marshal.dumps(WARM_UP), 0)
     child.run_payload()
     del sys.modules["candidate"]
+
+
+@contextlib.contextmanager
+def _without_fork_hooks() -> Iterator[None]:
+    """Keep modules from asking to be called after a fork.
+
+    `threading` and `logging` would make new locks, which one thread does not need, and `random` would
+    take a new seed where all children shall have the same; together half a millisecond per child.
+    """
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_: None
+    try:
+        yield
+    finally:
+        os.register_at_fork = register
 
 
 def _lock_down(settings: dict[str, Any]) -> None:

@@ -1,0 +1,213 @@
+"""Islands with MAP-Elites cells and an elite archive: insertion, eviction, migration.
+
+Pure: no I/O, no clock; decisions compare reward vectors by dominance and never sum them up. A
+cell keeps the programs that none other in it dominates, up to a small capacity; of two programs
+with the same vector the shorter stays. Bin edges are fixed from the moment they are known, so
+that a cell number never changes its meaning within a run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evovpo.types import Feature, Rewards
+
+CELL_CAPACITY = 4
+"""Programs kept in one MAP-Elites cell."""
+LEARNING_PROGRAMS = 32
+"""Programs that an island-wide learner looks at before it freezes undeclared bin edges."""
+
+Cell = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A judged program in a population."""
+
+    program_id: str
+    source: str
+    rewards: Rewards
+    order: int
+    """Position in the order of insertion over the whole run; breaks ties, older first."""
+
+    def replaces(self, other: Member) -> bool:
+        """True if `other` has no place beside this one: dominated, or equal and not shorter."""
+        if all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True)):
+            if self.rewards != other.rewards:
+                return True
+            return (len(self.source), self.order) < (len(other.source), other.order)
+        return False
+
+
+class InsertionStatus(StrEnum):
+    """What became of a program that was offered to an island."""
+
+    NEW_CELL = "new_cell"
+    """First of its cell."""
+    IMPROVED = "improved"
+    """Joined or changed the front of its cell or of the archive."""
+    REJECTED = "rejected"
+    """Others are at least as good in everything, or the front is full of more distinct ones."""
+
+
+class Insertion(NamedTuple):
+    """The answer of `tell` for one candidate that was offered to an island."""
+
+    program_id: str
+    island: int
+    status: InsertionStatus
+
+
+@dataclass(slots=True)
+class Front:
+    """A set of mutually non-dominated members, at most `capacity` of them."""
+
+    capacity: int
+    members: list[Member] = field(default_factory=list)
+
+    def insert(self, new: Member) -> bool:
+        """Return whether `new` stayed; evicts what it replaces and, if full, the least distinct."""
+        if any(member.program_id == new.program_id or member.replaces(new) for member in self.members):
+            return False
+        self.members = [member for member in self.members if not new.replaces(member)]
+        self.members.append(new)
+        if len(self.members) > self.capacity:
+            evicted = self._least_distinct()
+            self.members.remove(evicted)
+            return evicted is not new
+        return True
+
+    def _least_distinct(self) -> Member:
+        """Return the member whose loss costs least over all objectives, longest and newest first."""
+        rewards = np.array([member.rewards for member in self.members])
+        top_two = np.sort(rewards, axis=0)[-2:]
+        others = np.where(rewards == top_two[1], top_two[0], top_two[1])
+        losses = np.maximum(rewards - others, 0.0).sum(axis=1)
+        ranked = [(loss, -len(m.source), -m.order) for loss, m in zip(losses.tolist(), self.members, strict=True)]
+        return self.members[min(range(len(ranked)), key=ranked.__getitem__)]
+
+
+class Grid:
+    """The MAP-Elites axes of a problem: which cell a program belongs to.
+
+    Edges that the problem declares are used as they are. Others are learned once, as quantiles
+    over the first `LEARNING_PROGRAMS` programs, and then frozen; until then there are no cells.
+    """
+
+    def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
+        self._features = tuple(features) or (Feature("length"),)
+        self._objectives = list(objectives)
+        self._edges: list[tuple[float, ...] | None] = [feature.edges or None for feature in self._features]
+        self._seen: list[tuple[float, ...]] = []
+
+    @property
+    def is_frozen(self) -> bool:
+        """True once every axis has its edges."""
+        return all(edges is not None for edges in self._edges)
+
+    @property
+    def edges(self) -> tuple[tuple[float, ...] | None, ...]:
+        """The inner bin edges of every axis, none while they are being learned."""
+        return tuple(self._edges)
+
+    def learn(self, member: Member) -> bool:
+        """Take one more program into account; return whether this froze the edges."""
+        if self.is_frozen:
+            return False
+        self._seen.append(self._values(member))
+        if len(self._seen) < LEARNING_PROGRAMS:
+            return False
+        for axis, feature in enumerate(self._features):
+            if self._edges[axis] is None:
+                values = [seen[axis] for seen in self._seen]
+                quantiles = np.quantile(values, np.arange(1, feature.bins) / feature.bins)
+                self._edges[axis] = tuple(sorted(set(quantiles.tolist())))
+        return True
+
+    def cell(self, member: Member) -> Cell:
+        """Return the bin index on every axis; only once `is_frozen`."""
+        values = self._values(member)
+        return tuple(bisect_right(edges or (), value) for edges, value in zip(self._edges, values, strict=True))
+
+    def _values(self, member: Member) -> tuple[float, ...]:
+        return tuple(self._value(feature.name, member) for feature in self._features)
+
+    def _value(self, name: str, member: Member) -> float:
+        if name == "length":
+            return float(len(member.source))
+        return member.rewards[self._objectives.index(name.removeprefix("reward:"))]
+
+
+class Island:
+    """One sub-population: an archive of elites and the cells of the grid."""
+
+    def __init__(self, index: int, elites: int, grid: Grid) -> None:
+        self.index = index
+        self._grid = grid
+        self._elites = Front(elites)
+        self._cells: dict[Cell, Front] = {}
+        self._pool: list[Member] | None = None
+        self._rewards: npt.NDArray[np.float64] | None = None
+
+    def insert(self, member: Member) -> InsertionStatus:
+        """Offer a program to the archive and, once there are edges, to its cell."""
+        joined = self._elites.insert(member)
+        status = InsertionStatus.IMPROVED if joined else InsertionStatus.REJECTED
+        if self._grid.is_frozen:
+            cell = self._grid.cell(member)
+            is_new = cell not in self._cells
+            if self._cells.setdefault(cell, Front(CELL_CAPACITY)).insert(member):
+                status = InsertionStatus.NEW_CELL if is_new else InsertionStatus.IMPROVED
+        if status is not InsertionStatus.REJECTED:
+            self._pool = None
+        return status
+
+    def fill_cells(self) -> None:
+        """Place the archive in the cells; called once, when the edges are frozen."""
+        for member in self._elites.members:
+            self._cells.setdefault(self._grid.cell(member), Front(CELL_CAPACITY)).insert(member)
+        self._pool = None
+
+    @property
+    def members(self) -> list[Member]:
+        """Every program that lives here, oldest first."""
+        if self._pool is None:
+            found = {m.program_id: m for m in self._elites.members}
+            for front in self._cells.values():
+                found.update((m.program_id, m) for m in front.members)
+            self._pool = sorted(found.values(), key=lambda member: member.order)
+            self._rewards = None
+        return self._pool
+
+    @property
+    def rewards_N_D(self) -> npt.NDArray[np.float64]:  # noqa: N802
+        """The reward vectors of `members`, one row each."""
+        pool = self.members
+        if self._rewards is None:
+            self._rewards = np.array([member.rewards for member in pool])
+        return self._rewards
+
+    @property
+    def cells_N(self) -> list[int]:  # noqa: N802
+        """A number for the cell of each of `members`; all in one while edges are being learned."""
+        if not self._grid.is_frozen:
+            return [0] * len(self.members)
+        numbers: dict[Cell, int] = {}
+        return [numbers.setdefault(self._grid.cell(member), len(numbers)) for member in self.members]
+
+    @property
+    def elites(self) -> list[Member]:
+        """The archive, oldest first."""
+        return sorted(self._elites.members, key=lambda member: member.order)
+
+    @property
+    def filled_cells(self) -> dict[Cell, tuple[str, ...]]:
+        """The program ids in each filled cell."""
+        return {cell: tuple(m.program_id for m in front.members) for cell, front in sorted(self._cells.items())}

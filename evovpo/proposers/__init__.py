@@ -1,0 +1,64 @@
+"""Who writes the completions: the `Proposer` protocol that search and model servers share.
+
+`scripted` replies from given texts (tests), `local` samples from a model folder in this process. Importing
+this package loads no torch; importing `evovpo.proposers.local` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from evovpo.errors import SearchError
+from evovpo.types import Prompt, PromptKind, Rollout, Sampling, content_id
+
+__all__ = ["Proposer", "check_ticket", "rollout_id"]
+
+
+class Proposer(Protocol):
+    """Samples completions for tickets. Every implementation passes `tests/proposer_conformance.py`."""
+
+    @property
+    def policy_version(self) -> int:
+        """Number of the policy version that the next request is sampled from."""
+        ...
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Return the replies of `prompt` with the given numbers, in the order of `indices`.
+
+        `indices` are distinct and in `range(prompt.rollouts)`: normally all of them, after a crash those
+        that are missing. Each rollout carries the policy version that wrote it, its token ids and
+        log-probabilities under `sampling` where the backend gives them, and the id
+        `rollout_id(prompt.id, index)`. Calls may run at the same time; how they are put into batches is
+        the proposer's business. A proposer that samples makes reply i of a prompt a function of the
+        policy, the prompt's text and seed, i and `sampling`; one whose server cannot promise that says so.
+
+        Raises `SearchError` for indices outside the ticket and for a join ticket, which has no prompt;
+        `ConfigError` for sampling settings that the backend does not have.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let running requests end, then release what the proposer holds; closing twice is allowed."""
+        ...
+
+
+def rollout_id(prompt_id: str, index: int) -> str:
+    """Return the id of reply number `index` to a prompt: the same whenever and by whom it is sampled."""
+    return content_id(prompt_id, str(index))
+
+
+def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
+    """Raise `SearchError` unless `indices` are distinct reply numbers of a ticket that a model answers."""
+    if prompt.kind is PromptKind.JOIN:
+        raise SearchError(
+            f"prompt {prompt.id} is a join; its replies are prompt.proposals: judge them without a proposer"
+        )
+    outside = [index for index in indices if not 0 <= index < prompt.rollouts]
+    if outside:
+        raise SearchError(
+            f"prompt {prompt.id} has replies 0 to {prompt.rollouts - 1}, not {outside[0]}; "
+            "ask for indices in range(prompt.rollouts)"
+        )
+    if len(set(indices)) < len(indices):
+        raise SearchError(f"indices of prompt {prompt.id} repeat: {list(indices)}; ask for each reply once")

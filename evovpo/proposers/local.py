@@ -1,0 +1,268 @@
+"""A proposer that samples from a Hugging Face model folder in this process, on the CPU.
+
+The model is loaded by transformers; the sampling loop is our own (`evovpo.proposers.sampler`). This module
+is the only one of the package that needs torch: `pip install 'evovpo[local]'`.
+
+Not covered: chat templates (the prompt is the plain concatenation of the messages), adapters, GPUs. For
+these, serve the model with vLLM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evovpo.errors import ConfigError, PolicyError
+from evovpo.proposers import check_ticket, rollout_id
+from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
+
+try:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+except ImportError as error:
+    raise PolicyError(
+        f"the local proposer needs torch and transformers ({error}); run: pip install 'evovpo[local]'"
+    ) from error
+
+from evovpo.proposers.sampler import (
+    Completion,
+    Request,
+    Weights,
+    check_request,
+    check_supported,
+    sample,
+)
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+
+
+@dataclass(frozen=True)
+class LocalPolicy:
+    """A policy version, loaded: what is needed to sample from it."""
+
+    number: int
+    weights: Weights
+    tokenizer: Any
+    """A transformers tokenizer; it adds what it adds by itself, such as a start token."""
+    end_ids: tuple[int, ...]
+    """Tokens that end a reply: those of generation_config.json and the tokenizer's own."""
+
+    def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> Request:
+        """Return what the sampler needs for these replies; raises as `check_request`."""
+        if sampling.grammar_masked:
+            raise ConfigError("grammar_masked is true; the local proposer does not mask: set it to false")
+        text = "".join(message.content for message in prompt.messages)
+        request = Request(
+            prompt_ids=tuple(self.tokenizer(text)["input_ids"]),
+            seed=prompt.seed,
+            indices=tuple(indices),
+            temperature=sampling.temperature,
+            max_tokens=sampling.max_tokens,
+        )
+        check_request(request, self.weights.context)
+        return request
+
+    def text(self, completion: Completion) -> str:
+        """Return the text of a reply, without its end token and other special tokens."""
+        return str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
+
+
+def load_local_policy(version: PolicyVersion) -> LocalPolicy:
+    """Return the policy in the folder `version.path`, in float32.
+
+    Raises `PolicyError` if the folder is missing, lacks a file, cannot be read, or holds a model that the
+    sampler does not compute.
+    """
+    folder = Path(version.path)
+    _check_files(folder)
+    loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        for name in config.architectures or ():
+            check_supported(name, config)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model, info = loader.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except PolicyError:
+        raise
+    except Exception as error:  # the libraries below raise some ten classes for a damaged file
+        raise PolicyError(
+            f"model folder {folder} cannot be loaded ({type(error).__name__}: {error}); "
+            "write it again with save_pretrained of model and tokenizer"
+        ) from error
+    if info["missing_keys"]:
+        missing = sorted(info["missing_keys"])
+        raise PolicyError(
+            f"the weights in {folder} lack {len(missing)} tensors of the model in config.json, {missing[0]} "
+            "among them; write the folder again with save_pretrained"
+        )
+    weights = Weights(model)
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= len(weights.embedding):
+        raise PolicyError(
+            f"the tokenizer in {folder} has ids up to {largest}, the model only {len(weights.embedding)} "
+            "embeddings; put the tokenizer that the model was trained with beside it"
+        )
+    end_ids = _end_ids(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+    if not end_ids:
+        raise PolicyError(
+            f"model folder {folder} names no end token; set eos_token_id in generation_config.json "
+            "or eos_token in tokenizer_config.json"
+        )
+    return LocalPolicy(version.number, weights, tokenizer, end_ids)
+
+
+def _check_files(folder: Path) -> None:
+    if not folder.is_dir():
+        raise PolicyError(
+            f"model folder {folder} does not exist or is no folder; "
+            "give the path of a Hugging Face model folder"
+        )
+    if (folder / "adapter_config.json").exists():
+        raise PolicyError(
+            f"{folder} holds a LoRA adapter, not a model; merge it into its base model (merge_and_unload) "
+            "or serve both with vLLM"
+        )
+    wanted = (("config.json",), _WEIGHT_FILES, _TOKENIZER_FILES)
+    missing = [" or ".join(names) for names in wanted if not any((folder / name).exists() for name in names)]
+    if missing:
+        raise PolicyError(
+            f"{folder} is not a model folder: it lacks {'; '.join(missing)}; "
+            "write it with save_pretrained of model and tokenizer"
+        )
+
+
+def _end_ids(*found: int | list[int] | None) -> tuple[int, ...]:
+    ids: set[int] = set()
+    for value in found:
+        ids.update([value] if isinstance(value, int) else value or ())
+    return tuple(sorted(ids))
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A request on its way, with the policy that was served when it arrived."""
+
+    policy: LocalPolicy
+    request: Request
+    future: asyncio.Future[tuple[list[Completion], float]]
+
+
+class LocalProposer:
+    """Samples from a policy version in one worker thread; requests that meet share a batch.
+
+    What arrives while the worker is busy goes into its next batch, up to `max_batch_rows` replies (a
+    larger request goes alone). Token ids of a rollout include the end token, its text does not.
+
+    `threads` is the number of CPU threads of the worker's products: one is best for models of a few
+    million parameters and whenever other processes are busy.
+    """
+
+    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 128, threads: int = 1) -> None:
+        self._policy = load_local_policy(version)
+        self._max_batch_rows = max_batch_rows
+        self._waiting: list[_Waiting] = []
+        self._serving: asyncio.Task[None] | None = None
+        self._worker = ThreadPoolExecutor(
+            1, "evovpo-sampler", initializer=torch.set_num_threads, initargs=(threads,)
+        )
+        self._is_closed = False
+
+    @property
+    def policy_version(self) -> int:
+        """Number of the version that the next request is sampled from."""
+        return self._policy.number
+
+    def load_policy(self, version: PolicyVersion) -> None:
+        """Serve another version from the next request on; requests on their way keep theirs.
+
+        Raises `PolicyError`, and goes on serving the present version, if the folder cannot be loaded.
+        """
+        self._policy = load_local_policy(version)
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Return the sampled replies; see `Proposer.propose`. Needs the event loop to stay the same.
+
+        Raises `PolicyError` for a prompt that does not fit into the model's context.
+        """
+        check_ticket(prompt, indices)
+        if self._is_closed:
+            raise RuntimeError("this proposer is closed; make a new one")
+        if not indices:
+            return []
+        policy = self._policy
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(policy, policy.request(prompt, indices, sampling), loop.create_future())
+        self._waiting.append(waiting)
+        if self._serving is None or self._serving.done():
+            self._serving = loop.create_task(self._serve())
+        completions, seconds = await waiting.future
+        return [
+            Rollout(
+                id=rollout_id(prompt.id, index),
+                prompt_id=prompt.id,
+                index=index,
+                policy_version=policy.number,
+                text=policy.text(completion),
+                token_ids=completion.token_ids,
+                logprobs=completion.logprobs,
+                prompt_token_ids=waiting.request.prompt_ids,
+                sampling=sampling,
+                finish_reason="stop" if completion.is_stopped else "length",
+                seconds=seconds,
+            )
+            for index, completion in zip(indices, completions, strict=True)
+        ]
+
+    async def aclose(self) -> None:
+        """Finish the requests on their way, then end the worker thread."""
+        self._is_closed = True
+        if self._serving is not None and not self._serving.done():
+            await self._serving
+        self._worker.shutdown()
+
+    async def _serve(self) -> None:
+        """Sample batch after batch until nothing waits."""
+        await asyncio.sleep(0)  # callers of the same turn of the loop get into the first batch
+        while batch := self._take_batch():
+            policy = batch[0].policy
+            requests = [waiting.request for waiting in batch]
+            started = time.perf_counter()
+            try:
+                results = await asyncio.get_running_loop().run_in_executor(
+                    self._worker, sample, policy.weights, requests, policy.end_ids
+                )
+            except Exception as error:  # whatever it is, it belongs to those who wait for it
+                for waiting in batch:
+                    if not waiting.future.done():
+                        waiting.future.set_exception(error)
+                continue
+            seconds = (time.perf_counter() - started) / sum(len(request.indices) for request in requests)
+            for waiting, completions in zip(batch, results, strict=True):
+                if not waiting.future.done():
+                    waiting.future.set_result((completions, seconds))
+
+    def _take_batch(self) -> list[_Waiting]:
+        """Remove and return the oldest requests of one policy that fit into a batch."""
+        queue = [waiting for waiting in self._waiting if not waiting.future.done()]
+        batch: list[_Waiting] = []
+        rows = 0
+        for waiting in queue:
+            rows += len(waiting.request.indices)
+            if batch and (rows > self._max_batch_rows or waiting.policy is not batch[0].policy):
+                break
+            batch.append(waiting)
+        self._waiting = queue[len(batch) :]
+        return batch

@@ -1,0 +1,229 @@
+"""Whole runs: start one, take an interrupted one up again, check a stored one by replaying it.
+
+Joins the parts that the command line, benchmarks and the trainer use together; holds no state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from evovpo.config import Config, StoreConfig
+from evovpo.driver import Driver, Progress, replay
+from evovpo.errors import ConfigError, ReplayError, StoreError
+from evovpo.evaluator import Evaluator, open_sandbox
+from evovpo.models import BUILT_IN_MODEL
+from evovpo.prompts import AlignmentFormat, PromptFormat, RewriteFormat, alignment_fault
+from evovpo.proposers import Proposer
+from evovpo.search import Search
+from evovpo.store import Store
+from evovpo.types import PolicyVersion, Problem, Prompt, Run, RunStatus
+
+
+class Outcome(NamedTuple):
+    """What a run came to; `evovpo evolve --json` prints these fields."""
+
+    run: str
+    solved: bool
+    """Every training row (or objective) at full reward."""
+    solved_unseen: bool
+    """Solved, and every held-out row too; false where there are none."""
+    best_mean_reward: float
+    train_passed: int
+    train_total: int
+    heldout_passed: int
+    heldout_total: int
+    evaluations: int
+    """Candidates proposed and judged over the whole run."""
+    executed: int
+    """Of these and the starting programs, how many the sandbox ran."""
+    joins: int
+    seconds: float
+    """Wall-clock seconds of this process's part of the run."""
+    program: str
+    """Source of the best program."""
+
+
+def open_proposer(problem: Problem, config: Config) -> Proposer:
+    """Return the proposer that the configuration names.
+
+    Raises `PolicyError` for a model folder that is not one, `ConfigError` for a name without a
+    proposer of its own (`scripted` is built by tests).
+    """
+    if config.proposer.name == "random":
+        from evovpo.proposers.random import RandomProposer
+
+        return RandomProposer(problem)
+    if config.proposer.name == "local":
+        from evovpo.proposers.local import LocalProposer
+
+        folder = config.proposer.model or str(BUILT_IN_MODEL)
+        return LocalProposer(PolicyVersion(0, None, folder), threads=config.proposer.threads or 1)
+    raise ConfigError(f"proposer.name is '{config.proposer.name}'; expected local or random; change it")
+
+
+def choose_format(problem: Problem, config: Config) -> PromptFormat:
+    """Return the prompt format that fits the proposer and the problem."""
+    if config.proposer.name == "scripted" and alignment_fault(problem):
+        return RewriteFormat()
+    return AlignmentFormat(problem)
+
+
+def build_search(problem: Problem, config: Config, run: Run) -> Search:
+    """Return the search of a run before its first ask."""
+    settings = dataclasses.replace(config.search, evaluations=run.evaluations)
+    return Search(problem, settings, choose_format(problem, config), run.id, run.seed)
+
+
+def start(
+    problem: Problem,
+    config: Config,
+    store: Store,
+    proposer: Proposer | None = None,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+    run_id: str | None = None,
+) -> Outcome:
+    """Start a new run of `problem`, search until it is solved or the budget is used, and report."""
+    stored = dataclasses.replace(config, store=StoreConfig(url=store.name))
+    run = Run(
+        id=run_id or uuid.uuid4().hex[:12],
+        problem_id=problem.id,
+        problem_version=problem.version,
+        seed=config.run.seed,
+        evaluations=config.search.evaluations,
+        config_json=stored.to_json(),
+        status=RunStatus.RUNNING,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    search = build_search(problem, config, run)
+    proposer = proposer or open_proposer(problem, config)
+    store.add_problem(problem)
+    store.add_run(run)
+    on_start(run)
+    return _drive(search, problem, config, store, proposer, on_tell)
+
+
+def resume(
+    run_id: str,
+    store: Store,
+    proposer: Proposer | None = None,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Take a run up where its last stored tell left it; a finished run only reports.
+
+    The problem and the configuration come from the store, as they were when the run started.
+    """
+    search, problem, config, run = rebuild(run_id, store)
+    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED):
+        on_start(run)
+        with open_sandbox(problem, config) as sandbox:
+            return _outcome(search, Evaluator(problem, sandbox), store, 0.0)
+    proposer = proposer or open_proposer(problem, config)
+    store.set_run_status(run.id, RunStatus.RUNNING)
+    on_start(run)
+    return _drive(search, problem, config, store, proposer, on_tell)
+
+
+def rebuild(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
+    """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
+
+    Every ask is derived again and compared with the stored one; raises `ReplayError` at the first
+    difference and `StoreError` for an unknown run.
+    """
+    run = store.run(run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    config = Config.from_json(run.config_json)
+    search = build_search(problem, config, run)
+    replay(search, list(store.history(run.id)))
+    return search, problem, config, run
+
+
+def verify(run_id: str, store: Store) -> tuple[Search, int]:
+    """Return the rebuilt search and the number of events compared; raises as `rebuild`."""
+    search, _, _, run = rebuild(run_id, store)
+    events = list(store.history(run.id))
+    told = sum(1 for event in events if not isinstance(event, Prompt))
+    summary = store.run_summary(run.id)
+    if search.tells != told or search.proposed != summary.proposed:
+        raise ReplayError(
+            f"run {run.id}: the store holds {told} tells of {summary.proposed} candidates, replay applied "
+            f"{search.tells} of {search.proposed}; its rows were changed"
+        )
+    return search, len(events)
+
+
+def _drive(
+    search: Search,
+    problem: Problem,
+    config: Config,
+    store: Store,
+    proposer: Proposer,
+    on_tell: Callable[[Progress], None],
+) -> Outcome:
+    started = time.monotonic()
+    status = RunStatus.FAILED
+    try:
+        with open_sandbox(problem, config) as sandbox:
+            evaluator = Evaluator(problem, sandbox)
+            driver = Driver(
+                search=search,
+                problem=problem,
+                config=config,
+                prompt_format=choose_format(problem, config),
+                proposer=proposer,
+                judge=evaluator,
+                journal=store,
+                known=store.known_evaluations(problem.version),
+                on_tell=on_tell,
+                workers=config.sandbox.workers or os.cpu_count() or 1,
+            )
+            try:
+                status = asyncio.run(_run_and_close(driver, proposer))
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                status = RunStatus.INTERRUPTED
+                raise
+            return _outcome(search, evaluator, store, time.monotonic() - started)
+    finally:
+        # A store that failed cannot take the status either; the first error is the one to show.
+        try:
+            store.set_run_status(search.run_id, status)
+        except StoreError:
+            if status is not RunStatus.FAILED:
+                raise
+
+
+async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
+    try:
+        return await driver.run()
+    finally:
+        await proposer.aclose()
+
+
+def _outcome(search: Search, evaluator: Evaluator, store: Store, seconds: float) -> Outcome:
+    best = search.best
+    assert best is not None, "a run starts by judging the problem's starting programs"
+    heldout = evaluator.evaluate_heldout(best.program) if search.problem.heldout else ()
+    summary = store.run_summary(search.run_id)
+    return Outcome(
+        run=search.run_id,
+        solved=search.is_solved,
+        solved_unseen=search.is_solved and bool(heldout) and all(heldout),
+        best_mean_reward=best.mean_reward,
+        train_passed=best.passed,
+        train_total=len(search.problem.objectives),
+        heldout_passed=sum(heldout),
+        heldout_total=len(heldout),
+        evaluations=search.proposed,
+        executed=summary.executed,
+        joins=search.joined,
+        seconds=round(seconds, 3),
+        program=best.program.source,
+    )

@@ -1,0 +1,76 @@
+"""`python -m evovpo.sandbox --selftest [--json] [--level LEVEL]`: does the sandbox hold on this machine?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from evovpo.errors import EvovpoError
+from evovpo.sandbox.local import Sandbox
+from evovpo.sandbox.probe import Level, probe
+from evovpo.sandbox.selftest import Costs, Outcome, exposed_target, hidden_file, measure_costs, run_attacks
+from evovpo.types import Json
+
+
+def main() -> int:
+    """Return the exit code: 0 if every attack was held, 1 if not, 2 if nothing safe can be started."""
+    parser = argparse.ArgumentParser(prog="python -m evovpo.sandbox", description="Test the sandbox.")
+    parser.add_argument("--selftest", action="store_true", required=True, help="run the table of attacks")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
+    parser.add_argument("--level", type=Level, choices=list(Level), help="not the strongest that works")
+    options = parser.parse_args()
+    try:
+        return _selftest(options.level, options.json)
+    except EvovpoError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+def _selftest(level: Level | None, is_json: bool) -> int:
+    with (
+        exposed_target() as target,
+        Sandbox(workers=1, preload=(), hidden=[hidden_file()], level=level, retries=0) as sandbox,
+    ):
+        if not is_json:
+            print(f"level {sandbox.level}, user {os.geteuid()}; {probe().describe()}")
+        outcomes = []
+        for outcome in run_attacks(sandbox, target):
+            outcomes.append(outcome)
+            if not is_json:
+                print(_row(outcome), flush=True)
+        level = sandbox.level
+    costs = measure_costs(level)
+    passed = sum(outcome.is_held for outcome in outcomes)
+    if is_json:
+        print(json.dumps(report(outcomes, costs, level)))
+    else:
+        with_numpy = "" if costs.numpy is None else f", {costs.numpy:.2f} ms with numpy"
+        print(f"{passed} of {len(outcomes)} held; CPU per evaluation {costs.trivial:.2f} ms{with_numpy}")
+    return 0 if passed == len(outcomes) else 1
+
+
+def report(outcomes: Sequence[Outcome], costs: Costs, level: Level) -> dict[str, Json]:
+    """Return the machine-readable report."""
+    return {
+        "passed": sum(outcome.is_held for outcome in outcomes),
+        "total": len(outcomes),
+        "level": str(level),
+        "uid": os.geteuid(),
+        "cpu_ms_trivial": round(costs.trivial, 3),
+        "cpu_ms_numpy": None if costs.numpy is None else round(costs.numpy, 3),
+        "failed": [outcome.name for outcome in outcomes if not outcome.is_held],
+    }
+
+
+def _row(outcome: Outcome) -> str:
+    result = outcome.result
+    remark = f"{result.outputs} {result.detail}"[:70] if not outcome.is_held else result.detail[:70]
+    mark = "ok  " if outcome.is_held else "FAIL"
+    return f"{mark} {outcome.name:<52} {result.status:<12} {result.cpu_ms:6.0f} ms  {remark}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

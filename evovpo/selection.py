@@ -1,0 +1,95 @@
+"""How parents and inspirations are chosen: pure functions of the reward matrix.
+
+Every function takes `rewards_N_D` (N programs, D objectives, values in [0, 1]) and a generator,
+and returns an index into N. Ties are broken by the generator, never by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float64]
+Selection = Callable[[Matrix, Sequence[int], np.random.Generator], int]
+"""(rewards_N_D, cell number of each program, generator) -> index of the chosen program."""
+
+
+def lexicase(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
+    """Return one program by lexicase selection (Spector 2012; Helmuth et al. 2015).
+
+    Objectives are taken in random order; each keeps only the programs that are best on it. A
+    specialist on few objectives has a chance that its mean reward would not give it.
+    """
+    alive = np.arange(len(rewards_N_D))
+    for objective in rng.permutation(rewards_N_D.shape[1]):
+        if len(alive) == 1:
+            break
+        column = rewards_N_D[alive, objective]
+        alive = alive[column == column.max()]
+    return int(alive[rng.integers(len(alive))])
+
+
+def dirichlet(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
+    """Return the best program under one random weighting w ~ Dirichlet(1) (VPO, arXiv 2605.22817)."""
+    weighted = rewards_N_D @ rng.dirichlet(np.ones(rewards_N_D.shape[1]))
+    return _any_of(np.flatnonzero(weighted >= weighted.max() - 1e-12), rng)
+
+
+def pareto(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
+    """Return a program drawn uniformly from the non-dominated ones."""
+    return _any_of(np.flatnonzero(non_dominated(rewards_N_D)), rng)
+
+
+def map_elites(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
+    """Return a program from a cell drawn uniformly among the filled ones (Mouret and Clune 2015)."""
+    cells = np.asarray(cells_N)
+    filled = np.unique(cells)
+    return _any_of(np.flatnonzero(cells == filled[rng.integers(len(filled))]), rng)
+
+
+def power_law(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
+    """Return a program drawn by rank of mean reward, with probability proportional to 1 / rank."""
+    order = np.lexsort((rng.random(len(rewards_N_D)), -rewards_N_D.mean(axis=1)))
+    weights = 1.0 / np.arange(1, len(order) + 1)
+    return int(order[rng.choice(len(order), p=weights / weights.sum())])
+
+
+def inspirations(rewards_N_D: Matrix, parent: int, count: int, rng: np.random.Generator) -> list[int]:  # noqa: N803
+    """Return up to `count` programs that add most to what the parent and earlier picks achieve.
+
+    Greedy on the sum over objectives of the gain over the best so far; programs without gain are
+    not shown.
+    """
+    best = rewards_N_D[parent].copy()
+    chosen: list[int] = []
+    while len(chosen) < count:
+        gains = np.maximum(rewards_N_D - best, 0.0).sum(axis=1)
+        if gains.max() <= 1e-12:
+            break
+        pick = _any_of(np.flatnonzero(gains >= gains.max() - 1e-12), rng)
+        chosen.append(pick)
+        best = np.maximum(best, rewards_N_D[pick])
+    return chosen
+
+
+def non_dominated(rewards_N_D: Matrix) -> npt.NDArray[np.bool_]:  # noqa: N803
+    """Return the mask (N) of programs that no other program dominates; equal vectors all stay."""
+    at_least = (rewards_N_D[:, None, :] >= rewards_N_D[None, :, :]).all(axis=2)
+    better = (rewards_N_D[:, None, :] > rewards_N_D[None, :, :]).any(axis=2)
+    return np.asarray(~(at_least & better).any(axis=0))
+
+
+def _any_of(indices: npt.NDArray[np.intp], rng: np.random.Generator) -> int:
+    return int(indices[rng.integers(len(indices))])
+
+
+SELECTIONS: dict[str, Selection] = {
+    "lexicase": lexicase,
+    "dirichlet": dirichlet,
+    "pareto": pareto,
+    "map-elites": map_elites,
+    "power-law": power_law,
+}
+"""The ways to select a parent, by the names that the configuration knows."""

@@ -1,0 +1,370 @@
+"""What a caller of the sandbox can rely on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox import Level, Sandbox
+from evovpo.sandbox.paths import reading_rules
+from evovpo.sandbox.probe import Offer, choose_level
+from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.types import Limits, Status
+
+IDENTITY = "def f(x):\n    return x\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def numpy_sandbox() -> Iterator[Sandbox]:
+    with Sandbox(workers=1, level=Level.LANDLOCK_SECCOMP) as opened:
+        yield opened
+
+
+# --- outputs and errors
+
+
+def test_there_is_one_output_per_case(sandbox: Sandbox) -> None:
+    result = sandbox.run("def f(a, b):\n    return a + b\n", "f", [[1, 2], ["a", "b"], [[1], [2]]])
+    assert (result.status, result.outputs) == (Status.OK, [3, "ab", [1, 2]])
+    assert result.errors == [None, None, None]
+    assert result.isolation == "landlock+seccomp"
+    assert result.cpu_ms > 0
+    assert result.wall_ms > 0
+    assert result.maxrss_mb > 1
+
+
+def test_an_exception_ends_the_run_and_names_its_line(sandbox: Sandbox) -> None:
+    result = sandbox.run("def f(x):\n    return 6 // x\n", "f", [[3], [0], [2]])
+    assert (result.status, result.outputs) == (Status.ERROR, [2, None, None])
+    assert result.detail == "ZeroDivisionError: integer division or modulo by zero (line 2)"
+
+
+def test_per_case_an_exception_spoils_only_its_own_case(sandbox: Sandbox) -> None:
+    result = sandbox.run("def f(x):\n    return 6 // x\n", "f", [[3], [0], [2]], per_case=True)
+    assert (result.status, result.outputs) == (Status.OK, [2, None, 3])
+    assert result.errors == [None, "ZeroDivisionError: integer division or modulo by zero", None]
+
+
+@pytest.mark.parametrize("value", ["float('nan')", "10 ** 50", "'\\ud800'", "{1}", "open"])
+def test_per_case_an_output_that_is_no_plain_json_spoils_only_its_own_case(
+    sandbox: Sandbox, value: str
+) -> None:
+    code = f"def f(x):\n    return {value} if x else 1\n"
+    result = sandbox.run(code, "f", [[0], [1], [0]], per_case=True)
+    assert (result.status, result.outputs) == (Status.OK, [1, None, 1])
+    assert result.errors[1]
+
+
+def test_without_per_case_such_an_output_spoils_the_run(sandbox: Sandbox) -> None:
+    result = sandbox.run("def f(x):\n    return float('nan') if x else 1\n", "f", [[0], [1]])
+    assert (result.status, result.outputs) == (Status.BAD_OUTPUT, [None, None])
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "detail"),
+    [
+        ("def f(x):\n    return bytearray(1 << 40)\n", Status.MEMORY, "MemoryError"),
+        ("def f(x):\n    raise SystemExit\n", Status.ERROR, "SystemExit"),
+        ("def f(x)\n", Status.ERROR, "SyntaxError"),
+        ("1 / 0\n", Status.ERROR, "ZeroDivisionError"),
+        ("def g(x):\n    return x\n", Status.ERROR, "NameError: the program defines no 'f'"),
+    ],
+)
+def test_per_case_does_not_forgive_what_is_no_fault_of_a_case(
+    sandbox: Sandbox, code: str, status: Status, detail: str
+) -> None:
+    result = sandbox.run(code, "f", [[1]], per_case=True)
+    assert result.status is status
+    assert result.detail.startswith(detail)
+
+
+def test_cases_before_a_timeout_keep_their_outputs(sandbox: Sandbox) -> None:
+    code = "def f(x):\n    while x: pass\n    return 'ok'\n"
+    result = sandbox.run(code, "f", [[0], [1], [0]], Limits(cpu_seconds=1, wall_seconds=60.0))
+    assert (result.status, result.outputs) == (Status.TIMEOUT, ["ok", None, None])
+
+
+def test_arguments_are_plain_json_whatever_sequences_the_caller_has(sandbox: Sandbox) -> None:
+    result = sandbox.run("def f(x):\n    return type(x).__name__\n", "f", (((1, 2),),))  # type: ignore[arg-type]
+    assert result.outputs == ["list"]
+
+
+def test_numpy_arrays_come_back_as_lists(numpy_sandbox: Sandbox) -> None:
+    code = "import numpy as np\ndef f(n):\n    return {'a': np.arange(n), 'm': np.float32(0.5)}\n"
+    assert numpy_sandbox.run(code, "f", [[3]]).outputs == [{"a": [0, 1, 2], "m": 0.5}]
+
+
+def test_what_a_program_prints_is_kept_up_to_the_limit(sandbox: Sandbox) -> None:
+    code = "import sys\ndef f(x):\n    print('a' * 5)\n    sys.stderr.write('b' * 50)\n"
+    assert sandbox.run(code, "f", [[1]], Limits(log_bytes=10)).log == "aaaaa\nbbbb"
+
+
+@pytest.mark.parametrize(("size", "status"), [(1000, Status.OK), (1001, Status.OUTPUT_LIMIT)])
+def test_results_may_fill_their_limit_exactly(sandbox: Sandbox, size: int, status: Status) -> None:
+    padding = size - len('{"i": 0, "out": ""}\n{"done": true}\n')
+    code = f"def f(x):\n    return 'x' * {padding}\n"
+    assert sandbox.run(code, "f", [[1]], Limits(result_bytes=1000, log_bytes=100)).status is status
+
+
+def test_limits_of_one_program_do_not_stay_for_the_next(sandbox: Sandbox) -> None:
+    code = "def f(n):\n    return len(bytearray(n << 20))\n"
+    statuses = [sandbox.run(code, "f", [[300]], Limits(memory_mb=mb)).status for mb in (100, 500, 100)]
+    assert statuses == [Status.MEMORY, Status.OK, Status.MEMORY]
+
+
+def test_every_program_starts_from_the_same_randomness() -> None:
+    code = (
+        "import random, numpy\ndef f(x):\n"
+        "    return [random.random(), numpy.random.random(), list({'a', 'b', 'c', 'd'}), hash('a')]\n"
+    )
+    seen = []
+    for _ in range(2):
+        with Sandbox(workers=1) as sandbox:
+            seen += [sandbox.run(code, "f", [[1]]).outputs for _ in range(2)]
+    assert seen[0] != [None]
+    assert seen == [seen[0]] * 4
+
+
+def test_threads_are_refused_by_name() -> None:
+    with Sandbox(workers=1, preload=()) as sandbox, pytest.raises(ConfigError, match=r"limits\.threads is 2"):
+        sandbox.run(IDENTITY, "f", [[1]], Limits(threads=2))
+
+
+# --- reading
+
+
+def test_modules_that_were_not_preloaded_can_be_imported(sandbox: Sandbox) -> None:
+    result = sandbox.run("import colorsys\ndef f(x):\n    return colorsys.__name__\n", "f", [[1]])
+    assert result.outputs == ["colorsys"]
+
+
+def test_a_hidden_path_cannot_be_read_and_its_neighbours_can() -> None:
+    library = Path(os.__file__).parent
+    code = (
+        "def f(path):\n    try:\n        return open(path).read(1) != ''\n"
+        "    except OSError as error:\n        return type(error).__name__\n"
+    )
+    cases = [[str(library / "json" / "tool.py")], [str(library / "colorsys.py")], [str(library / "csv.py")]]
+    hidden = [library / "json", library / "csv.py"]
+    with Sandbox(workers=1, preload=(), hidden=hidden, level=Level.LANDLOCK_SECCOMP) as sandbox:
+        result = sandbox.run(code, "f", cases)
+    assert result.outputs == ["PermissionError", True, "PermissionError"]
+
+
+def test_nothing_of_evovpo_is_in_a_childs_memory_or_readable(sandbox: Sandbox) -> None:
+    import evovpo
+
+    code = (
+        "import sys\ndef f(path):\n    loaded = [name for name in sys.modules if name.startswith('evovpo')]\n"
+        "    try:\n        return loaded + [open(path).read()]\n    except OSError:\n        return loaded\n"
+    )
+    assert sandbox.run(code, "f", [[evovpo.__file__]]).outputs == [[]]
+
+
+def test_what_leads_to_a_hidden_folder_gives_names_only(tmp_path: Path) -> None:
+    (tmp_path / "lib" / "answers").mkdir(parents=True)
+    (tmp_path / "lib" / "code.py").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("lib")
+    rules = reading_rules([str(tmp_path)], [str(tmp_path / "link" / "answers")])
+    assert set(rules) == {
+        (str(tmp_path), True),
+        (str(tmp_path / "lib"), True),
+        (str(tmp_path / "lib" / "code.py"), False),
+        (str(tmp_path / "other"), False),
+    }
+
+
+# --- the pool
+
+
+def test_fork_servers_start_when_needed() -> None:
+    with Sandbox(workers=3, preload=()) as sandbox:
+        assert _running(sandbox) == 0
+        for _ in range(3):
+            sandbox.run(IDENTITY, "f", [[1]])
+        assert _running(sandbox) == 1
+
+
+def test_threads_get_their_own_results() -> None:
+    with Sandbox(workers=2, preload=()) as sandbox, ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda n: sandbox.run(IDENTITY, "f", [[n], [n + 1]]).outputs, range(60)))
+    assert results == [[n, n + 1] for n in range(60)]
+
+
+def test_programs_run_at_the_same_time() -> None:
+    sleeper = "import time\ndef f(x):\n    time.sleep(600)\n"
+    with Sandbox(workers=2, preload=(), level=Level.LANDLOCK_SECCOMP, retries=0) as sandbox:
+        thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
+        thread.start()
+        _wait_until(lambda: _running(sandbox) == 1, "no fork-server started")
+        busy = next(worker.pid for worker in sandbox._workers if worker.pid)
+        assert sandbox.run(IDENTITY, "f", [[1]]).outputs == [1]
+        assert thread.is_alive()
+        os.kill(busy, signal.SIGKILL)
+        thread.join()
+
+
+def test_a_fork_server_is_replaced_after_its_share_of_programs() -> None:
+    with Sandbox(workers=1, preload=(), recycle_after=2) as sandbox:
+        pids = []
+        for number in range(5):
+            assert sandbox.run(IDENTITY, "f", [[number]]).outputs == [number]
+            pids.append(sandbox._workers[0].pid)
+    assert [pids[0] == pids[1], pids[1] == pids[2], pids[2] == pids[3]] == [True, False, True]
+
+
+def test_a_fork_server_that_dies_is_counted_and_the_program_runs_again() -> None:
+    with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP) as sandbox:
+        sandbox.run(IDENTITY, "f", [[1]])
+        pid = sandbox._workers[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        result = sandbox.run(IDENTITY, "f", [[2]])
+    assert (result.status, result.outputs, sandbox.sandbox_errors) == (Status.OK, [2], 1)
+
+
+def test_a_fault_of_the_sandbox_that_stays_becomes_a_result() -> None:
+    impossible = Limits(open_files=1)  # the fork-server cannot even watch the child
+    with Sandbox(workers=1, preload=()) as sandbox:
+        result = sandbox.run(IDENTITY, "f", [[1], [2]], impossible)
+        assert (result.status, result.outputs) == (Status.SANDBOX_ERROR, [None, None])
+        assert (result.errors, sandbox.sandbox_errors) == ([None, None], 3)
+        assert sandbox.run(IDENTITY, "f", [[1]]).status is Status.OK
+
+
+def test_closing_twice_is_fine_and_running_afterwards_is_not() -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    sandbox = Sandbox(workers=2, preload=())
+    sandbox.run(IDENTITY, "f", [[1]])
+    sandbox.close()
+    sandbox.close()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    with pytest.raises(SandboxError, match="closed"):
+        sandbox.run(IDENTITY, "f", [[1]])
+
+
+def test_closing_waits_for_the_program_that_runs() -> None:
+    sandbox = Sandbox(workers=1, preload=())
+    sandbox.run(IDENTITY, "f", [[1]])
+    results = []
+    code = "import time\ndef f(x):\n    time.sleep(0.5)\n    return x\n"
+    thread = threading.Thread(target=lambda: results.append(sandbox.run(code, "f", [[7]])))
+    thread.start()
+    while not sandbox._free.empty():
+        time.sleep(0.01)
+    sandbox.close()
+    thread.join()
+    assert results[0].outputs == [7]
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_everything_ends_with_the_supervisor(level: Level) -> None:
+    program = (
+        "import os, sys, threading\nfrom evovpo.sandbox import Level, Sandbox\n"
+        f"s = Sandbox(workers=1, preload=(), level=Level({str(level)!r}))\n"
+        "s.run('def f(x): return x', 'f', [[1]])\n"
+        "print(s._workers[0].pid, flush=True)\n"
+        "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]])\n"
+    )
+    _skip_unless_offered(level)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        server = int(supervisor.stdout.readline())
+        _wait_until(lambda: len(_descendants(server)) >= 1, "no child of the fork-server came up")
+        family = [server, *_descendants(server)]
+        supervisor.kill()
+    _wait_until(lambda: not any(map(_is_alive, family)), f"still there: {family}")
+
+
+# --- what a machine offers
+
+
+def test_nothing_runs_unprotected() -> None:
+    with pytest.raises(SandboxError, match=r"Landlock not available; seccomp available; .* use Linux 5\.13"):
+        choose_level(Offer(0, True, "not installed"), Level.LANDLOCK_SECCOMP)
+    with pytest.raises(SandboxError, match="seccomp not available"):
+        choose_level(Offer(7, False, ""), Level.LANDLOCK_SECCOMP)
+
+
+def test_a_minimum_level_that_is_not_offered_is_refused_with_the_reason() -> None:
+    offer = Offer(7, True, "refused (setting up uid map: Permission denied)")
+    assert choose_level(offer, Level.LANDLOCK_SECCOMP) is Level.LANDLOCK_SECCOMP
+    with pytest.raises(SandboxError, match=r"uid map: Permission denied.* install bubblewrap"):
+        choose_level(offer, Level.BWRAP_LANDLOCK_SECCOMP)
+
+
+def test_the_strongest_level_is_taken_unless_one_is_named() -> None:
+    offer = Offer(7, True, "")
+    assert choose_level(offer, Level.LANDLOCK_SECCOMP) is Level.BWRAP_LANDLOCK_SECCOMP
+    named = choose_level(offer, Level.LANDLOCK_SECCOMP, Level.LANDLOCK_SECCOMP)
+    assert named is Level.LANDLOCK_SECCOMP
+
+
+def test_a_module_that_cannot_be_preloaded_is_named() -> None:
+    with (
+        Sandbox(workers=1, preload=("no_such_module",)) as sandbox,
+        pytest.raises(SandboxError, match="no_such"),
+    ):
+        sandbox.run(IDENTITY, "f", [[1]])
+
+
+def test_a_module_that_starts_threads_is_not_preloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    (tmp_path / "threaded_module.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    server = ForkServer(Settings(Level.LANDLOCK_SECCOMP, preload=("threaded_module",)))
+    with pytest.raises(SandboxError, match="started 1 threads"):
+        server.run(IDENTITY, "f", [[1]], Limits(), False)
+
+
+def _running(sandbox: Sandbox) -> int:
+    return sum(worker.pid is not None for worker in sandbox._workers)
+
+
+def _skip_unless_offered(level: Level) -> None:
+    from evovpo.sandbox.probe import probe
+
+    if level not in probe().levels:
+        pytest.skip(f"this machine does not offer {level}")
+
+
+def _wait_until(condition: object, message: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.02)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += map(int, task.read_text().split())
+    return children + [below for child in children for below in _descendants(child)]
+
+
+def _is_alive(pid: int) -> bool:
+    """True unless the process is gone or only waits to be collected."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

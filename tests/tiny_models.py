@@ -1,0 +1,88 @@
+"""Small random models with a character tokenizer, for tests of what samples from them.
+
+Norm weights and biases are random too: fresh ones are ones and zeros, which would hide a missing term.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz 0123456789()\n"
+PAD_ID, UNKNOWN_ID, END_ID = 0, 1, 2
+VOCABULARY = {token: i for i, token in enumerate(["<pad>", "<unk>", "<end>", *CHARACTERS])}
+CONTEXT = 96
+
+_COMMON: dict[str, Any] = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": CONTEXT,
+    "initializer_range": 0.15,
+    "bos_token_id": None,
+    "eos_token_id": END_ID,
+    "pad_token_id": PAD_ID,
+}
+_LLAMA3_ROTARY = {
+    "rope_type": "llama3",
+    "rope_theta": 1000.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+CONFIGS: dict[str, LlamaConfig | Qwen2Config] = {
+    "llama": LlamaConfig(
+        **_COMMON, num_attention_heads=3, num_key_value_heads=3, head_dim=32, tie_word_embeddings=True
+    ),
+    "llama with shared key heads, biases and scaled rotary": LlamaConfig(
+        **_COMMON,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        attention_bias=True,
+        rms_norm_eps=0.01,
+        rope_parameters=_LLAMA3_ROTARY,
+    ),
+    "qwen2": Qwen2Config(**_COMMON, num_attention_heads=4, num_key_value_heads=1, head_dim=32),
+}
+
+
+def tiny_model(name: str = "llama", seed: int = 0) -> LlamaForCausalLM | Qwen2ForCausalLM:
+    """Return a random model of one of `CONFIGS`, the same for the same seed."""
+    torch.manual_seed(seed)
+    config = CONFIGS[name]
+    model = LlamaForCausalLM(config) if isinstance(config, LlamaConfig) else Qwen2ForCausalLM(config)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if "norm" in key:
+                parameter.uniform_(0.5, 1.5)
+            if key.endswith("bias"):
+                parameter.normal_(0, 0.3)
+    return model.eval()
+
+
+def write_tiny_folder(folder: Path, name: str = "llama", seed: int = 0) -> Path:
+    """Write a model folder as `save_pretrained` does, and return it."""
+    model = tiny_model(name, seed)
+    model.generation_config = GenerationConfig(eos_token_id=END_ID, pad_token_id=PAD_ID)
+    model.save_pretrained(folder)
+    tokenizer = Tokenizer(models.WordLevel(VOCABULARY, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<pad>"
+    ).save_pretrained(folder)
+    return folder
