@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 
 from evovpo.config import Config
 from evovpo.errors import ReplayError, SandboxError
-from evovpo.proposers import Proposer
 from evovpo.prompts import PromptFormat
+from evovpo.proposers import Proposer
 from evovpo.search import Search
 from evovpo.types import (
     Candidate,
@@ -141,7 +141,8 @@ class Driver:
         ]
         tell = self._judge(prompt, None, slots, await self._evaluate(slots, pool), set())
         if prompt.kind is PromptKind.SEED and all(
-            judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR for judged in tell.judged
+            judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
+            for judged in tell.judged
         ):
             detail = tell.judged[0].evaluation.feedback if tell.judged and tell.judged[0].evaluation else ""
             raise SandboxError(
@@ -150,7 +151,9 @@ class Driver:
             )
         self._commit(tell)
 
-    async def _judge_rollouts(self, prompt: Prompt, rollouts: Sequence[Rollout], pool: ThreadPoolExecutor) -> None:
+    async def _judge_rollouts(
+        self, prompt: Prompt, rollouts: Sequence[Rollout], pool: ThreadPoolExecutor
+    ) -> None:
         """Judge a group: all its new programs in parallel, then one tell a rollout."""
         slots_of = [
             [

@@ -25,22 +25,26 @@ ARGUMENTS = tuple(f"x{index}" for index in range(MAX_ARGUMENTS))
 MAX_EXPRESSION_CHARACTERS = 400
 
 PATTERNS = (
-    r"\d+", r"\D+", r"\D", r"\d", r"[A-Z]", r"[a-z]+", r"[A-Z]+", r"[A-Za-z]+", r"[^A-Za-z]", r"[^A-Za-z0-9]+",
-    r"[^A-Za-z0-9]", r"[^0-9.]", r"[A-Z][a-z]*", r"[A-Z][a-z]+", r"\s+", r"\w+", r"\W+", r"[\d.]+", r"\(.*\)",
-    r"[A-Za-z]+\d+", r"\d{4}", r"\d{2}", r"^0+", r"\d+$", r"[aeiou]", r"[a-z]", r"\S+",
+    r"\d+", r"\D+", r"\D", r"\d", r"[A-Z]", r"[a-z]+", r"[A-Z]+", r"[A-Za-z]+", r"[^A-Za-z]",
+    r"[^A-Za-z0-9]+", r"[^A-Za-z0-9]", r"[^0-9.]", r"[A-Z][a-z]*", r"[A-Z][a-z]+", r"\s+", r"\w+", r"\W+",
+    r"[\d.]+", r"\(.*\)", r"[A-Za-z]+\d+", r"\d{4}", r"\d{2}", r"^0+", r"\d+$", r"[aeiou]", r"[a-z]", r"\S+",
     r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\(\w+\)",
 )  # fmt: skip
 """Regular expressions that the language knows, all short and free of backtracking traps."""
 
 SEPARATORS = (" ", "-", "_", ".", "/", ",", ", ", ":", ";", "|", "(", ")", "@", "#", " - ")
 OTHER_LITERALS = (
-    "", ". ", ": ", "+", "$", "%", "&", '"', "'", "=", "<", ">", "[", "]", "0", "1", "!", "?", "*", "\\", "x", "A",
-    "00", "0.", "N/A", "No. ", "Mr. ", "Dr. ", "www.", "https://", ".com", " (", "€", "+1 ",
+    "", ". ", ": ", "+", "$", "%", "&", '"', "'", "=", "<", ">", "[", "]", "0", "1", "!", "?", "*", "\\",
+    "x", "A", "00", "0.", "N/A", "No. ", "Mr. ", "Dr. ", "www.", "https://", ".com", " (", "€", "+1 ",
 )  # fmt: skip
-_DIGIT_PATTERNS = (r"\d+", r"[A-Z]", r"[A-Za-z]+", r"[a-z]+", r"[A-Z][a-z]*", r"[\d.]+", r"\w+", r"\d{4}", r"\d{2}", r"[A-Z]+",
-                   r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\S+", r"\(\w+\)")  # fmt: skip
-_REMOVED_PATTERNS = (r"\D", r"\D+", r"\d+", r"[^A-Za-z]", r"[^A-Za-z0-9]", r"\s+", r"[A-Z]", r"[a-z]", r"\W+", r"\(.*\)", r"[a-z]+",
-                     r"^0+", r"[^0-9.]", r"[aeiou]", r"\d+$", r"[^A-Za-z0-9]+")  # fmt: skip
+_DIGIT_PATTERNS = (
+    r"\d+", r"[A-Z]", r"[A-Za-z]+", r"[a-z]+", r"[A-Z][a-z]*", r"[\d.]+", r"\w+", r"\d{4}", r"\d{2}",
+    r"[A-Z]+", r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\S+", r"\(\w+\)",
+)  # fmt: skip
+_REMOVED_PATTERNS = (
+    r"\D", r"\D+", r"\d+", r"[^A-Za-z]", r"[^A-Za-z0-9]", r"\s+", r"[A-Z]", r"[a-z]", r"\W+", r"\(.*\)",
+    r"[a-z]+", r"^0+", r"[^0-9.]", r"[aeiou]", r"\d+$", r"[^A-Za-z0-9]+",
+)  # fmt: skip
 
 _ATOM, _SUM, _COMPARE, _NOT, _AND, _IF = 5, 4, 3, 2, 1, 0
 
@@ -54,7 +58,9 @@ class _Op(NamedTuple):
     """Lowest precedence each child may have unparenthesised."""
 
 
-def _op(kind: str, children: str, template: str, precedence: int = _ATOM, needs: tuple[int, ...] | None = None) -> _Op:
+def _op(
+    kind: str, children: str, template: str, precedence: int = _ATOM, needs: tuple[int, ...] | None = None
+) -> _Op:
     kinds = tuple(children)
     return _Op(kind, kinds, template, precedence, (needs or (_ATOM,) * len(kinds))[: len(kinds)])
 
@@ -186,19 +192,36 @@ def _pick(rng: Random, table: Sequence[tuple[float, str]]) -> str:
 
 
 _STRING_OPS = (
-    (16, "concat"), (5, "upto"), (5, "from"), (3, "item"), (3, "slice"), (5, "upper"), (5, "lower"), (3, "title"),
-    (2, "capitalize"), (0.4, "swapcase"), (2.5, "strip"), (1.2, "strip_of"), (1.2, "lstrip_of"), (1.4, "rstrip_of"), (5, "before"),
-    (5, "after"), (2.5, "before_last"), (3.5, "after_last"), (8, "replace"), (1, "replace_first"), (1.5, "zfill"),
-    (6, "sub"), (2.5, "str"), (7, "join"), (15, "pick"),
+    (16, "concat"), (5, "upto"), (5, "from"), (3, "item"), (3, "slice"), (5, "upper"), (5, "lower"),
+    (3, "title"), (2, "capitalize"), (0.4, "swapcase"), (2.5, "strip"), (1.2, "strip_of"), (1.2, "lstrip_of"),
+    (1.4, "rstrip_of"), (5, "before"), (5, "after"), (2.5, "before_last"), (3.5, "after_last"),
+    (8, "replace"), (1, "replace_first"), (1.5, "zfill"), (6, "sub"), (2.5, "str"), (7, "join"), (15, "pick"),
 )  # fmt: skip
 _AROUND_OPS = ((5, "before"), (5, "after"), (2.5, "before_last"), (3.5, "after_last"))
 _LIST_OPS = ((5, "words"), (7, "split"), (1, "rsplit_once"), (5, "findall"))
-_JOINED_OPS = ((3, "words"), (4, "split"), (3, "findall"), (2, "tail"), (2, "head"), (1.5, "reversed"), (5, "each"), (0.7, "each_if"))
-_EACH_OPS = ((3, "w_item"), (2, "w_upto"), (1, "w_from"), (1, "w_upper"), (2, "w_capitalize"), (1, "w_strip"), (1, "w_item_upper"))
+_JOINED_OPS = (
+    (3, "words"),
+    (4, "split"),
+    (3, "findall"),
+    (2, "tail"),
+    (2, "head"),
+    (1.5, "reversed"),
+    (5, "each"),
+    (0.7, "each_if"),
+)
+_EACH_OPS = (
+    (3, "w_item"),
+    (2, "w_upto"),
+    (1, "w_from"),
+    (1, "w_upper"),
+    (2, "w_capitalize"),
+    (1, "w_strip"),
+    (1, "w_item_upper"),
+)
 _COUNT_OPS = ((3, "len"), (2, "length"), (2, "count"), (2, "parse_int"))
 _TEST_OPS = (
-    (10, "contains"), (1.5, "lacks"), (4, "starts"), (4, "ends"), (4, "isdigit"), (1.5, "isalpha"), (1, "isupper"), (0.5, "islower"),
-    (3, "less"), (2, "more"), (2, "same_int"), (1.5, "same"),
+    (10, "contains"), (1.5, "lacks"), (4, "starts"), (4, "ends"), (4, "isdigit"), (1.5, "isalpha"),
+    (1, "isupper"), (0.5, "islower"), (3, "less"), (2, "more"), (2, "same_int"), (1.5, "same"),
 )  # fmt: skip
 
 
@@ -238,11 +261,18 @@ class Sampler:
         if draw < 0.86:
             return ("lit", self.rng.choice(OTHER_LITERALS))
         words = [self._made_up() for _ in range(self.rng.choices((1, 2, 3), (6, 2, 1))[0])]
-        return ("lit", self.rng.choice(("", " ", "", "(", "-", ", ")) + " ".join(words) + self.rng.choice(("", " ", ": ", ".", "-", ")", ", ")))
+        return (
+            "lit",
+            self.rng.choice(("", " ", "", "(", "-", ", "))
+            + " ".join(words)
+            + self.rng.choice(("", " ", ": ", ".", "-", ")", ", ")),
+        )
 
     def _made_up(self) -> str:
         letters = "".join(self.rng.choice("aeiouaeiobcdfghklmnprstvw") for _ in range(self.rng.randint(1, 7)))
-        return self.rng.choice((letters, letters, letters.capitalize(), letters.upper()[:4], str(self.rng.randint(1, 99))))
+        return self.rng.choice(
+            (letters, letters, letters.capitalize(), letters.upper()[:4], str(self.rng.randint(1, 99)))
+        )
 
     def _position(self, low: int = 0) -> Tree:
         values = (0, 1, 2, 3, -1, -2, -3) if low == 0 else (1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5)
@@ -288,11 +318,15 @@ class Sampler:
     def _offset(self, depth: int, name: str) -> Tree:
         if self.rng.random() < 0.08 and depth > 1:
             found: Tree = ("find", self.argument(), self.literal())
-            return found if name == "upto" or self.rng.random() < 0.3 else ("plus", found, ("int", self.rng.choice((1, 1, 2))))
+            return (
+                found
+                if name == "upto" or self.rng.random() < 0.3
+                else ("plus", found, ("int", self.rng.choice((1, 1, 2))))
+            )
         return self._position(1)
 
     def field(self) -> Tree:
-        """Return one part of an argument, as people point at it: a word, a number, what stands before a mark."""
+        """Return one part of an argument as people point at it: a word, a number, what is before a mark."""
         subject = self.argument()
         draw = self.rng.random()
         if draw < 0.58:
@@ -313,8 +347,14 @@ class Sampler:
         if draw < 0.42:
             return (self.rng.choice(("upper", "lower", "capitalize", "title")), part)
         if draw < 0.50:
-            return self.rng.choice((("strip", part), ("replace", part, self.literal(), self.glue()), ("zfill", part, ("int", self.rng.randint(2, 6))),
-                                    ("rstrip_of", part, self.literal())))  # fmt: skip
+            return self.rng.choice(
+                (
+                    ("strip", part),
+                    ("replace", part, self.literal(), self.glue()),
+                    ("zfill", part, ("int", self.rng.randint(2, 6))),
+                    ("rstrip_of", part, self.literal()),
+                )
+            )
         return part
 
     def _concat(self, depth: int) -> Tree:
@@ -327,7 +367,13 @@ class Sampler:
                 part = self.glue()
             else:
                 draw = self.rng.random()
-                part = self.field() if draw < 0.6 else self.argument() if draw < 0.85 else self.string(min(depth - 1, 1))
+                part = (
+                    self.field()
+                    if draw < 0.6
+                    else self.argument()
+                    if draw < 0.85
+                    else self.string(min(depth - 1, 1))
+                )
             if part == ("lit", "") or part[0] in ("if", "concat"):
                 part = self.argument()
             if part[0] == "arg" and part in parts and self.rng.random() < 0.9:
@@ -361,9 +407,17 @@ class Sampler:
         each = _pick(self.rng, _EACH_OPS)
         body: Tree = (each,)
         if OPS[each].children:
-            body = (each, ("int", self.rng.choice((0, 0, 0, -1, 1)) if "item" in each else self.rng.choice((1, 1, 2, 3))))
+            body = (
+                each,
+                (
+                    "int",
+                    self.rng.choice((0, 0, 0, -1, 1)) if "item" in each else self.rng.choice((1, 1, 2, 3)),
+                ),
+            )
         if name == "each_if":
-            test: Tree = self.rng.choice((("w_isdigit",), ("w_isalpha",), ("w_long", ("int", self.rng.choice((1, 2, 3))))))
+            test: Tree = self.rng.choice(
+                (("w_isdigit",), ("w_isalpha",), ("w_long", ("int", self.rng.choice((1, 2, 3)))))
+            )
             return (name, self.rng.choice((body, ("w",), ("w",))), inner, test)
         return (name, body, inner)
 
@@ -396,26 +450,51 @@ class Sampler:
         if name in ("starts", "ends"):
             return (name, subject, self.literal())
         if name in ("isdigit", "isalpha", "isupper", "islower"):
-            part = self.rng.choice((subject, ("item", subject, ("int", self.rng.choice((0, 0, 0, -1, -1, 1)))),
-                                    ("pick", ("words", subject), ("int", self.rng.choice((0, -1)))),
-                                    ("upto", subject, ("int", self.rng.choice((1, 2, 3))))))  # fmt: skip
+            part = self.rng.choice(
+                (
+                    subject,
+                    ("item", subject, ("int", self.rng.choice((0, 0, 0, -1, -1, 1)))),
+                    ("pick", ("words", subject), ("int", self.rng.choice((0, -1)))),
+                    ("upto", subject, ("int", self.rng.choice((1, 2, 3)))),
+                )
+            )
             return (name, part)
         if name == "same":
             if self.arguments > 1 and self.rng.random() < 0.3:
                 return (name, subject, ("arg", self.rng.randrange(self.arguments)))
-            return (name, subject, ("lit", "")) if self.rng.random() < 0.5 else (name, subject, self.literal())
+            return (
+                (name, subject, ("lit", "")) if self.rng.random() < 0.5 else (name, subject, self.literal())
+            )
         if self.rng.random() < 0.15:
             return self._number_test(subject)
-        measure = self.rng.choice((("len", subject), ("len", subject), ("count", subject, self.literal()), ("length", ("words", subject)),
-                                   ("length", ("split", subject, self.literal()))))  # fmt: skip
+        measure = self.rng.choice(
+            (
+                ("len", subject),
+                ("len", subject),
+                ("count", subject, self.literal()),
+                ("length", ("words", subject)),
+                ("length", ("split", subject, self.literal())),
+            )
+        )
         small = measure[0] != "len"
-        return (name, measure, ("int", self.rng.choice((1, 1, 2, 2, 3)) if small else self.rng.randint(2, 14)))
+        return (
+            name,
+            measure,
+            ("int", self.rng.choice((1, 1, 2, 2, 3)) if small else self.rng.randint(2, 14)),
+        )
 
     def _number_test(self, subject: Tree) -> Tree:
-        value: Tree = ("parse_int", subject if self.rng.random() < 0.6 else ("pick", self._plain_list_of(subject), self._position()))
+        value: Tree = (
+            "parse_int",
+            subject if self.rng.random() < 0.6 else ("pick", self._plain_list_of(subject), self._position()),
+        )
         if self.arguments > 1 and self.rng.random() < 0.4:
             return (self.rng.choice(("more", "less")), value, ("parse_int", self.argument()))
-        return (self.rng.choice(("more", "less", "same_int")), value, ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))))
+        return (
+            self.rng.choice(("more", "less", "same_int")),
+            value,
+            ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))),
+        )
 
     def program(self) -> Tree:
         """Return a whole program: a string, in about two fifths of the draws with a branch."""
@@ -427,8 +506,17 @@ class Sampler:
             return ("if", then, self.test(), other)
         if draw < 0.40:
             # A branch inside a larger expression: an optional part.
-            tail: Tree = ("if", self.field(), self.test(), self.rng.choice((("lit", ""), self.argument(), self.glue())))
-            return ("concat", self._branch(), tail) if self.rng.random() < 0.5 else ("concat", tail, self._branch())
+            tail: Tree = (
+                "if",
+                self.field(),
+                self.test(),
+                self.rng.choice((("lit", ""), self.argument(), self.glue())),
+            )
+            return (
+                ("concat", self._branch(), tail)
+                if self.rng.random() < 0.5
+                else ("concat", tail, self._branch())
+            )
         if draw < 0.60:
             return self._concat(2)
         if draw < 0.72:
@@ -563,7 +651,7 @@ class _Rename(ast.NodeTransformer):
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802 - the name is ast's
+    def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
@@ -575,7 +663,11 @@ def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
     """
     tree = ast.parse(expression, mode="eval")
     renamed = ast.unparse(_Rename(dict(zip(ARGUMENTS, parameters, strict=False))).visit(tree))
-    head = "import re\n\n\n" if any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree)) else ""
+    head = (
+        "import re\n\n\n"
+        if any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
+        else ""
+    )
     return f"{head}def {entry}({', '.join(parameters)}):\n    return {renamed}\n"
 
 
@@ -626,7 +718,11 @@ def conditions(rows: Sequence[Sequence[str]]) -> list[Condition]:
     for index in range(len(rows[0])):
         name = ARGUMENTS[index]
         texts = [row[index] for row in rows]
-        marks = [s for s in (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", "?", "*") if any(s in t for t in texts)]
+        marks = [
+            s
+            for s in (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", "?", "*")
+            if any(s in t for t in texts)
+        ]
         for mark in marks:
             offer(f"{mark!r} in {name}", lambda row, i=index, m=mark: m in row[i])  # type: ignore[misc]
         offer(f"{name}[:1].isdigit()", lambda row, i=index: row[i][:1].isdigit())  # type: ignore[misc]
@@ -642,7 +738,10 @@ def conditions(rows: Sequence[Sequence[str]]) -> list[Condition]:
             offer(f"{name}.startswith({mark!r})", lambda row, i=index, m=mark: row[i].startswith(m))  # type: ignore[misc]
             offer(f"{name}.endswith({mark!r})", lambda row, i=index, m=mark: row[i].endswith(m))  # type: ignore[misc]
             for number in (1, 2, 3):
-                offer(f"{name}.count({mark!r}) > {number}", lambda row, i=index, m=mark, n=number: row[i].count(m) > n)  # type: ignore[misc]
+                offer(
+                    f"{name}.count({mark!r}) > {number}",
+                    lambda row, i=index, m=mark, n=number: row[i].count(m) > n,
+                )  # type: ignore[misc]
         for number in (1, 2, 3):
             offer(f"len({name}.split()) > {number}", lambda row, i=index, n=number: len(row[i].split()) > n)  # type: ignore[misc]
         for length in sorted({len(text) for text in texts})[1:]:

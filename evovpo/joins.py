@@ -41,9 +41,9 @@ class Joiner:
         found = conditions(rows)
         self._tests = [condition.text for condition in found]
         holds = [[condition.holds(row) for row in rows] for condition in found]
-        self._holds_C_N = np.array(holds, dtype=np.float64).reshape(len(found), len(rows))  # noqa: N815
+        self._holds_C_N = np.array(holds, dtype=np.float64).reshape(len(found), len(rows))
         count = self._holds_C_N.sum(axis=1)
-        self._smaller_C = np.minimum(count, len(rows) - count)  # noqa: N815
+        self._smaller_C = np.minimum(count, len(rows) - count)
 
     def joins(self, new: Member, others: Sequence[Member], limit: int) -> list[Join]:
         """Return up to `limit` joins of `new` with `others` that pass more rows than either, best first.
@@ -58,18 +58,25 @@ class Joiner:
         best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))  # noqa: N806
         found: list[tuple[int, int, int, int, int, int]] = []
         for flipped, passed_C_K in enumerate(  # noqa: N806
-            ((holds @ mine_N)[:, None] + fails @ theirs_K_N.T, (fails @ mine_N)[:, None] + holds @ theirs_K_N.T)
+            (
+                (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
+                (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
+            )
         ):
             for c, k in np.argwhere(passed_C_K > best_K[None, :]).tolist():
                 length = len(self._tests[c]) + len(others[k].source)
-                found.append((-int(passed_C_K[c, k]), -min(int(self._smaller_C[c]), 2), length, c, k, flipped))
+                found.append(
+                    (-int(passed_C_K[c, k]), -min(int(self._smaller_C[c]), 2), length, c, k, flipped)
+                )
         found.sort()
         made: list[Join] = []
         for passed, _, _, c, k, flipped in found[:limit]:
             then, otherwise = (others[k], new) if flipped else (new, others[k])
             program = self._program(then, self._tests[c], otherwise)
             if program is not None:
-                made.append(Join(program, then.program_id, otherwise.program_id, -passed, int(self._smaller_C[c])))
+                made.append(
+                    Join(program, then.program_id, otherwise.program_id, -passed, int(self._smaller_C[c]))
+                )
         return made
 
     def _program(self, then: Member, test: str, otherwise: Member) -> Program | None:

@@ -90,7 +90,9 @@ class Front:
         top_two = np.sort(rewards, axis=0)[-2:]
         others = np.where(rewards == top_two[1], top_two[0], top_two[1])
         losses = np.maximum(rewards - others, 0.0).sum(axis=1)
-        ranked = [(loss, -len(m.source), -m.order) for loss, m in zip(losses.tolist(), self.members, strict=True)]
+        ranked = [
+            (loss, -len(m.source), -m.order) for loss, m in zip(losses.tolist(), self.members, strict=True)
+        ]
         return self.members[min(range(len(ranked)), key=ranked.__getitem__)]
 
 
@@ -134,7 +136,9 @@ class Grid:
     def cell(self, member: Member) -> Cell:
         """Return the bin index on every axis; only once `is_frozen`."""
         values = self._values(member)
-        return tuple(bisect_right(edges or (), value) for edges, value in zip(self._edges, values, strict=True))
+        return tuple(
+            bisect_right(edges or (), value) for edges, value in zip(self._edges, values, strict=True)
+        )
 
     def _values(self, member: Member) -> tuple[float, ...]:
         return tuple(self._value(feature.name, member) for feature in self._features)
@@ -210,4 +214,6 @@ class Island:
     @property
     def filled_cells(self) -> dict[Cell, tuple[str, ...]]:
         """The program ids in each filled cell."""
-        return {cell: tuple(m.program_id for m in front.members) for cell, front in sorted(self._cells.items())}
+        return {
+            cell: tuple(m.program_id for m in front.members) for cell, front in sorted(self._cells.items())
+        }

@@ -41,7 +41,12 @@ class PromptFormat(Protocol):
     """How a problem is put to a model and how its answers are read."""
 
     def messages(
-        self, problem: Problem, answers: int, parent: Shown | None, inspirations: Sequence[Shown], rows: Sequence[int]
+        self,
+        problem: Problem,
+        answers: int,
+        parent: Shown | None,
+        inspirations: Sequence[Shown],
+        rows: Sequence[int],
     ) -> tuple[Message, ...]:
         """Return the prompt; `rows` are the training rows to show, in order."""
 
@@ -61,7 +66,12 @@ class AlignmentFormat:
             )
 
     def messages(
-        self, problem: Problem, answers: int, parent: Shown | None, inspirations: Sequence[Shown], rows: Sequence[int]
+        self,
+        problem: Problem,
+        answers: int,
+        parent: Shown | None,
+        inspirations: Sequence[Shown],
+        rows: Sequence[int],
     ) -> tuple[Message, ...]:
         """Return one message; inspirations have no place in this format and are left out."""
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
@@ -110,19 +120,34 @@ class RewriteFormat:
     """Whole programs from an instruction model, one fenced Python block an answer."""
 
     def messages(
-        self, problem: Problem, answers: int, parent: Shown | None, inspirations: Sequence[Shown], rows: Sequence[int]
+        self,
+        problem: Problem,
+        answers: int,
+        parent: Shown | None,
+        inspirations: Sequence[Shown],
+        rows: Sequence[int],
     ) -> tuple[Message, ...]:
         """Return a system and a user message: task, objectives, examples, programs with their vectors."""
-        parts = [problem.statement, f"Define `{problem.entry}({', '.join(problem.parameters)})` in plain Python."]
+        parts = [
+            problem.statement,
+            f"Define `{problem.entry}({', '.join(problem.parameters)})` in plain Python.",
+        ]
         if problem.is_by_example:
             shown = (problem.train[row] for row in rows)
-            parts.append("Examples:\n" + "\n".join(f"{problem.entry}{_call(e.inputs)} == {e.output!r}" for e in shown))
+            parts.append(
+                "Examples:\n" + "\n".join(f"{problem.entry}{_call(e.inputs)} == {e.output!r}" for e in shown)
+            )
         else:
             listed = (f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
             parts.append("Objectives, each in [0, 1], higher is better:\n" + "\n".join(listed))
-        for title, item in [("Program to improve", parent), *(("Another program", other) for other in inspirations)]:
+        for title, item in [
+            ("Program to improve", parent),
+            *(("Another program", other) for other in inspirations),
+        ]:
             if item is not None:
-                parts.append(f"{title}:\n```python\n{item.program.source}```\n{_judgement(problem, item.evaluation)}")
+                parts.append(
+                    f"{title}:\n```python\n{item.program.source}```\n{_judgement(problem, item.evaluation)}"
+                )
         if answers == 1:
             parts.append("Answer with one program in a ```python block.")
         else:

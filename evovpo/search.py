@@ -138,7 +138,9 @@ class Search:
     def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
         """Return the parents of each proposal of a join ticket."""
         joins = self._ticket(prompt_id).joins
-        return [(Parent(j.then_id, ParentRole.JOIN_THEN), Parent(j.else_id, ParentRole.JOIN_ELSE)) for j in joins]
+        return [
+            (Parent(j.then_id, ParentRole.JOIN_THEN), Parent(j.else_id, ParentRole.JOIN_ELSE)) for j in joins
+        ]
 
     def ask(self) -> Prompt | None:
         """Return the next ticket, or none when the budget is given out."""
@@ -185,7 +187,12 @@ class Search:
         insertions: list[Insertion] = []
         for judged in tell.judged:
             program, evaluation = judged.candidate.program, judged.evaluation
-            if judged.candidate.parse_status is ParseStatus.PARSED and program and evaluation and evaluation.rewards:
+            if (
+                judged.candidate.parse_status is ParseStatus.PARSED
+                and program
+                and evaluation
+                and evaluation.rewards
+            ):
                 insertions += self._take(program, evaluation, ticket.prompt)
         return insertions
 
@@ -213,8 +220,15 @@ class Search:
     def _queue_joins(self, member: Member) -> None:
         """Look for joins of a new member with the elites of every island."""
         assert self._joiner is not None
-        partners = {m.program_id: m for island in self._islands for m in island.elites if m.program_id != member.program_id}
-        nearest = sorted(partners.values(), key=lambda m: (-sum(m.rewards), len(m.source), m.order))[:_JOIN_PARTNERS]
+        partners = {
+            m.program_id: m
+            for island in self._islands
+            for m in island.elites
+            if m.program_id != member.program_id
+        }
+        nearest = sorted(partners.values(), key=lambda m: (-sum(m.rewards), len(m.source), m.order))[
+            :_JOIN_PARTNERS
+        ]
         for join in self._joiner.joins(member, nearest, self._config.join_proposals):
             if join.program.id in self._queued or join.program.id in self._shown:
                 continue
@@ -239,7 +253,10 @@ class Search:
             if join.passed <= best or join.program.id in self._shown:
                 continue
             # A condition that singles out one row explains nothing; such joins wait for the end.
-            if join.smaller_side < 2 and self._reserved < self._config.evaluations * self._config.lone_row_joins_after:
+            if (
+                join.smaller_side < 2
+                and self._reserved < self._config.evaluations * self._config.lone_row_joins_after
+            ):
                 kept.append(item)
                 continue
             chosen.append(join)
@@ -250,7 +267,9 @@ class Search:
     def _model_ticket(self, remaining: int, rng: np.random.Generator) -> Prompt:
         island = self._islands[self._model_asks % len(self._islands)]
         self._model_asks += 1
-        round_number, position = divmod(self._model_asks, len(self._islands) * self._config.migration_interval)
+        round_number, position = divmod(
+            self._model_asks, len(self._islands) * self._config.migration_interval
+        )
         if position == 0 and round_number > 0:
             self._migrate()
         answers = min(self._config.answers, remaining)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, write_tiny_folder  # noqa: E402
 
 from evovpo.errors import ConfigError, PolicyError  # noqa: E402
+from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling  # noqa: E402
@@ -50,6 +52,11 @@ def make_proposer(request: pytest.FixtureRequest, tiny_folder: Path) -> MakeProp
 
 def make_local(folder: Path, **options: Any) -> LocalProposer:
     return LocalProposer(PolicyVersion(0, None, str(folder)), **options)
+
+
+def local(proposer: Proposer) -> LocalProposer:
+    assert isinstance(proposer, LocalProposer)
+    return proposer
 
 
 def copy_folder(source: Path, target: Path, leave_out: str = "") -> Path:
@@ -125,29 +132,31 @@ def test_text_is_that_of_the_tokens_without_the_end_token(tiny_folder: Path) -> 
 def test_a_reply_does_not_depend_on_the_size_of_the_batch(tiny_folder: Path) -> None:
     prompts = [make_prompt(i, text="write f(x)\n" * (i + 1)) for i in range(5)]
 
-    async def together(proposer: Any) -> list[list[Rollout]]:
+    async def together(proposer: Proposer) -> list[list[Rollout]]:
         return await asyncio.gather(*(proposer.propose(prompt, range(4), SAMPLING) for prompt in prompts))
 
     wide, narrow = (
-        run_with(lambda rows=rows: make_local(tiny_folder, max_batch_rows=rows), together)
-        for rows in (128, 6)
+        run_with(partial(make_local, tiny_folder, max_batch_rows=rows), together) for rows in (128, 6)
     )
     for one, other in zip(wide, narrow, strict=True):
         assert [content(rollout) for rollout in one] == [content(rollout) for rollout in other]
 
 
-def test_requests_that_meet_share_a_batch(tiny_folder: Path) -> None:
-    async def use(proposer: Any) -> list[list[Rollout]]:
+@pytest.mark.parametrize(("max_batch_rows", "batches"), [(12, 1), (11, 2), (3, 3)])
+def test_requests_that_meet_share_batches_up_to_the_limit(
+    tiny_folder: Path, max_batch_rows: int, batches: int
+) -> None:
+    async def use(proposer: Proposer) -> list[list[Rollout]]:
         prompts = [make_prompt(i) for i in range(3)]
         return await asyncio.gather(*(proposer.propose(prompt, range(4), SAMPLING) for prompt in prompts))
 
-    groups = run_with(lambda: make_local(tiny_folder), use)
-    # The seconds of a batch are split evenly, so one value means one batch.
-    assert len({rollout.seconds for group in groups for rollout in group}) == 1
+    groups = run_with(lambda: make_local(tiny_folder, max_batch_rows=max_batch_rows), use)
+    # The seconds of a batch are split evenly over its replies, so each batch shows as one value.
+    assert len({rollout.seconds for group in groups for rollout in group}) == batches
 
 
 def test_the_event_loop_stays_free_while_sampling(tiny_folder: Path) -> None:
-    async def use(proposer: Any) -> int:
+    async def use(proposer: Proposer) -> int:
         request = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), Sampling(max_tokens=60)))
         turns = 0
         while not request.done():
@@ -159,10 +168,10 @@ def test_the_event_loop_stays_free_while_sampling(tiny_folder: Path) -> None:
 
 
 def test_the_next_request_uses_a_loaded_policy(tiny_folder: Path, other_folder: Path) -> None:
-    async def use(proposer: Any) -> tuple[list[Rollout], list[Rollout]]:
+    async def use(proposer: Proposer) -> tuple[list[Rollout], list[Rollout]]:
         before = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
         await asyncio.sleep(0)
-        proposer.load_policy(PolicyVersion(1, 0, str(other_folder)))
+        local(proposer).load_policy(PolicyVersion(1, 0, str(other_folder)))
         after = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
         return await before, await after
 
@@ -170,7 +179,7 @@ def test_the_next_request_uses_a_loaded_policy(tiny_folder: Path, other_folder: 
     assert {rollout.policy_version for rollout in before} == {0}
     assert {rollout.policy_version for rollout in after} == {1}
     old, new = (
-        replies(lambda folder=folder: make_local(folder), make_prompt(), range(4))
+        replies(partial(make_local, folder), make_prompt(), range(4))
         for folder in (tiny_folder, other_folder)
     )
     assert [r.text for r in before] == [r.text for r in old]
@@ -179,21 +188,23 @@ def test_the_next_request_uses_a_loaded_policy(tiny_folder: Path, other_folder: 
 
 
 def test_a_policy_that_cannot_be_loaded_leaves_the_present_one(tiny_folder: Path, tmp_path: Path) -> None:
-    async def use(proposer: Any) -> list[Rollout]:
+    async def use(proposer: Proposer) -> list[Rollout]:
         with pytest.raises(PolicyError):
-            proposer.load_policy(PolicyVersion(1, 0, str(tmp_path / "nothing")))
+            local(proposer).load_policy(PolicyVersion(1, 0, str(tmp_path / "nothing")))
         return await proposer.propose(make_prompt(), [0], SAMPLING)
 
     (rollout,) = run_with(lambda: make_local(tiny_folder), use)
     assert rollout.policy_version == 0
 
 
-def test_a_cancelled_request_does_not_disturb_the_others(tiny_folder: Path) -> None:
-    async def use(proposer: Any) -> list[Rollout]:
+@pytest.mark.parametrize("turns", [1, 3], ids=["while it waits", "while it is sampled"])
+def test_a_cancelled_request_does_not_disturb_the_others(tiny_folder: Path, turns: int) -> None:
+    async def use(proposer: Proposer) -> list[Rollout]:
         requests = [
             asyncio.ensure_future(proposer.propose(make_prompt(i), range(4), SAMPLING)) for i in range(3)
         ]
-        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         requests[1].cancel()
         await requests[0]
         return await requests[2]
@@ -204,7 +215,7 @@ def test_a_cancelled_request_does_not_disturb_the_others(tiny_folder: Path) -> N
 
 
 def test_closing_waits_for_requests_on_their_way(tiny_folder: Path) -> None:
-    async def use(proposer: Any) -> list[Rollout]:
+    async def use(proposer: Proposer) -> list[Rollout]:
         request = asyncio.ensure_future(proposer.propose(make_prompt(), [0], SAMPLING))
         await asyncio.sleep(0)
         await proposer.aclose()
@@ -214,7 +225,7 @@ def test_closing_waits_for_requests_on_their_way(tiny_folder: Path) -> None:
 
 
 def test_a_closed_proposer_refuses_requests(tiny_folder: Path) -> None:
-    async def use(proposer: Any) -> list[Rollout]:
+    async def use(proposer: Proposer) -> list[Rollout]:
         await proposer.aclose()
         return await proposer.propose(make_prompt(), [0], SAMPLING)
 
@@ -295,3 +306,8 @@ def test_two_prompts_with_the_same_text_and_seed_get_the_same_replies(tiny_folde
         replies(lambda: make_local(tiny_folder), p, range(2)) for p in (prompt, replace(prompt, id="other"))
     )
     assert [rollout.text for rollout in one] == [rollout.text for rollout in other]
+
+
+def test_loading_writes_nothing_to_the_terminal(tiny_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    load_local_policy(PolicyVersion(0, None, str(tiny_folder)))
+    assert capfd.readouterr() == ("", "")

@@ -221,6 +221,22 @@ def test_programs_run_at_the_same_time() -> None:
         thread.join()
 
 
+def test_a_program_ends_with_its_fork_server() -> None:
+    sleeper = "import time\ndef f(x):\n    print(1)\n    time.sleep(600)\n"
+    with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP, retries=0) as sandbox:
+        sandbox.run(IDENTITY, "f", [[1]])
+        server = sandbox._workers[0].pid
+        assert server is not None
+        thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
+        thread.start()
+        log = sandbox._workers[0]._descriptors[2]
+        _wait_until(lambda: os.pread(log, 1, 0) == b"1", "the program did not start")
+        (child,) = _descendants(server)
+        os.kill(server, signal.SIGKILL)
+        thread.join()
+    _wait_until(lambda: not _is_alive(child), "the program outlived its fork-server")
+
+
 def test_a_fork_server_is_replaced_after_its_share_of_programs() -> None:
     with Sandbox(workers=1, preload=(), recycle_after=2) as sandbox:
         pids = []
@@ -277,11 +293,11 @@ def test_closing_waits_for_the_program_that_runs() -> None:
 @pytest.mark.parametrize("level", list(Level))
 def test_everything_ends_with_the_supervisor(level: Level) -> None:
     program = (
-        "import os, sys, threading\nfrom evovpo.sandbox import Level, Sandbox\n"
+        "from evovpo.sandbox import Level, Sandbox\nfrom evovpo.types import Limits\n"
         f"s = Sandbox(workers=1, preload=(), level=Level({str(level)!r}))\n"
         "s.run('def f(x): return x', 'f', [[1]])\n"
         "print(s._workers[0].pid, flush=True)\n"
-        "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]])\n"
+        "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]], Limits(wall_seconds=300.0))\n"
     )
     _skip_unless_offered(level)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import (
-    GenerationConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+
+hf: Any = transformers
+"""Its classes are typed by halves; here they are not."""
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz 0123456789()\n"
 PAD_ID, UNKNOWN_ID, END_ID = 0, 1, 2
@@ -43,11 +39,11 @@ _LLAMA3_ROTARY = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
-CONFIGS: dict[str, LlamaConfig | Qwen2Config] = {
-    "llama": LlamaConfig(
+CONFIGS: dict[str, Any] = {
+    "llama": hf.LlamaConfig(
         **_COMMON, num_attention_heads=3, num_key_value_heads=3, head_dim=32, tie_word_embeddings=True
     ),
-    "llama with shared key heads, biases and scaled rotary": LlamaConfig(
+    "llama with shared key heads, biases and scaled rotary": hf.LlamaConfig(
         **_COMMON,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -56,15 +52,14 @@ CONFIGS: dict[str, LlamaConfig | Qwen2Config] = {
         rms_norm_eps=0.01,
         rope_parameters=_LLAMA3_ROTARY,
     ),
-    "qwen2": Qwen2Config(**_COMMON, num_attention_heads=4, num_key_value_heads=1, head_dim=32),
+    "qwen2": hf.Qwen2Config(**_COMMON, num_attention_heads=4, num_key_value_heads=1, head_dim=32),
 }
 
 
-def tiny_model(name: str = "llama", seed: int = 0) -> LlamaForCausalLM | Qwen2ForCausalLM:
+def tiny_model(name: str = "llama", seed: int = 0) -> Any:
     """Return a random model of one of `CONFIGS`, the same for the same seed."""
     torch.manual_seed(seed)
-    config = CONFIGS[name]
-    model = LlamaForCausalLM(config) if isinstance(config, LlamaConfig) else Qwen2ForCausalLM(config)
+    model = hf.AutoModelForCausalLM.from_config(CONFIGS[name])
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if "norm" in key:
@@ -77,12 +72,12 @@ def tiny_model(name: str = "llama", seed: int = 0) -> LlamaForCausalLM | Qwen2Fo
 def write_tiny_folder(folder: Path, name: str = "llama", seed: int = 0) -> Path:
     """Write a model folder as `save_pretrained` does, and return it."""
     model = tiny_model(name, seed)
-    model.generation_config = GenerationConfig(eos_token_id=END_ID, pad_token_id=PAD_ID)
+    model.generation_config = hf.GenerationConfig(eos_token_id=END_ID, pad_token_id=PAD_ID)
     model.save_pretrained(folder)
     tokenizer = Tokenizer(models.WordLevel(VOCABULARY, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
     tokenizer.decoder = decoders.Fuse()
-    PreTrainedTokenizerFast(
+    hf.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<pad>"
     ).save_pretrained(folder)
     return folder

@@ -11,19 +11,81 @@ from random import Random
 
 Cell = Callable[[], str]
 
-_ONSETS = "b br c ch cl d dr f g gr h j k l m n p pr qu r s sh st t tr v w".split()
-_VOWELS = "a e i o u a e i o u a e i o u ai ea ou é ü".split()
+_ONSETS = [
+    "b",
+    "br",
+    "c",
+    "ch",
+    "cl",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gr",
+    "h",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pr",
+    "qu",
+    "r",
+    "s",
+    "sh",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+]
+_VOWELS = [
+    "a",
+    "e",
+    "i",
+    "o",
+    "u",
+    "a",
+    "e",
+    "i",
+    "o",
+    "u",
+    "a",
+    "e",
+    "i",
+    "o",
+    "u",
+    "ai",
+    "ea",
+    "ou",
+    "é",
+    "ü",
+]
 _CODAS = ["", "", "", "n", "r", "l", "s", "t", "ck", "nd", "m", "x", "ng"]
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "Dr", "Mr", "Sir")
 _SUFFIXES = ("Jr.", "Sr.", "III", "PhD", "MD", "Esq.")
-_MONTHS = "January February March April May June July August September October November December".split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_EXTENSIONS = "txt pdf csv jpg py docx xlsx tar.gz png html".split()
-_DOMAINS = "com org net io co.uk edu de info".split()
-_UNITS = "kg g cm mm ml USD EUR % km lb oz GB MB hrs min px".split()
-_STREETS = "St Street Ave Avenue Rd Road Blvd Lane Ln Dr Drive Way".split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_EXTENSIONS = ["txt", "pdf", "csv", "jpg", "py", "docx", "xlsx", "tar.gz", "png", "html"]
+_DOMAINS = ["com", "org", "net", "io", "co.uk", "edu", "de", "info"]
+_UNITS = ["kg", "g", "cm", "mm", "ml", "USD", "EUR", "%", "km", "lb", "oz", "GB", "MB", "hrs", "min", "px"]
+_STREETS = ["St", "Street", "Ave", "Avenue", "Rd", "Road", "Blvd", "Lane", "Ln", "Dr", "Drive", "Way"]
 _SEPARATORS = (" ", "-", "_", ".", "/", ",", ", ", ":", ";", "|", " - ", ": ", "  ", "#", "+", "=")
 
 
@@ -65,10 +127,7 @@ def _names(rng: Random) -> Cell:
             parts.append(rng.choice((rng.choice(_UPPER) + ".", rng.choice(_UPPER), case(word(rng)))))
         if many and rng.random() < 0.5:
             parts.append(case(word(rng)))
-        if comma == 1.0:
-            text = f"{last}, {' '.join(parts)}"
-        else:
-            text = " ".join([*parts, last])
+        text = f"{last}, {' '.join(parts)}" if comma == 1.0 else " ".join([*parts, last])
         if rng.random() < title:
             text = f"{rng.choice(_TITLES) if vary else fixed} {text}"
         if rng.random() < suffix * 0.6:
@@ -84,17 +143,49 @@ def _single_words(rng: Random) -> Cell:
 
 
 def _phones(rng: Random) -> Cell:
-    forms = ["{0}-{1}-{2}", "({0}) {1}-{2}", "{0}.{1}.{2}", "{0} {1} {2}", "+{3} {0} {1} {2}", "+{3}-{0}-{1}-{2}", "{1}-{2}", "{0}{1}{2}",
-             "{3}-{0}-{1}-{2}", "({0}){1}-{2}", "+{3} ({0}) {1}-{2}", "{0}-{1}-{2} x{3}", "0{0}/{1}{2}"]  # fmt: skip
+    forms = [
+        "{0}-{1}-{2}",
+        "({0}) {1}-{2}",
+        "{0}.{1}.{2}",
+        "{0} {1} {2}",
+        "+{3} {0} {1} {2}",
+        "+{3}-{0}-{1}-{2}",
+        "{1}-{2}",
+        "{0}{1}{2}",
+        "{3}-{0}-{1}-{2}",
+        "({0}){1}-{2}",
+        "+{3} ({0}) {1}-{2}",
+        "{0}-{1}-{2} x{3}",
+        "0{0}/{1}{2}",
+    ]
     chosen = rng.sample(forms, rng.choice((1, 1, 2, 2, 3)))
-    return lambda: rng.choice(chosen).format(_num(rng, 3, 3), _num(rng, 3, 3), _num(rng, 4, 4), _num(rng, 1, 2))
+    return lambda: rng.choice(chosen).format(
+        _num(rng, 3, 3), _num(rng, 3, 3), _num(rng, 4, 4), _num(rng, 1, 2)
+    )
 
 
 def _dates(rng: Random) -> Cell:
     padded = rng.random() < 0.6
-    forms = ["{y}-{m}-{d}", "{d}/{m}/{y}", "{m}/{d}/{y}", "{d}.{m}.{y}", "{y}/{m}/{d}", "{M} {d}, {y}", "{d} {M} {y}", "{N} {d}, {y}",
-             "{d}-{N}-{y}", "{y}{m}{d}", "{W}, {d} {M}", "{M} {y}", "{d}/{m}", "{y}-{m}-{d} {h}:{i}", "{y}-{m}-{d}T{h}:{i}:{s}", "{N} {y}",
-             "{d}-{m}-{t}", "{W} {d}.{m}."]  # fmt: skip
+    forms = [
+        "{y}-{m}-{d}",
+        "{d}/{m}/{y}",
+        "{m}/{d}/{y}",
+        "{d}.{m}.{y}",
+        "{y}/{m}/{d}",
+        "{M} {d}, {y}",
+        "{d} {M} {y}",
+        "{N} {d}, {y}",
+        "{d}-{N}-{y}",
+        "{y}{m}{d}",
+        "{W}, {d} {M}",
+        "{M} {y}",
+        "{d}/{m}",
+        "{y}-{m}-{d} {h}:{i}",
+        "{y}-{m}-{d}T{h}:{i}:{s}",
+        "{N} {y}",
+        "{d}-{m}-{t}",
+        "{W} {d}.{m}.",
+    ]
     chosen = rng.sample(forms, rng.choice((1, 1, 1, 2)))
 
     def cell() -> str:
@@ -102,18 +193,32 @@ def _dates(rng: Random) -> Cell:
         name = _MONTHS[month - 1]
         show: Callable[[int], str] = (lambda value: f"{value:02d}") if padded else str
         return rng.choice(chosen).format(
-            y=rng.randint(1950, 2035), t=f"{rng.randint(0, 99):02d}", m=show(month), d=show(day), M=name, N=name[:3],
-            W=rng.choice(_DAYS), h=f"{rng.randint(0, 23):02d}", i=f"{rng.randint(0, 59):02d}", s=f"{rng.randint(0, 59):02d}",
-        )  # fmt: skip
+            y=rng.randint(1950, 2035),
+            t=f"{rng.randint(0, 99):02d}",
+            m=show(month),
+            d=show(day),
+            M=name,
+            N=name[:3],
+            W=rng.choice(_DAYS),
+            h=f"{rng.randint(0, 23):02d}",
+            i=f"{rng.randint(0, 59):02d}",
+            s=f"{rng.randint(0, 59):02d}",
+        )
 
     return cell
 
 
 def _times(rng: Random) -> Cell:
-    chosen = rng.sample(["{h}:{m}", "{h}:{m} {p}", "{h}:{m}{p}", "{h}:{m}:{s}", "{h}h{m}", "{h} {p}", "{h}.{m}"], rng.choice((1, 1, 2)))
+    chosen = rng.sample(
+        ["{h}:{m}", "{h}:{m} {p}", "{h}:{m}{p}", "{h}:{m}:{s}", "{h}h{m}", "{h} {p}", "{h}.{m}"],
+        rng.choice((1, 1, 2)),
+    )
     upper = rng.random() < 0.5
     return lambda: rng.choice(chosen).format(
-        h=rng.randint(0, 23), m=f"{rng.randint(0, 59):02d}", s=f"{rng.randint(0, 59):02d}", p=rng.choice(("AM", "PM") if upper else ("am", "pm"))
+        h=rng.randint(0, 23),
+        m=f"{rng.randint(0, 59):02d}",
+        s=f"{rng.randint(0, 59):02d}",
+        p=rng.choice(("AM", "PM") if upper else ("am", "pm")),
     )
 
 
@@ -126,7 +231,9 @@ def _paths(rng: Random) -> Cell:
     bare = rng.choice((0.0, 0.0, 0.3))
 
     def cell() -> str:
-        name = word(rng) + rng.choice(("", "", "_" + word(rng), "-" + _num(rng, 1, 3), "." + word(rng) if dotted else ""))
+        name = word(rng) + rng.choice(
+            ("", "", "_" + word(rng), "-" + _num(rng, 1, 3), "." + word(rng) if dotted else "")
+        )
         name += "" if rng.random() < bare else "." + rng.choice(_EXTENSIONS)
         return root + slash.join([word(rng) for _ in range(rng.randint(low, high))] + [name])
 
@@ -141,11 +248,18 @@ def _urls(rng: Random) -> Cell:
     slash = rng.choice((0.0, 0.0, 0.4))
 
     def cell() -> str:
-        text = (rng.choice(("http://", "https://")) if rng.random() < scheme else "") + ("www." if rng.random() < www else "")
+        text = (rng.choice(("http://", "https://")) if rng.random() < scheme else "") + (
+            "www." if rng.random() < www else ""
+        )
         text += (word(rng) + "." if rng.random() < 0.2 else "") + word(rng) + "." + rng.choice(_DOMAINS)
-        text += "".join("/" + rng.choice((word(rng), word(rng), _num(rng, 1, 4), word(rng) + "-" + word(rng))) for _ in range(rng.randint(0, pages)))
+        text += "".join(
+            "/" + rng.choice((word(rng), word(rng), _num(rng, 1, 4), word(rng) + "-" + word(rng)))
+            for _ in range(rng.randint(0, pages))
+        )
         text += "/" if rng.random() < slash else ""
-        return text + (f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}" if rng.random() < query else "")
+        return text + (
+            f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}" if rng.random() < query else ""
+        )
 
     return cell
 
@@ -156,7 +270,9 @@ def _emails(rng: Random) -> Cell:
     shown = rng.choice((0.0, 0.0, 0.0, 0.5, 1.0))
 
     def cell() -> str:
-        local = word(rng) if rng.random() < one else word(rng) + middle + rng.choice((word(rng), _num(rng, 1, 3)))
+        local = (
+            word(rng) if rng.random() < one else word(rng) + middle + rng.choice((word(rng), _num(rng, 1, 3)))
+        )
         text = f"{local}@{word(rng)}.{rng.choice(_DOMAINS)}"
         return f"{_cap(word(rng))} {_cap(word(rng))} <{text}>" if rng.random() < shown else text
 
@@ -181,7 +297,9 @@ def _cities(rng: Random) -> Cell:
         if rng.random() < street:
             text = f"{_num(rng, 1, 4)} {_cap(word(rng))} {rng.choice(_STREETS)}, {text}"
             if rng.random() < house * 0.5:
-                text = text.replace(",", f" {rng.choice(('Apt', 'Unit', '#', 'Suite'))} {_num(rng, 1, 3)},", 1)
+                text = text.replace(
+                    ",", f" {rng.choice(('Apt', 'Unit', '#', 'Suite'))} {_num(rng, 1, 3)},", 1
+                )
         return text
 
     return cell
@@ -191,7 +309,11 @@ def _amounts(rng: Random) -> Cell:
     mark = rng.choice(("$", "€", "", "", "£", "USD ", "EUR "))
     after = "" if mark else rng.choice(("", " ", " ")) + rng.choice(_UNITS)
     fixed_unit = rng.random() < 0.5
-    cents, thousands, negative = rng.choice((0.0, 0.5, 1.0)), rng.choice((0.0, 0.0, 0.5)), rng.choice((0.0, 0.0, 0.0, 0.3))
+    cents, thousands, negative = (
+        rng.choice((0.0, 0.5, 1.0)),
+        rng.choice((0.0, 0.0, 0.5)),
+        rng.choice((0.0, 0.0, 0.0, 0.3)),
+    )
     decimal = rng.choice((".", ".", ","))
 
     def cell() -> str:
@@ -221,7 +343,9 @@ def _sentences(rng: Random) -> Cell:
     numbered = rng.choice((0.0, 0.0, 0.4))
 
     def cell() -> str:
-        words = [_num(rng, 1, 3) if rng.random() < numbered else word(rng) for _ in range(rng.randint(low, high))]
+        words = [
+            _num(rng, 1, 3) if rng.random() < numbered else word(rng) for _ in range(rng.randint(low, high))
+        ]
         return case((", " if comma else " ").join(words)) + end
 
     return cell
@@ -274,7 +398,9 @@ def _pairs(rng: Random) -> Cell:
     end = rng.choice((";", "&", ", ", " "))
     keys = [word(rng) for _ in range(3)]
     most = rng.randint(1, 3)
-    return lambda: end.join(f"{key}{mark}{rng.choice((word(rng), _num(rng, 1, 4)))}" for key in keys[: rng.randint(1, most)])
+    return lambda: end.join(
+        f"{key}{mark}{rng.choice((word(rng), _num(rng, 1, 4)))}" for key in keys[: rng.randint(1, most)]
+    )
 
 
 def _bracketed(rng: Random) -> Cell:
@@ -293,27 +419,30 @@ def _bracketed(rng: Random) -> Cell:
     return cell
 
 
+def _field(rng: Random) -> Cell:
+    """Return one field of a made-up format; its widths are fixed here, once for the column."""
+    draw = rng.random()
+    if draw < 0.28:
+        low = rng.randint(1, 3)
+        high = low + rng.choice((0, 0, 1, 2))
+        return lambda: _num(rng, low, high)
+    if draw < 0.50:
+        low = rng.randint(1, 3)
+        high = low + rng.choice((0, 0, 1))
+        return lambda: _code(rng, low, high)
+    if draw < 0.78:
+        return _single_words(rng)
+    if draw < 0.90:
+        constant = rng.choice((word(rng), _cap(word(rng)), _code(rng, 2, 4), "No.", "ID", "x"))
+        return lambda: constant
+    if rng.random() < 0.5:
+        return lambda: _code(rng, 1, 2) + _num(rng, 1, 4)
+    return lambda: _num(rng, 1, 3) + word(rng)
+
+
 def _template(rng: Random) -> Cell:
     """A made-up format: two to five fields with separators, some constant, some optional."""
-    fields: list[Cell] = []
-    for _ in range(rng.choices((2, 3, 4, 5), (3, 5, 3, 1))[0]):
-        draw = rng.random()
-        if draw < 0.28:
-            low = rng.randint(1, 3)
-            high = low + rng.choice((0, 0, 1, 2))
-            fields.append(lambda low=low, high=high: _num(rng, low, high))  # type: ignore[misc]
-        elif draw < 0.50:
-            low = rng.randint(1, 3)
-            high = low + rng.choice((0, 0, 1))
-            fields.append(lambda low=low, high=high: _code(rng, low, high))  # type: ignore[misc]
-        elif draw < 0.78:
-            fields.append(_single_words(rng))
-        elif draw < 0.90:
-            constant = rng.choice((word(rng), _cap(word(rng)), _code(rng, 2, 4), "No.", "ID", "x"))
-            fields.append(lambda constant=constant: constant)  # type: ignore[misc]
-        else:
-            letter = rng.random() < 0.5
-            fields.append(lambda letter=letter: _code(rng, 1, 2) + _num(rng, 1, 4) if letter else _num(rng, 1, 3) + word(rng))  # type: ignore[misc]
+    fields = [_field(rng) for _ in range(rng.choices((2, 3, 4, 5), (3, 5, 3, 1))[0])]
     same = rng.random() < 0.6
     mark = rng.choice(_SEPARATORS)
     marks = [mark if same else rng.choice((*_SEPARATORS, "")) for _ in fields]
@@ -340,10 +469,14 @@ def _mixed(rng: Random) -> Cell:
 def _tagged(rng: Random) -> Cell:
     """Rows of one kind, of which some carry a constant mark."""
     inner = column(rng, mixed=False)
-    tag = rng.choice((word(rng), _cap(word(rng)), _code(rng, 2, 3), "N/A", "Re: ", "www.", "*", "~", "not ", "+", "!"))
+    tag = rng.choice(
+        (word(rng), _cap(word(rng)), _code(rng, 2, 3), "N/A", "Re: ", "www.", "*", "~", "not ", "+", "!")
+    )
     glue = rng.choice(("", " ", "-", ": ", "_"))
     first = rng.random() < 0.6
-    return lambda: inner() if rng.random() < 0.5 else (tag + glue + inner() if first else inner() + glue + tag)
+    return lambda: (
+        inner() if rng.random() < 0.5 else (tag + glue + inner() if first else inner() + glue + tag)
+    )
 
 
 def _sometimes_empty(rng: Random) -> Cell:
@@ -352,10 +485,28 @@ def _sometimes_empty(rng: Random) -> Cell:
 
 
 _FAMILIES: tuple[tuple[float, Callable[[Random], Cell]], ...] = (
-    (12, _names), (7, _single_words), (6, _phones), (7, _dates), (2.5, _times), (6, _paths), (5, _urls), (4.5, _emails), (6, _cities),
-    (5, _amounts), (4, _integers), (9, _sentences), (3.5, _versions), (4, _cased), (2.5, _pairs), (4, _bracketed), (16, _template),
-    (4, _padded), (9, _mixed), (6, _tagged), (2.5, _sometimes_empty),
-)  # fmt: skip
+    (12, _names),
+    (7, _single_words),
+    (6, _phones),
+    (7, _dates),
+    (2.5, _times),
+    (6, _paths),
+    (5, _urls),
+    (4.5, _emails),
+    (6, _cities),
+    (5, _amounts),
+    (4, _integers),
+    (9, _sentences),
+    (3.5, _versions),
+    (4, _cased),
+    (2.5, _pairs),
+    (4, _bracketed),
+    (16, _template),
+    (4, _padded),
+    (9, _mixed),
+    (6, _tagged),
+    (2.5, _sometimes_empty),
+)
 _PLAIN = len(_FAMILIES) - 4
 """Families that are not made of other columns come first."""
 

@@ -14,7 +14,6 @@ import itertools
 import json
 import multiprocessing
 import multiprocessing.queues
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,9 +23,9 @@ from random import Random
 
 import torch
 import torch.distributed
-import torch.multiprocessing
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.multiprocessing.spawn import spawn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evovpo.models.chain_format import BEGIN_ID, END_ID, PAD_ID
@@ -99,10 +98,14 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     ]
 
 
-def _write_blocks(queue: multiprocessing.queues.Queue[list[Sequence]], config: PretrainConfig, first: int, rank: int) -> None:
+def _write_blocks(
+    queue: multiprocessing.queues.Queue[list[Sequence]], config: PretrainConfig, first: int, rank: int
+) -> None:
     tokenizer = build_tokenizer()
     for index in itertools.count(first):
-        queue.put(sample_block(config.seed, index * config.processes + rank, config.block_sequences, tokenizer))
+        queue.put(
+            sample_block(config.seed, index * config.processes + rank, config.block_sequences, tokenizer)
+        )
 
 
 def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[list[Sequence]]:
@@ -149,16 +152,24 @@ def rate_factor(step: int, config: PretrainConfig) -> float:
 
 def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[torch.optim.Optimizer]:
     """Return Muon over the hidden matrices and AdamW over embeddings and norms."""
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+    matrices = [
+        p
+        for name, p in model.named_parameters()
+        if p.ndim == 2 and "embed" not in name and "lm_head" not in name
+    ]
     chosen = {id(p) for p in matrices}
     rest = [p for p in model.parameters() if id(p) not in chosen]
     return [
-        torch.optim.Muon(matrices, lr=config.muon_rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.Muon(
+            matrices, lr=config.muon_rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
+        ),
         torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
-def _training_batches(config: PretrainConfig, first_block: int, rank: int) -> Iterator[tuple[int, list[Sequence]]]:
+def _training_batches(
+    config: PretrainConfig, first_block: int, rank: int
+) -> Iterator[tuple[int, list[Sequence]]]:
     """Yield (block index, batch) for one process; a worker samples ahead.
 
     Process `rank` trains on the blocks `index * processes + rank`; all blocks give the same number
@@ -177,21 +188,52 @@ def _training_batches(config: PretrainConfig, first_block: int, rank: int) -> It
         worker.terminate()
 
 
-def _save_checkpoint(path: Path, model: LlamaForCausalLM, optimizers: list[torch.optim.Optimizer], step: int, block: int, log: _Log) -> None:
+def _save_checkpoint(
+    path: Path,
+    model: LlamaForCausalLM,
+    optimizers: list[torch.optim.Optimizer],
+    step: int,
+    block: int,
+    log: _Log,
+) -> None:
     aside = path.with_suffix(".aside")
     states = [optimizer.state_dict() for optimizer in optimizers]
-    torch.save({"model": model.state_dict(), "optimizers": states, "step": step, "block": block, "log": log.rows, "seconds": log.seconds()}, aside)
-    os.replace(aside, path)
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimizers": states,
+            "step": step,
+            "block": block,
+            "log": log.rows,
+            "seconds": log.seconds(),
+        },
+        aside,
+    )
+    aside.replace(path)
 
 
-def save_policy(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, config: PretrainConfig, log: list[dict[str, float]]) -> None:
+def save_policy(
+    folder: Path,
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    config: PretrainConfig,
+    log: list[dict[str, float]],
+) -> None:
     """Write the model folder: weights, tokenizer, sampling defaults, recipe and loss curve."""
     model.generation_config = GenerationConfig(
-        do_sample=True, temperature=1.0, top_k=0, top_p=1.0, eos_token_id=END_ID, pad_token_id=PAD_ID, bos_token_id=BEGIN_ID
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=END_ID,
+        pad_token_id=PAD_ID,
+        bos_token_id=BEGIN_ID,
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "training.json").write_text(json.dumps({"recipe": asdict(config), "loss_curve": log}, indent=1) + "\n")
+    (folder / "training.json").write_text(
+        json.dumps({"recipe": asdict(config), "loss_curve": log}, indent=1) + "\n"
+    )
 
 
 def _average_gradients(model: LlamaForCausalLM) -> None:
@@ -199,14 +241,18 @@ def _average_gradients(model: LlamaForCausalLM) -> None:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     torch.distributed.all_reduce(flat)
     flat /= torch.distributed.get_world_size()
-    for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+    for gradient, part in zip(
+        gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True
+    ):
         gradient.copy_(part.view_as(gradient))
 
 
 def _train(rank: int, out: Path, config: PretrainConfig, meeting_place: str) -> None:
     """One data-parallel process; number 0 also logs and saves."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes
+    )
     checkpoint = out / "checkpoint.pt"
     tokenizer = build_tokenizer()
     model = build_model(config, tokenizer)
@@ -224,7 +270,13 @@ def _train(rank: int, out: Path, config: PretrainConfig, meeting_place: str) -> 
         step, block = stored["step"], stored["block"]
         log = _Log(out / "loss.jsonl", stored["log"], stored["seconds"])
     model.train()
-    columns = (TextColumn("pretraining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("loss {task.fields[loss]}"))
+    columns = (
+        TextColumn("pretraining"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+    )
     with Progress(*columns, disable=rank > 0) as progress:
         bar = progress.add_task("", total=config.steps, completed=step, loss="")
         for index, batch in _training_batches(config, block, rank):
@@ -247,7 +299,13 @@ def _train(rank: int, out: Path, config: PretrainConfig, meeting_place: str) -> 
                 optimizer.zero_grad(set_to_none=True)
             step += 1
             if rank == 0:
-                log.add(step, loss.item(), len(batch) * config.processes, ids.numel() * config.processes, step == config.steps)
+                log.add(
+                    step,
+                    loss.item(),
+                    len(batch) * config.processes,
+                    ids.numel() * config.processes,
+                    step == config.steps,
+                )
                 progress.update(bar, completed=step, loss=f"{log.rows[-1]['loss']:.3f}" if log.rows else "")
     if rank == 0:
         save_policy(out, model, tokenizer, config, log.rows)
@@ -275,7 +333,13 @@ class _Log:
         if step % self.EVERY and not is_last:
             return
         mean = sum(self._losses) / len(self._losses)
-        row = {"step": step, "loss": round(mean, 4), "sequences": self._sequences, "padded_tokens": self._tokens, "seconds": round(self.seconds())}
+        row = {
+            "step": step,
+            "loss": round(mean, 4),
+            "sequences": self._sequences,
+            "padded_tokens": self._tokens,
+            "seconds": round(self.seconds()),
+        }
         self.rows.append(row)
         self.path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
         self._losses, self._sequences, self._tokens = [], 0, 0
@@ -285,7 +349,7 @@ def pretrain(out: Path, config: PretrainConfig) -> None:
     """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(_train, (out, config, f"{folder}/meet"), nprocs=config.processes)
+        spawn(_train, (out, config, f"{folder}/meet"), nprocs=config.processes)
 
 
 def main() -> None:
@@ -293,7 +357,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path, help="folder for checkpoints and the finished model")
     for name, value in asdict(PretrainConfig()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}"
+        )
     options = vars(parser.parse_args())
     out = options.pop("out")
     pretrain(out, PretrainConfig(**options))

@@ -129,7 +129,7 @@ def _attempts(rng: Random, task: Task, count: int) -> _Attempts:
 
 def _chain(rng: Random, task: Task, attempts: _Attempts, answers: int) -> list[str]:
     """Return `answers` different programs: the truth, mostly first, and plausible attempts."""
-    others = []
+    others: list[str] = []
     pools = [list(pool) for pool in attempts]
     while len(others) < answers - 1:
         weights = [weight if pool else 0.0 for weight, pool in zip((0.45, 0.45, 0.10), pools, strict=True)]

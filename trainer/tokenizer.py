@@ -15,7 +15,9 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     concatenation, so that every text without the two bracket characters survives a round trip.
     """
     vocab = {token: index for index, token in enumerate(vocabulary())}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token="⟦unk⟧", byte_fallback=True, ignore_merges=True))
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocab, merges=[], unk_token="⟦unk⟧", byte_fallback=True, ignore_merges=True)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), behavior="isolated")
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     return PreTrainedTokenizerFast(

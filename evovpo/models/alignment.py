@@ -64,7 +64,12 @@ class _Piece:
 def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozenset[int]) -> list[_Piece]:
     found: list[_Piece] = []
     position = 0
-    places = [(k, i, run) for k, args in enumerate(inputs_runs) for i, run in enumerate(args[:MAX_RUNS]) if run[0].isalnum()]
+    places = [
+        (k, i, run)
+        for k, args in enumerate(inputs_runs)
+        for i, run in enumerate(args[:MAX_RUNS])
+        if run[0].isalnum()
+    ]
     while position < len(output) and len(found) < MAX_PIECES:
         best_rank: tuple[float, int] | None = None
         best_form, best_length = "", 0
@@ -74,7 +79,10 @@ def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozens
                 for form, length in _matches(run, output, position):
                     if form[:1] in ("<", ">", "[") and length < 3 and position in constant:
                         continue
-                    rank = (length + (0.5 if form in ("", "u", "l", "t") else 0.0), -_FORM_ORDER.index(form[:1]))
+                    rank = (
+                        length + (0.5 if form in ("", "u", "l", "t") else 0.0),
+                        -_FORM_ORDER.index(form[:1]),
+                    )
                     if best_rank is None or rank > best_rank:
                         best_rank, best_form, best_length, sources = rank, form, length, [(k, i)]
                     elif rank == best_rank and form == best_form:
@@ -116,7 +124,12 @@ def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
     if len(run) > 3:
         for start in range(1, min(len(run) - 2, 9)):
             length = 0
-            while start + length < len(run) and length < len(rest) and run[start + length] == rest[length] and length < 9:
+            while (
+                start + length < len(run)
+                and length < len(rest)
+                and run[start + length] == rest[length]
+                and length < 9
+            ):
                 length += 1
             if length >= 2 and start + length < len(run):
                 found.append((f"[{start}:{length}", length))
@@ -131,8 +144,13 @@ def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
         return [frozenset() for _ in outputs]
     shortest = min(len(text) for text in texts)
     head = next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)
-    tail = next((i for i in range(shortest - head) if len({text[-1 - i] for text in texts}) > 1), shortest - head)
-    return [frozenset() if text is None else frozenset((*range(head), *range(len(text) - tail, len(text)))) for text in outputs]
+    tail = next(
+        (i for i in range(shortest - head) if len({text[-1 - i] for text in texts}) > 1), shortest - head
+    )
+    return [
+        frozenset() if text is None else frozenset((*range(head), *range(len(text) - tail, len(text))))
+        for text in outputs
+    ]
 
 
 def _codes(source: tuple[int, int], counts: Sequence[int]) -> tuple[str, ...]:
@@ -158,7 +176,12 @@ def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
             parts.append(f"⟦{_ARGUMENT_LETTERS[k]}⟧")
             for run in args[:MAX_RUNS]:
                 parts.append(run_class(run))
-                if run[0].isalnum() and len(run) <= 12 and shared[run] > 1 and (run[0].isalpha() or len(run) > 1 or shared[run] == len(rows)):
+                if (
+                    run[0].isalnum()
+                    and len(run) <= 12
+                    and shared[run] > 1
+                    and (run[0].isalpha() or len(run) > 1 or shared[run] == len(rows))
+                ):
                     parts.append(plain(run))
             if len(args) > MAX_RUNS:
                 parts.append("⟦cut⟧")
@@ -181,7 +204,14 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
     votes: Counter[str] = Counter()
     for args, found in zip(per_row, pieces, strict=True):
         counts = [len(texts) for texts in args]
-        votes.update({code + piece.form for piece in found or () for source in piece.sources for code in _codes(source, counts)})
+        votes.update(
+            {
+                code + piece.form
+                for piece in found or ()
+                for source in piece.sources
+                for code in _codes(source, counts)
+            }
+        )
     texts = []
     for args, found, output in zip(per_row, pieces, outputs, strict=True):
         if found is None or output is None:

@@ -20,16 +20,27 @@ MAX_ROWS = 7
 MAX_ANSWERS = 4
 PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
-_MARKS = ("⟦unk⟧", "⟦ex⟧", "⟦to⟧", "⟦par⟧", "⟦ran⟧", "⟦ok⟧", "⟦no⟧", "⟦out⟧", *(f"⟦m{m}⟧" for m in range(1, MAX_ANSWERS + 1)))
+_MARKS = (
+    "⟦unk⟧",
+    "⟦ex⟧",
+    "⟦to⟧",
+    "⟦par⟧",
+    "⟦ran⟧",
+    "⟦ok⟧",
+    "⟦no⟧",
+    "⟦out⟧",
+    *(f"⟦m{m}⟧" for m in range(1, MAX_ANSWERS + 1)),
+)
 
 _METHODS = (
-    ".upper()", ".lower()", ".title()", ".capitalize()", ".swapcase()", ".strip()", ".isdigit()", ".isalpha()", ".isupper()", ".islower()",
-    ".split()", ".strip(", ".lstrip(", ".rstrip(", ".split(", ".rsplit(", ".partition(", ".rpartition(", ".replace(", ".join(", ".zfill(",
-    ".startswith(", ".endswith(", ".find(", ".rfind(", ".count(", "re.sub(", "re.findall(", "len(", "str(", "int(",
+    ".upper()", ".lower()", ".title()", ".capitalize()", ".swapcase()", ".strip()", ".isdigit()",
+    ".isalpha()", ".isupper()", ".islower()", ".split()", ".strip(", ".lstrip(", ".rstrip(", ".split(",
+    ".rsplit(", ".partition(", ".rpartition(", ".replace(", ".join(", ".zfill(", ".startswith(", ".endswith(",
+    ".find(", ".rfind(", ".count(", "re.sub(", "re.findall(", "len(", "str(", "int(",
 )  # fmt: skip
 _SYNTAX = (
-    " if ", " else ", " for w in ", " in ", " not in ", " and ", " or ", "not ", " + ", " - ", " < ", " > ", " == ", " != ", ", ",
-    "[w", "''", "[::-1]", ", 1)", ")[0]", ")[2]", ")[-1]", ")[1]",
+    " if ", " else ", " for w in ", " in ", " not in ", " and ", " or ", "not ", " + ", " - ", " < ", " > ",
+    " == ", " != ", ", ", "[w", "''", "[::-1]", ", 1)", ")[0]", ")[2]", ")[-1]", ")[1]",
 )  # fmt: skip
 
 

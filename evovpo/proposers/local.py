@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 try:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as transformers_logging
 except ImportError as error:
     raise PolicyError(
         f"the local proposer needs torch and transformers ({error}); run: pip install 'evovpo[local]'"
@@ -87,14 +89,15 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
         for name in config.architectures or ():
             check_supported(name, config)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model, info = loader.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            local_files_only=True,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
+        with _no_progress_bar():
+            model, info = loader.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
     except PolicyError:
         raise
     except Exception as error:  # the libraries below raise some ten classes for a damaged file
@@ -122,6 +125,19 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
             "or eos_token in tokenizer_config.json"
         )
     return LocalPolicy(version.number, weights, tokenizer, end_ids)
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing into the caller's terminal while it loads."""
+    log: Any = transformers_logging  # not typed
+    was_enabled = log.is_progress_bar_enabled()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            log.enable_progress_bar()
 
 
 def _check_files(folder: Path) -> None:
@@ -170,7 +186,7 @@ class LocalProposer:
     million parameters and whenever other processes are busy.
     """
 
-    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 128, threads: int = 1) -> None:
+    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 64, threads: int = 1) -> None:
         self._policy = load_local_policy(version)
         self._max_batch_rows = max_batch_rows
         self._waiting: list[_Waiting] = []
@@ -235,7 +251,6 @@ class LocalProposer:
 
     async def _serve(self) -> None:
         """Sample batch after batch until nothing waits."""
-        await asyncio.sleep(0)  # callers of the same turn of the loop get into the first batch
         while batch := self._take_batch():
             policy = batch[0].policy
             requests = [waiting.request for waiting in batch]

