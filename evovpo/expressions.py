@@ -39,7 +39,8 @@ OTHER_LITERALS = (
 )  # fmt: skip
 _DIGIT_PATTERNS = (
     r"\d+", r"[A-Z]", r"[A-Za-z]+", r"[a-z]+", r"[A-Z][a-z]*", r"[\d.]+", r"\w+", r"\d{4}", r"\d{2}",
-    r"[A-Z]+", r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\S+", r"\(\w+\)",
+    r"[A-Z]+", r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\S+",
+    r"\(\w+\)",
 )  # fmt: skip
 _REMOVED_PATTERNS = (
     r"\D", r"\D+", r"\d+", r"[^A-Za-z]", r"[^A-Za-z0-9]", r"\s+", r"[A-Z]", r"[a-z]", r"\W+", r"\(.*\)",
@@ -536,7 +537,8 @@ class Sampler:
     def mutate(self, tree: Tree) -> Tree:
         """Return `tree` with one small change: a branch taken, a leaf or subtree redrawn."""
         if tree[0] == "if" and self.rng.random() < 0.4:
-            return tree[1] if self.rng.random() < 0.5 else tree[3]
+            branch: Tree = tree[1] if self.rng.random() < 0.5 else tree[3]
+            return branch
         paths = list(_paths(tree))
         path = self.rng.choice(paths)
         return _replace(tree, path, self._redraw(_at(tree, path)))
@@ -740,8 +742,8 @@ def conditions(rows: Sequence[Sequence[str]]) -> list[Condition]:
             for number in (1, 2, 3):
                 offer(
                     f"{name}.count({mark!r}) > {number}",
-                    lambda row, i=index, m=mark, n=number: row[i].count(m) > n,
-                )  # type: ignore[misc]
+                    lambda row, i=index, m=mark, n=number: row[i].count(m) > n,  # type: ignore[misc]
+                )
         for number in (1, 2, 3):
             offer(f"len({name}.split()) > {number}", lambda row, i=index, n=number: len(row[i].split()) > n)  # type: ignore[misc]
         for length in sorted({len(text) for text in texts})[1:]:

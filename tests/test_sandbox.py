@@ -82,6 +82,7 @@ def test_without_per_case_such_an_output_spoils_the_run(sandbox: Sandbox) -> Non
         ("def f(x):\n    return bytearray(1 << 40)\n", Status.MEMORY, "MemoryError"),
         ("def f(x):\n    raise SystemExit\n", Status.ERROR, "SystemExit"),
         ("def f(x)\n", Status.ERROR, "SyntaxError"),
+        ("raise ValueError('\\ud800')\n", Status.ERROR, "ValueError: ? (line 1)"),
         ("1 / 0\n", Status.ERROR, "ZeroDivisionError"),
         ("def g(x):\n    return x\n", Status.ERROR, "NameError: the program defines no 'f'"),
     ],

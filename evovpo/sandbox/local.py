@@ -25,7 +25,7 @@ class Sandbox:
     Args:
         workers: Programs at a time; the number of usable cores by default.
         preload: Modules that programs find imported, besides common ones of the standard library.
-            Without numpy an evaluation costs about half; then a program that imports it pays for that.
+            Without numpy an evaluation costs a third less, but a program that imports it pays for that.
         hidden: Paths that programs must not read even though they lie below the Python installation,
             such as folders with answers. The evovpo package is always hidden.
         minimum_level: Refuse to work below this level.
@@ -61,7 +61,8 @@ class Sandbox:
         self._recycle_after = recycle_after
         self._has_started = False
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._counting = threading.Lock()
+        self._gathering = threading.Lock()
 
     def run(
         self,
@@ -94,7 +95,7 @@ class Sandbox:
                 result = self._attempt(worker, code, entry, cases, limits, per_case)
                 if result.status is not Status.SANDBOX_ERROR:
                     break
-                with self._lock:
+                with self._counting:
                     self.sandbox_errors += 1
             return result
         finally:
@@ -139,7 +140,7 @@ class Sandbox:
     @contextlib.contextmanager
     def _all_workers(self) -> Iterator[list[ForkServer]]:
         """Hold every worker for the time of a block."""
-        with self._lock:  # two takers at once would each wait for what the other holds
+        with self._gathering:  # two takers at once would each wait for what the other holds
             workers = [self._free.get() for _ in self._workers]
             try:
                 yield workers

@@ -12,7 +12,6 @@ from enum import StrEnum
 from evovpo.errors import SandboxError
 from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.filters import filter_path
-from evovpo.sandbox.forkserver import kernel
 
 
 class Level(StrEnum):
@@ -62,6 +61,8 @@ def probe() -> Offer:
     """Return what this machine offers; tried once per process."""
     if sys.platform != "linux":
         return Offer(0, False, "needs Linux")
+    from evovpo.sandbox.forkserver import kernel  # elsewhere it cannot even be imported
+
     has_filter = filter_path("server", platform.machine()).exists()
     return Offer(kernel.landlock_abi(), kernel.has_seccomp_filters() and has_filter, bwrap_refusal())
 

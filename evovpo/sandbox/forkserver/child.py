@@ -68,7 +68,7 @@ def become_candidate(
 
 def read_payload() -> Payload:
     """Return what the supervisor wants run."""
-    payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))  # trusted
+    payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))
     return payload
 
 
@@ -96,7 +96,7 @@ def run_payload() -> None:
         _write(
             {
                 "exc": type(error).__name__,
-                "msg": str(error)[:_TEXT_LIMIT],
+                "msg": _printable(str(error)),
                 "line": _line_of(error.__traceback__),
                 "errno": getattr(error, "errno", None),
             }
@@ -110,7 +110,12 @@ def _attempt(index: int, function: Any, arguments: list[Any]) -> dict[str, Any]:
     except MemoryError:
         raise
     except Exception as error:
-        return {"i": index, "err": f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]}
+        return {"i": index, "err": _printable(f"{type(error).__name__}: {error}")}
+
+
+def _printable(text: str) -> str:
+    """Return the start of a text, without halves of surrogate pairs."""
+    return text[:_TEXT_LIMIT].encode(errors="replace").decode()
 
 
 def _line_of(traceback: TracebackType | None) -> int | None:
@@ -138,7 +143,7 @@ def _write(line: dict[str, Any]) -> None:
     try:
         data = _encode(line).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        text = f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]
+        text = _printable(f"{type(error).__name__}: {error}")
         data = json.dumps({"i": line.get("i"), "bad": text}).encode()
     view = memoryview(data + b"\n")
     while view:
