@@ -189,7 +189,7 @@ class SearchConfig(_Section):
         high=1.0,
     )
     in_flight: int = _option(
-        4, "Asks open at a time; 1 makes a run reproducible, more keep a server busy.", low=1, high=1024
+        8, "Asks open at a time; 1 makes a run reproducible, more keep a server busy.", low=1, high=1024
     )
     stop_when_solved: bool = _option(
         True, "Stop at the first program that passes every training row; off to spend the whole budget."

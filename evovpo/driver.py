@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from evovpo.config import Config
-from evovpo.errors import ReplayError, SandboxError
-from evovpo.prompts import PromptFormat
+from evovpo.errors import ReplayError, SandboxError, SearchError
+from evovpo.prompts import Answer, PromptFormat
 from evovpo.proposers import Proposer
 from evovpo.search import Search
 from evovpo.types import (
@@ -90,8 +90,14 @@ class Driver:
         """
         sampling = Sampling(self.config.sampling.temperature, self.config.sampling.max_tokens)
         waiting: dict[asyncio.Task[list[Rollout]], tuple[Prompt, tuple[int, ...]]] = {}
-        reopened = list(self.search.open_tickets)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge") as pool:
+            # A group is told as a whole, also when its first reply solved the problem: one that a killed
+            # process left half told comes first.
+            for prompt, missing in self.search.open_tickets:
+                if len(missing) < prompt.rollouts:
+                    rollouts = await self.proposer.propose(prompt, missing, sampling)
+                    await self._judge_rollouts(prompt, rollouts, pool)
+            reopened = self.search.open_tickets
             try:
                 while True:
                     while len(waiting) < self.config.search.in_flight and not self._is_finished():
@@ -135,19 +141,16 @@ class Driver:
         parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
         if prompt.kind is PromptKind.JOIN:
             parents = self.search.join_parents(prompt.id)
-        slots = [
-            _Slot(program.source, program, None, own_parents)
-            for program, own_parents in zip(prompt.proposals, parents, strict=True)
-        ]
-        tell = self._judge(prompt, None, slots, await self._evaluate(slots, pool), set())
+        slots = read_slots(self.prompt_format, self.problem, prompt, None)
+        tell = self._judge(prompt, None, slots, parents, await self._evaluate(slots, pool), set())
         if prompt.kind is PromptKind.SEED and all(
             judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
             for judged in tell.judged
         ):
             detail = tell.judged[0].evaluation.feedback if tell.judged and tell.judged[0].evaluation else ""
             raise SandboxError(
-                f"no starting program of '{self.problem.id}' could be run: the sandbox failed each time ({detail}); "
-                "run `python -m evovpo.sandbox --selftest` to see what this machine refuses"
+                f"no starting program of '{self.problem.id}' could be run: the sandbox failed each time "
+                f"({detail}); run `python -m evovpo.sandbox --selftest` to see what this machine refuses"
             )
         self._commit(tell)
 
@@ -155,19 +158,14 @@ class Driver:
         self, prompt: Prompt, rollouts: Sequence[Rollout], pool: ThreadPoolExecutor
     ) -> None:
         """Judge a group: all its new programs in parallel, then one tell a rollout."""
-        slots_of = [
-            [
-                _Slot(answer.text, answer.program, answer.token_span, prompt.parents)
-                for answer in self.prompt_format.answers(self.problem, rollout, prompt.answers)
-            ]
-            for rollout in rollouts
-        ]
+        slots_of = [read_slots(self.prompt_format, self.problem, prompt, rollout) for rollout in rollouts]
+        parents = [prompt.parents] * prompt.answers
         found = await self._evaluate([slot for slots in slots_of for slot in slots], pool)
         counted: set[str] = set()
         for rollout, slots in zip(rollouts, slots_of, strict=True):
-            self._commit(self._judge(prompt, rollout, slots, found, counted))
+            self._commit(self._judge(prompt, rollout, slots, parents, found, counted))
 
-    async def _evaluate(self, slots: Sequence[_Slot], pool: ThreadPoolExecutor) -> dict[str, Evaluation]:
+    async def _evaluate(self, slots: Sequence[Answer], pool: ThreadPoolExecutor) -> dict[str, Evaluation]:
         """Return fresh judgements of the programs that no earlier tell or run has judged."""
         new: dict[str, Program] = {}
         for slot in slots:
@@ -183,7 +181,8 @@ class Driver:
         self,
         prompt: Prompt,
         rollout: Rollout | None,
-        slots: Sequence[_Slot],
+        slots: Sequence[Answer],
+        parents: Sequence[tuple[Parent, ...]],
         fresh: dict[str, Evaluation],
         counted: set[str],
     ) -> Tell:
@@ -214,7 +213,7 @@ class Driver:
                 parse_status=status,
                 program=slot.program,
                 token_span=slot.token_span,
-                parents=slot.parents,
+                parents=parents[number],
                 text=slot.text,
             )
             judged.append(Judged(candidate, evaluation, executed))
@@ -226,29 +225,72 @@ class Driver:
         self.on_tell(Progress(self.search, self.executed))
 
 
-class _Slot(NamedTuple):
-    text: str
-    program: Program | None
-    token_span: tuple[int, int] | None
-    parents: tuple[Parent, ...]
+def read_slots(
+    prompt_format: PromptFormat, problem: Problem, prompt: Prompt, rollout: Rollout | None
+) -> list[Answer]:
+    """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
+    if rollout is None:
+        return [Answer(program.source, program, None) for program in prompt.proposals]
+    return prompt_format.answers(problem, rollout, prompt.answers)
 
 
-def replay(search: Search, history: Sequence[Prompt | Tell]) -> None:
+_CAUSE = "the run was made by another version of evovpo, or its rows were changed"
+
+
+def replay(
+    search: Search, history: Sequence[Prompt | Tell], prompt_format: PromptFormat | None = None
+) -> None:
     """Apply a stored history of asks and tells to a fresh search.
 
-    Every ask is made again and must come out as it was stored. Raises `ReplayError` at the first
-    one that differs: the run was made by other code, or its rows were changed.
+    Every ask is made again and must come out as it was stored. With `prompt_format` the answers are
+    read from every completion again and must be the stored candidates. Raises `ReplayError` at the
+    first difference and at a tell that does not fit: the run was made by other code, or its rows were
+    changed.
     """
+    asked: dict[str, Prompt] = {}
     for number, event in enumerate(history):
         if isinstance(event, Tell):
-            search.tell(event)
+            if prompt_format is not None and event.prompt_id in asked:
+                stored = [_as_read(judged.candidate) for judged in event.judged]
+                made = _read_again(search, prompt_format, asked[event.prompt_id], event)
+                if made != stored:
+                    raise ReplayError(
+                        f"tell (event {number}) holds other candidates than its completion gives: "
+                        f"{stored!r:.200}, expected {made!r:.200}; {_CAUSE}"
+                    )
+            try:
+                search.tell(event)
+            except SearchError as error:
+                raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
             continue
-        made = search.ask()
-        if made != event:
+        ask = search.ask()
+        if ask != event:
             raise ReplayError(
-                f"ask {event.sequence} (event {number}) comes out differently than stored: {_difference(event, made)}; "
-                "the run was made by another version of evovpo, or its rows were changed"
+                f"ask {event.sequence} (event {number}) comes out differently than stored: "
+                f"{_difference(event, ask)}; {_CAUSE}"
             )
+        asked[event.id] = event
+
+
+_AsRead = tuple[str, Program | None, tuple[int, int] | None, ParseStatus]
+
+
+def _as_read(candidate: Candidate) -> _AsRead:
+    return candidate.text, candidate.program, candidate.token_span, candidate.parse_status
+
+
+def _read_again(search: Search, prompt_format: PromptFormat, prompt: Prompt, tell: Tell) -> list[_AsRead]:
+    """Return what the candidates of a reply must be, just before it is told."""
+    found: list[_AsRead] = []
+    in_reply: set[str] = set()
+    for slot in read_slots(prompt_format, search.problem, prompt, tell.rollout):
+        status = ParseStatus.UNPARSED
+        if slot.program is not None:
+            is_known = slot.program.id in in_reply or search.evaluation(slot.program.id) is not None
+            status = ParseStatus.DUPLICATE if is_known else ParseStatus.PARSED
+            in_reply.add(slot.program.id)
+        found.append((slot.text, slot.program, slot.token_span, status))
+    return found
 
 
 def _difference(stored: Prompt, made: Prompt | None) -> str:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.expressions import conditions, from_source, join, to_source
+from evovpo.expressions import conditions, join
 from evovpo.population import Member
+from evovpo.prompts import make_program, read_expression
 from evovpo.types import Problem, Program
 
 
@@ -44,11 +45,13 @@ class Joiner:
         self._holds_C_N = np.array(holds, dtype=np.float64).reshape(len(found), len(rows))
         count = self._holds_C_N.sum(axis=1)
         self._smaller_C = np.minimum(count, len(rows) - count)
+        self._sizes_C = np.array([len(test) for test in self._tests])
 
-    def joins(self, new: Member, others: Sequence[Member], limit: int) -> list[Join]:
-        """Return up to `limit` joins of `new` with `others` that pass more rows than either, best first.
+    def joins(self, new: Member, others: Sequence[Member], limit: int, above: int = 0) -> list[Join]:
+        """Return up to `limit` joins of `new` with `others`, best first.
 
-        Order: more rows passed, then a larger smaller side (one row or more), then shorter source.
+        Each passes more rows than either of its sides and more than `above`. Order: more rows passed, then
+        a larger smaller side (one row or more), then shorter source.
         """
         if not others or not self._tests:
             return []
@@ -56,38 +59,37 @@ class Joiner:
         theirs_K_N = np.array([_passed(other) for other in others])  # noqa: N806
         holds, fails = self._holds_C_N, 1.0 - self._holds_C_N
         best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))  # noqa: N806
-        found: list[tuple[int, int, int, int, int, int]] = []
-        for flipped, passed_C_K in enumerate(  # noqa: N806
+        passed_F_C_K = np.stack(  # noqa: N806 - F: which of the two the condition sends its rows to
             (
                 (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
                 (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
             )
-        ):
-            for c, k in np.argwhere(passed_C_K > best_K[None, :]).tolist():
-                length = len(self._tests[c]) + len(others[k].source)
-                found.append(
-                    (-int(passed_C_K[c, k]), -min(int(self._smaller_C[c]), 2), length, c, k, flipped)
-                )
-        found.sort()
+        )
+        flipped, c, k = np.nonzero(passed_F_C_K > np.maximum(best_K, above))
+        passed = passed_F_C_K[flipped, c, k]
+        sizes_K = np.array([len(other.source) for other in others])  # noqa: N806
+        order = np.lexsort(
+            (flipped, k, c, self._sizes_C[c] + sizes_K[k], -np.minimum(self._smaller_C[c], 2), -passed)
+        )
         made: list[Join] = []
-        for passed, _, _, c, k, flipped in found[:limit]:
-            then, otherwise = (others[k], new) if flipped else (new, others[k])
-            program = self._program(then, self._tests[c], otherwise)
+        for place in order.tolist():
+            if len(made) == limit:
+                break
+            other, test = others[k[place]], int(c[place])
+            then, otherwise = (other, new) if flipped[place] else (new, other)
+            program = self._program(then, self._tests[test], otherwise)
             if program is not None:
-                made.append(
-                    Join(program, then.program_id, otherwise.program_id, -passed, int(self._smaller_C[c]))
-                )
+                smaller = int(self._smaller_C[test])
+                made.append(Join(program, then.program_id, otherwise.program_id, int(passed[place]), smaller))
         return made
 
     def _program(self, then: Member, test: str, otherwise: Member) -> Program | None:
-        first = from_source(then.source, self._problem.entry)
-        second = from_source(otherwise.source, self._problem.entry)
+        first = read_expression(then.source, self._problem.entry)
+        second = read_expression(otherwise.source, self._problem.entry)
         if first is None or second is None:
             return None
         expression = join(first, test, second)
-        if expression is None:
-            return None
-        return Program(to_source(expression, self._problem.entry, self._problem.parameters))
+        return None if expression is None else make_program(expression, self._problem)
 
 
 def _passed(member: Member) -> npt.NDArray[np.float64]:

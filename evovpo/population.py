@@ -1,9 +1,10 @@
 """Islands with MAP-Elites cells and an elite archive: insertion, eviction, migration.
 
-Pure: no I/O, no clock; decisions compare reward vectors by dominance and never sum them up. A
-cell keeps the programs that none other in it dominates, up to a small capacity; of two programs
-with the same vector the shorter stays. Bin edges are fixed from the moment they are known, so
-that a cell number never changes its meaning within a run.
+Pure: no I/O, no clock; programs are compared by dominance of their reward vectors, never by a sum of
+them. A cell keeps the programs that none other in it dominates, up to a small capacity; of two
+programs with the same vector the shorter stays, and of too many the one whose loss costs least goes.
+Bin edges are fixed from the moment they are known, so that a cell number never changes its meaning
+within a run.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ class Island:
         self._cells: dict[Cell, Front] = {}
         self._pool: list[Member] | None = None
         self._rewards: npt.NDArray[np.float64] | None = None
+        self._cell_numbers: list[int] | None = None
 
     def insert(self, member: Member) -> InsertionStatus:
         """Offer a program to the archive and, once there are edges, to its cell."""
@@ -187,7 +189,7 @@ class Island:
             for front in self._cells.values():
                 found.update((m.program_id, m) for m in front.members)
             self._pool = sorted(found.values(), key=lambda member: member.order)
-            self._rewards = None
+            self._rewards = self._cell_numbers = None
         return self._pool
 
     @property
@@ -201,10 +203,13 @@ class Island:
     @property
     def cells_N(self) -> list[int]:  # noqa: N802
         """A number for the cell of each of `members`; all in one while edges are being learned."""
+        pool = self.members
         if not self._grid.is_frozen:
-            return [0] * len(self.members)
-        numbers: dict[Cell, int] = {}
-        return [numbers.setdefault(self._grid.cell(member), len(numbers)) for member in self.members]
+            return [0] * len(pool)
+        if self._cell_numbers is None:
+            numbers: dict[Cell, int] = {}
+            self._cell_numbers = [numbers.setdefault(self._grid.cell(m), len(numbers)) for m in pool]
+        return self._cell_numbers
 
     @property
     def elites(self) -> list[Member]:

@@ -16,14 +16,15 @@ from typing import NamedTuple
 
 from evovpo.config import Config, StoreConfig
 from evovpo.driver import Driver, Progress, replay
-from evovpo.errors import ConfigError, ReplayError, StoreError
+from evovpo.errors import ConfigError, ProblemError, ReplayError, StoreError
 from evovpo.evaluator import Evaluator, open_sandbox
 from evovpo.models import BUILT_IN_MODEL
+from evovpo.problem import load_problem
 from evovpo.prompts import AlignmentFormat, PromptFormat, RewriteFormat, alignment_fault
 from evovpo.proposers import Proposer
 from evovpo.search import Search
 from evovpo.store import Store
-from evovpo.types import PolicyVersion, Problem, Prompt, Run, RunStatus
+from evovpo.types import PolicyVersion, Problem, Run, RunStatus
 
 
 class Outcome(NamedTuple):
@@ -119,9 +120,12 @@ def resume(
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
 
-    The problem and the configuration come from the store, as they were when the run started.
+    The problem and the configuration come from the store, as they were when the run started. Raises
+    `ProblemError` if a scorer, which is not in the store, is gone or has changed since; otherwise as
+    `rebuild`.
     """
     search, problem, config, run = rebuild(run_id, store)
+    _check_scorer(problem)
     if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED):
         on_start(run)
         with open_sandbox(problem, config) as sandbox:
@@ -147,17 +151,48 @@ def rebuild(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
 
 
 def verify(run_id: str, store: Store) -> tuple[Search, int]:
-    """Return the rebuilt search and the number of events compared; raises as `rebuild`."""
-    search, _, _, run = rebuild(run_id, store)
+    """Return the rebuilt search and the number of asks and tells compared.
+
+    Beyond what `rebuild` compares (every prompt, byte for byte), the answers are read from every
+    completion again, and the outcome must be the recorded one. Raises `ReplayError` or `StoreError` at
+    what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
+    tokens, log-probabilities and times, which no decision depends on.
+    """
+    run = store.run(run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    config = Config.from_json(run.config_json)
+    search = build_search(problem, config, run)
     events = list(store.history(run.id))
-    told = sum(1 for event in events if not isinstance(event, Prompt))
-    summary = store.run_summary(run.id)
-    if search.tells != told or search.proposed != summary.proposed:
+    replay(search, events, choose_format(problem, config))
+    proposed = store.run_summary(run.id).proposed
+    if search.proposed != proposed:
         raise ReplayError(
-            f"run {run.id}: the store holds {told} tells of {summary.proposed} candidates, replay applied "
-            f"{search.tells} of {search.proposed}; its rows were changed"
+            f"run {run.id} holds {proposed} candidates, and replay applied {search.proposed}; its rows were "
+            "changed"
+        )
+    half_told = [prompt for prompt, missing in search.open_tickets if len(missing) < prompt.rollouts]
+    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED) and (
+        half_told or (run.status is RunStatus.SOLVED) != search.is_solved
+    ):
+        raise ReplayError(
+            f"run {run.id} ended as {run.status}, which replay does not reach; tells are missing"
+        )
+    if run.status is RunStatus.EXHAUSTED and search.proposed != run.evaluations:
+        raise ReplayError(
+            f"run {run.id} used its budget of {run.evaluations}, and replay applied {search.proposed} "
+            "candidates; tells are missing"
         )
     return search, len(events)
+
+
+def _check_scorer(problem: Problem) -> None:
+    if problem.scorer_path is None:
+        return
+    if problem.folder is None or load_problem(problem.folder).version != problem.version:
+        raise ProblemError(
+            f"{problem.folder}: the problem changed since the run started, and old and new judgements do not "
+            "compare; start a new run, or put the folder back as it was"
+        )
 
 
 def _drive(
@@ -168,6 +203,8 @@ def _drive(
     proposer: Proposer,
     on_tell: Callable[[Progress], None],
 ) -> Outcome:
+    # The store may be named otherwise than when the run was made; programs must not read it under any name.
+    config = dataclasses.replace(config, store=StoreConfig(url=store.name))
     started = time.monotonic()
     status = RunStatus.FAILED
     try:

@@ -36,6 +36,10 @@ from evovpo.types import (
 _JOIN_PARTNERS = 24
 """Members that a new program is tried with; the pool is a front, so this is nearly all of it."""
 _QUEUED_JOINS = 256
+"""Joins that wait for their turn; the worst of more are forgotten."""
+
+_QueuedJoin = tuple[tuple[int, ...], str, Join]
+"""Priority (lower first), id of its program, and the join: a heap entry."""
 
 
 class Best(NamedTuple):
@@ -92,7 +96,9 @@ class Search:
         self._members = 0
         self._best: Best | None = None
         self._joiner = Joiner(problem) if config.joins and not alignment_fault(problem) else None
-        self._join_queue: list[tuple[tuple[int, ...], str, Join]] = []
+        self._joins_given_out = 0
+        self._join_queue: list[_QueuedJoin] = []
+        self._lone_row_joins: list[_QueuedJoin] = []
         self._queued: set[str] = set()
 
     @property
@@ -153,6 +159,7 @@ class Search:
         joins = self._pop_joins(remaining)
         if joins:
             prompt = self._ticket_for(PromptKind.JOIN, 0, rng, proposals=[join.program for join in joins])
+            self._joins_given_out += len(joins)
             return self._hand_out(prompt, joins)
         return self._hand_out(self._model_ticket(remaining, rng))
 
@@ -160,15 +167,29 @@ class Search:
         """Apply one judged reply and return what became of its programs.
 
         Replies may come in any order; telling the same reply twice changes nothing. Raises
-        `SearchError` for an unknown ticket or a vector of the wrong length.
+        `SearchError` for an unknown ticket, a reply that does not fit it, or a vector of the wrong length;
+        then nothing is applied.
         """
         ticket = self._ticket(tell.prompt_id)
+        prompt = ticket.prompt
         index = 0 if tell.rollout is None else tell.rollout.index
         if index in ticket.told:
             return []
-        if index >= ticket.prompt.rollouts:
+        if not 0 <= index < prompt.rollouts:
             raise SearchError(
-                f"reply {index} was told to prompt {tell.prompt_id}, which asked for {ticket.prompt.rollouts}"
+                f"reply {index} was told to prompt {prompt.id}, which asked for {prompt.rollouts}"
+            )
+        is_model_reply = tell.rollout is not None
+        if is_model_reply == (prompt.kind in (PromptKind.SEED, PromptKind.JOIN)):
+            raise SearchError(
+                f"prompt {prompt.id} is a {prompt.kind} ticket; its replies come "
+                + ("without a rollout" if is_model_reply else "each with the rollout that a model wrote")
+            )
+        expected = prompt.answers if is_model_reply else len(prompt.proposals)
+        if len(tell.judged) != expected:
+            raise SearchError(
+                f"reply {index} to prompt {prompt.id} has {len(tell.judged)} candidates, expected "
+                f"{expected}: one for each slot, also for one without a program"
             )
         for judged in tell.judged:
             rewards = None if judged.evaluation is None else judged.evaluation.rewards
@@ -179,10 +200,9 @@ class Search:
                 )
         ticket.told.add(index)
         self._tells += 1
-        kind = ticket.prompt.kind
-        if kind is not PromptKind.SEED:
+        if prompt.kind is not PromptKind.SEED:
             self._proposed += len(tell.judged)
-        if kind is PromptKind.JOIN:
+        if prompt.kind is PromptKind.JOIN:
             self._joined += len(tell.judged)
         insertions: list[Insertion] = []
         for judged in tell.judged:
@@ -193,7 +213,7 @@ class Search:
                 and evaluation
                 and evaluation.rewards
             ):
-                insertions += self._take(program, evaluation, ticket.prompt)
+                insertions += self._take(program, evaluation, prompt)
         return insertions
 
     def _take(self, program: Program, evaluation: Evaluation, prompt: Prompt) -> list[Insertion]:
@@ -218,50 +238,39 @@ class Search:
         return insertions
 
     def _queue_joins(self, member: Member) -> None:
-        """Look for joins of a new member with the elites of every island."""
+        """Look for joins of a new member with the elites of every island that would be the best program."""
         assert self._joiner is not None
-        partners = {
-            m.program_id: m
-            for island in self._islands
-            for m in island.elites
-            if m.program_id != member.program_id
-        }
-        nearest = sorted(partners.values(), key=lambda m: (-sum(m.rewards), len(m.source), m.order))[
-            :_JOIN_PARTNERS
-        ]
-        for join in self._joiner.joins(member, nearest, self._config.join_proposals):
+        best = 0 if self._best is None else self._best.passed
+        partners = {m.program_id: m for island in self._islands for m in island.elites}
+        partners.pop(member.program_id, None)
+        nearest = heapq.nsmallest(
+            _JOIN_PARTNERS, partners.values(), key=lambda m: (-sum(m.rewards), len(m.source), m.order)
+        )
+        for join in self._joiner.joins(member, nearest, self._config.join_proposals, above=best):
             if join.program.id in self._queued or join.program.id in self._shown:
                 continue
             self._queued.add(join.program.id)
             priority = (-join.passed, -min(join.smaller_side, 2), len(join.program.source))
-            heapq.heappush(self._join_queue, (priority, join.program.id, join))
-        if len(self._join_queue) > _QUEUED_JOINS:
-            self._join_queue = heapq.nsmallest(_QUEUED_JOINS, self._join_queue)
+            # A condition that singles out one row explains nothing; such joins wait for the end.
+            queue = self._lone_row_joins if join.smaller_side < 2 else self._join_queue
+            heapq.heappush(queue, (priority, join.program.id, join))
+        for queue in (self._join_queue, self._lone_row_joins):
+            if len(queue) > _QUEUED_JOINS:
+                queue[:] = heapq.nsmallest(_QUEUED_JOINS, queue)
 
     def _pop_joins(self, remaining: int) -> list[Join]:
         """Return the joins to propose now: better than the best so far, within their share of the budget."""
-        if not self._join_queue:
-            return []
-        share = self._config.evaluations * self._config.join_share
-        room = min(self._config.join_proposals, remaining, int(share) - self._joined)
+        if self._reserved >= self._config.evaluations * self._config.lone_row_joins_after:
+            while self._lone_row_joins:
+                heapq.heappush(self._join_queue, self._lone_row_joins.pop())
+        share = int(self._config.evaluations * self._config.join_share)
+        room = min(self._config.join_proposals, remaining, share - self._joins_given_out)
         best = 0 if self._best is None else self._best.passed
         chosen: list[Join] = []
-        kept: list[tuple[tuple[int, ...], str, Join]] = []
         while self._join_queue and len(chosen) < room:
-            item = heapq.heappop(self._join_queue)
-            join = item[2]
-            if join.passed <= best or join.program.id in self._shown:
-                continue
-            # A condition that singles out one row explains nothing; such joins wait for the end.
-            if (
-                join.smaller_side < 2
-                and self._reserved < self._config.evaluations * self._config.lone_row_joins_after
-            ):
-                kept.append(item)
-                continue
-            chosen.append(join)
-        for item in kept:
-            heapq.heappush(self._join_queue, item)
+            join = heapq.heappop(self._join_queue)[2]
+            if join.passed > best and join.program.id not in self._shown:
+                chosen.append(join)
         return chosen
 
     def _model_ticket(self, remaining: int, rng: np.random.Generator) -> Prompt:
@@ -279,9 +288,10 @@ class Search:
             chosen = self._select(island.rewards_N_D, island.cells_N, rng)
             member = island.members[chosen]
             if rng.random() >= self._config.root_share:
-                parent = self._shown[member.program_id]
+                parent = self._showable(member, ParentRole.PARENT)
                 picks = inspirations(island.rewards_N_D, chosen, self._config.inspirations, rng)
-                shown_inspirations = [self._shown[island.members[pick].program_id] for pick in picks]
+                found = [self._showable(island.members[pick], ParentRole.INSPIRATION) for pick in picks]
+                shown_inspirations = [item for item in found if item is not None]
             elif rng.random() < self._config.focus_share:
                 failed = [row for row, value in enumerate(member.rewards) if value < 1.0]
                 if self.problem.is_by_example and 2 <= len(failed) < len(member.rewards):
@@ -292,6 +302,11 @@ class Search:
         parents += [Parent(item.program.id, ParentRole.INSPIRATION) for item in shown_inspirations]
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
         return self._ticket_for(kind, island.index, rng, parents, messages, rollouts, answers)
+
+    def _showable(self, member: Member, role: ParentRole) -> Shown | None:
+        """Return the program as a prompt shows it, or none if the format cannot show it in this part."""
+        shown = self._shown[member.program_id]
+        return shown if self._format.can_show(self.problem, shown.program, role) else None
 
     def _ticket_for(
         self,
@@ -342,6 +357,7 @@ class Search:
         ticket = self._tickets.get(prompt_id)
         if ticket is None:
             raise SearchError(
-                f"no ticket {prompt_id} was handed out by this search; tell replies to prompts that `ask` returned"
+                f"no ticket {prompt_id} was handed out by this search; "
+                "tell replies to prompts that `ask` returned"
             )
         return ticket

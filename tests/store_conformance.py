@@ -705,6 +705,56 @@ def test_the_summary_counts_what_was_proposed_and_what_it_cost(store: Store) -> 
     assert [tuple(point) for point in summary.curve] == [(0, 3, 0.5, 1), (1, 4, 0.5, 1), (2, 5, 0.5, 1)]
 
 
+def seed_ticket() -> tuple[Prompt, Tell]:
+    """Return the ticket of the problem's starting program, and its judgement."""
+    prompt = replace(
+        make_prompt(0, rollouts=1, answers=0),
+        kind=PromptKind.SEED,
+        parents=(),
+        messages=(),
+        proposals=(SEED,),
+    )
+    judged = slot(make_rollout(prompt, 0), 0, SEED.source, judge(SEED.source, (1.0, 0.0, 0.0)))
+    judged = replace(judged, candidate=replace(judged.candidate, id="the-seed", rollout_id=None))
+    return prompt, Tell(prompt.id, None, (judged,))
+
+
+def test_starting_programs_do_not_count_as_proposed_nor_as_joins(store: Store) -> None:
+    prompt = make_prompt(1)
+    tell = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 1.0, 0.0))), ("?", None)])
+    append(store, "run-a", [*seed_ticket(), prompt, tell])
+    summary = store.run_summary("run-a")
+    assert (summary.proposed, summary.joins, summary.rollouts) == (2, 0, 1)
+    assert sum(summary.by_parse_status.values()) == 2
+    assert summary.by_status == {"ok": 1}
+    assert summary.executed == 3
+    assert [tuple(point) for point in summary.curve] == [(0, 0, 1 / 3, 1), (1, 2, 2 / 3, 2)]
+    (row,) = store.runs()
+    assert row.evaluations == 2
+    assert row.best_mean_reward == pytest.approx(2 / 3)
+
+
+def test_a_starting_program_may_be_the_best(store: Store) -> None:
+    append(store, "run-a", list(seed_ticket()))
+    summary = store.run_summary("run-a")
+    assert (summary.proposed, summary.best_program_id, summary.examples_passed) == (0, SEED.id, 1)
+    (row,) = store.runs()
+    assert row.evaluations == 0
+    assert row.best_mean_reward == pytest.approx(1 / 3)
+
+
+def test_starting_programs_are_no_group_and_have_no_lineage(store: Store) -> None:
+    prompt = make_prompt(1, rollouts=1)
+    child = slot(
+        make_rollout(prompt, 0), 0, "child", judge("child"), parents=[Parent(SEED.id, ParentRole.PARENT)]
+    )
+    append(store, "run-a", [*seed_ticket(), prompt, Tell(prompt.id, make_rollout(prompt, 0), (child,))])
+    assert [group.prompt.id for group in store.groups("run-a")] == [prompt.id]
+    assert store.lineage("run-a", SEED.id) == []
+    (step,) = store.lineage("run-a", content_id("child"))
+    assert step.parents == ((ParentRole.PARENT, SEED),)
+
+
 def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> None:
     prompt = make_prompt(0, rollouts=3)
     vectors = [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)]

@@ -30,6 +30,7 @@ from store_conformance import (
     make_rollout,
     make_tell,
     scripted_history,
+    seed_ticket,
     slot,
 )
 
@@ -425,6 +426,16 @@ def test_documented_query_gives_duplicates_by_policy_version(filled: Store) -> N
 def test_documented_query_gives_tokens_and_seconds_for_each_solved_problem(filled: Store) -> None:
     rows = _answer(filled, "Tokens and seconds for each solved problem")
     assert rows == [("phones", 1, 4, 6, 0.25, 0.5)]
+
+
+def test_documented_query_does_not_count_starting_programs_as_candidates(filled: Store) -> None:
+    prompt, tell = seed_ticket()
+    prompt = replace(prompt, id="seeds", sequence=1, tells_before=2)
+    (judged,) = tell.judged
+    judged = replace(judged, candidate=replace(judged.candidate, prompt_id="seeds"))
+    append(filled, "run-a", [prompt, Tell("seeds", None, (judged,))], tells_before=2)
+    rows = _answer(filled, "Tokens and seconds for each solved problem")
+    assert rows == [("phones", 1, 4, 6, 0.25, 0.75)]
 
 
 def test_documented_query_gives_the_lineage_that_the_store_gives(filled: Store) -> None:

@@ -20,9 +20,9 @@ pipeline_tag: text-generation
 
 # evovpo strings: a small model that writes string functions from examples
 
-A causal language model (Llama architecture, {parameters:.2f} million parameters, {megabytes:.1f} MB in float32)
-that reads input/output examples as alignments and writes chains of one to four Python expressions. It
-is the start model of evovpo's search and can be loaded by `AutoModelForCausalLM` and `AutoTokenizer`.
+A causal language model (Llama architecture, {parameters:.2f} million parameters, {megabytes:.1f} MB in
+float32) that reads input/output examples as alignments and writes chains of one to four Python
+expressions. It is the start model of evovpo's search and can be loaded by `AutoModelForCausalLM` and `AutoTokenizer`.
 
 ## Prompt and completion
 
@@ -44,7 +44,8 @@ python -m trainer.pretrain OUT {options}
 
 {recipe}
 
-Sequences seen: {sequences:,}; padded tokens: {tokens:,}; wall-clock time: {minutes:.0f} minutes on two shared cores.
+Sequences seen: {sequences:,}; padded tokens: {tokens:,}; wall-clock time: {minutes:.0f} minutes on two
+shared cores.
 
 ### Loss (nats per completion token, mean over the steps since the row before)
 

@@ -44,7 +44,7 @@ class PretrainConfig:
     layers: int = 5
     heads: int = 4
     intermediate_size: int = 384
-    steps: int = 4500
+    steps: int = 3000
     processes: int = 2
     """Data-parallel processes of one thread each; their gradients are averaged."""
     batch_tokens: int = 7200
@@ -124,7 +124,8 @@ def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[
 
 def collate(batch: list[Sequence]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return token ids (B, T), padded on the right, and the mask (B, T) of completion tokens."""
-    longest = max(len(ids) for ids, _ in batch)
+    # Few different lengths keep the memory of cached matrix kernels small.
+    longest = -(-max(len(ids) for ids, _ in batch) // 16) * 16
     ids = torch.full((len(batch), longest), PAD_ID)
     mask = torch.zeros((len(batch), longest), dtype=torch.bool)
     for row, (tokens, prompt) in enumerate(batch):

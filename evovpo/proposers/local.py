@@ -186,7 +186,7 @@ class LocalProposer:
     million parameters and whenever other processes are busy.
     """
 
-    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 64, threads: int = 1) -> None:
+    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 32, threads: int = 1) -> None:
         self._policy = load_local_policy(version)
         self._max_batch_rows = max_batch_rows
         self._waiting: list[_Waiting] = []

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, insert, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import dump_json
+from evovpo.store.codecs import evaluation_digest, reward_values
 from evovpo.store.tables import (
     candidate_parents,
     candidates,
@@ -23,7 +23,7 @@ from evovpo.store.tables import (
     rollouts,
     tells,
 )
-from evovpo.types import Evaluation, Judged, Parent, Program, Prompt, Rollout, Status, Tell, content_id
+from evovpo.types import Judged, Parent, Program, Prompt, Rollout, Status, Tell, content_id
 
 Row = dict[str, Any]
 
@@ -171,14 +171,6 @@ def append_tell(
     return True
 
 
-def evaluation_digest(evaluation: Evaluation) -> str:
-    """Return what two judgements share if a search could not tell them apart."""
-    outputs = None if evaluation.outputs is None else list(evaluation.outputs)
-    return content_id(
-        evaluation.status, dump_json(_values(evaluation)), evaluation.feedback, dump_json(outputs)
-    )
-
-
 def _append_evaluations(
     connection: Connection, judged_slots: Sequence[Judged], version: str, names: Sequence[str]
 ) -> dict[str, str | None]:
@@ -229,7 +221,7 @@ def _append_evaluations(
         )
         reward_rows.extend(
             {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
-            for index, value in enumerate(_values(evaluation))
+            for index, value in enumerate(reward_values(evaluation))
         )
     append(connection, evaluations, evaluation_rows)
     append(connection, rewards, reward_rows)
@@ -254,11 +246,6 @@ def _check(judged: Judged, version: str, objectives: int) -> None:
             f"candidate {candidate.id} ({evaluation.status}) came with {found} reward components; expected "
             f"{expected}"
         )
-
-
-def _values(evaluation: Evaluation) -> list[float]:
-    # Adding zero turns -0.0, which SQLite does not keep, into 0.0.
-    return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
 def _rollout_row(rollout: Rollout) -> Row:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Dialect, LargeBinary, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from evovpo.types import Example, Feature, Limits, Objective, Problem, Program
+from evovpo.types import Evaluation, Example, Feature, Limits, Objective, Problem, Program, content_id
 
 _ESCAPE = "\ue000"
 """A private-use character that text for programs does not hold; escaped itself where it does."""
@@ -64,6 +64,20 @@ def unescape_text(text: str) -> str:
 def dump_json(value: object) -> str:
     """Return compact ASCII JSON; the standard library reads every value back unchanged."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def evaluation_digest(evaluation: Evaluation) -> str:
+    """Return what two judgements share if a search could not tell them apart."""
+    outputs = None if evaluation.outputs is None else list(evaluation.outputs)
+    return content_id(
+        evaluation.status, dump_json(reward_values(evaluation)), evaluation.feedback, dump_json(outputs)
+    )
+
+
+def reward_values(evaluation: Evaluation) -> list[float]:
+    """Return the components as they are stored; none for a judgement without rewards."""
+    # Adding zero turns -0.0, which SQLite does not keep, into 0.0.
+    return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
 def problem_to_json(problem: Problem) -> str:

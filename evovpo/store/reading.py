@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, and_, func, select
 
 from evovpo.errors import StoreError
+from evovpo.store.codecs import evaluation_digest
 from evovpo.store.database import Database
 from evovpo.store.tables import (
     candidate_parents,
@@ -62,7 +63,11 @@ class LineageStep(NamedTuple):
 
 
 def read_history(database: Database, run_id: str) -> Iterator[Prompt | Tell]:
-    """Yield the asks and tells of a run in the order in which they were applied."""
+    """Yield the asks and tells of a run in the order in which they were applied.
+
+    Raises StoreError if tells are missing between others.
+    """
+    database.read(partial(_require_all_tells, run_id=run_id))
     asks = _read_prompts(database, run_id)
     prompt = next(asks, None)
     for position, tell in enumerate(_read_tells(database, run_id)):
@@ -199,6 +204,18 @@ def _read_prompts(database: Database, run_id: str) -> Iterator[Prompt]:
         after = page[-1].sequence
 
 
+def _require_all_tells(connection: Connection, run_id: str) -> None:
+    query = select(func.count(), func.coalesce(func.max(tells.c.position) + 1, 0)).where(
+        tells.c.run_id == run_id
+    )
+    found, expected = connection.execute(query).one()
+    if found != expected:
+        raise StoreError(
+            f"run {run_id} has {found} tells, numbered up to {expected - 1}: rows were deleted, and what "
+            "came after them cannot be replayed; restore the database from a copy"
+        )
+
+
 def _read_tells(database: Database, run_id: str) -> Iterator[Tell]:
     start = 0
     while True:
@@ -213,7 +230,7 @@ def _read_tells(database: Database, run_id: str) -> Iterator[Tell]:
 def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
     """Return the query for the prompts of a run whose rollouts are all told, first completed first.
 
-    Joins have no rollouts, so none is among them.
+    Joins and starting programs have no rollouts, so none is among them.
     """
     counted = func.count()
     in_policies: ColumnElement[Any] = counted == counted
@@ -310,14 +327,15 @@ def _candidates(connection: Connection, where: ColumnElement[bool]) -> list[tupl
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
     """Return for each program the candidate that was new to the run with it, in the order of the programs.
 
-    A seed that was proposed again has none: its duplicate must not look like its origin.
+    A seed has none, also when it was proposed again: neither its ticket nor a duplicate is its origin.
     """
     first: dict[str, Candidate] = {}
+    seeds = select(prompts.c.id).where(prompts.c.run_id == run_id, prompts.c.kind == str(PromptKind.SEED))
     for page in _pages(program_ids):
         told = select(candidates.c.position).where(
             candidates.c.run_id == run_id, candidates.c.program_id.in_(page)
         )
-        where = and_(tells.c.run_id == run_id, tells.c.position.in_(told))
+        where = and_(tells.c.run_id == run_id, tells.c.position.in_(told), tells.c.prompt_id.not_in(seeds))
         for _, candidate in _candidates(connection, where):
             if candidate.program is not None and candidate.parse_status is not ParseStatus.DUPLICATE:
                 first.setdefault(candidate.program.id, candidate)
@@ -327,24 +345,36 @@ def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) ->
 def _evaluations(
     connection: Connection, judgements: Select[Any], components: Select[Any]
 ) -> dict[str, Evaluation]:
-    """Return evaluations by id, from a query over evaluations and one over their rewards."""
+    """Return evaluations by id, from a query over evaluations and one over their rewards.
+
+    Raises StoreError for one that does not have the digest it was stored with.
+    """
     values: dict[str, list[float]] = defaultdict(list)
     ordered = components.order_by(rewards.c.evaluation_id, rewards.c.objective)
     for key, value in connection.execute(ordered.with_only_columns(rewards.c.evaluation_id, rewards.c.value)):
         values[key].append(value)
-    return {
-        row.id: Evaluation(
-            program_id=row.program_id,
-            problem_version=row.problem_version,
-            status=Status(row.status),
-            rewards=tuple(values[row.id]) if row.id in values else None,
-            feedback=row.feedback,
-            seconds=row.seconds,
-            isolation=row.isolation,
-            outputs=None if row.outputs is None else tuple(row.outputs),
-        )
-        for row in connection.execute(judgements)
-    }
+    found: dict[str, Evaluation] = {}
+    for row in connection.execute(judgements):
+        try:
+            found[row.id] = Evaluation(
+                program_id=row.program_id,
+                problem_version=row.problem_version,
+                status=Status(row.status),
+                rewards=tuple(values[row.id]) if row.id in values else None,
+                feedback=row.feedback,
+                seconds=row.seconds,
+                isolation=row.isolation,
+                outputs=None if row.outputs is None else tuple(row.outputs),
+            )
+            is_intact = evaluation_digest(found[row.id]) == row.digest
+        except ValueError:
+            is_intact = False
+        if not is_intact:
+            raise StoreError(
+                f"the judgement {row.id} of program {row.program_id} is not what was stored (its digest "
+                "differs): rows were changed; restore the database from a copy"
+            )
+    return found
 
 
 def _candidate(row: Row[Any], parents: tuple[Parent, ...]) -> Candidate:

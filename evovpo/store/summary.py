@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
 
-from evovpo.store.tables import candidates, evaluations, programs, rewards, rollouts, run_events, runs
-from evovpo.types import ParseStatus, RunStatus, Status
+from evovpo.store.tables import (
+    candidates,
+    evaluations,
+    programs,
+    prompts,
+    rewards,
+    rollouts,
+    run_events,
+    runs,
+)
+from evovpo.types import ParseStatus, PromptKind, RunStatus, Status
 
 
 class RunRow(NamedTuple):
@@ -20,7 +29,7 @@ class RunRow(NamedTuple):
     problem: str
     status: RunStatus
     evaluations: int
-    """Candidates proposed so far, whatever became of them."""
+    """Candidates proposed so far, whatever became of them; the problem's starting programs are none."""
     best_mean_reward: float | None
     """None if nothing was judged yet."""
 
@@ -40,7 +49,9 @@ class RunSummary(NamedTuple):
     """What one run did so far."""
 
     proposed: int
+    """Candidates that count against the budget: not the problem's starting programs."""
     executed: int
+    """Programs that the sandbox ran for this run, starting programs included."""
     joins: int
     """Proposed candidates that no model wrote."""
     rollouts: int
@@ -53,11 +64,12 @@ class RunSummary(NamedTuple):
     by_status: dict[Status, int]
     """Over the proposed candidates with a judgement, duplicates included."""
     best_program_id: str | None
-    """Highest mean reward; then most components passed, then the shortest source, then the first."""
+    """Highest mean reward; then most components passed, then the shortest source, then the first.
+    May be a starting program."""
     best_mean_reward: float | None
     examples_passed: int
     curve: tuple[CurvePoint, ...]
-    """One point a tell."""
+    """One point a tell; the first, with the starting programs, at no evaluations."""
 
 
 def read_runs(connection: Connection) -> list[RunRow]:
@@ -68,7 +80,12 @@ def read_runs(connection: Connection) -> list[RunRow]:
         .group_by(run_events.c.run_id)
         .subquery()
     )
-    proposed = select(func.count()).where(candidates.c.run_id == runs.c.id).scalar_subquery()
+    proposed = (
+        select(func.count())
+        .join(prompts, prompts.c.id == candidates.c.prompt_id)
+        .where(candidates.c.run_id == runs.c.id, prompts.c.kind != str(PromptKind.SEED))
+        .scalar_subquery()
+    )
     means = (
         select(candidates.c.run_id, func.avg(rewards.c.value).label("mean_reward"))
         .join(rewards, rewards.c.evaluation_id == candidates.c.evaluation_id)
@@ -115,14 +132,16 @@ def read_summary(connection: Connection, run_id: str) -> RunSummary:
     best: tuple[float, int, int] | None = None
     best_program_id = None
     for row in connection.execute(_judged(run_id)):
-        proposed += 1
         executed += bool(row.executed)
-        joins += row.rollout_id is None
-        parse_status = ParseStatus(row.parse_status)
-        by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
-        if row.status is not None:
-            status = Status(row.status)
-            by_status[status] = by_status.get(status, 0) + 1
+        kind = PromptKind(row.kind)
+        if kind is not PromptKind.SEED:
+            proposed += 1
+            joins += kind is PromptKind.JOIN
+            parse_status = ParseStatus(row.parse_status)
+            by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
+            if row.status is not None:
+                status = Status(row.status)
+                by_status[status] = by_status.get(status, 0) + 1
         if row.mean_reward is not None:
             rank = (row.mean_reward, row.passed, -row.length)
             if best is None or rank > best:
@@ -166,7 +185,7 @@ def _judged(run_id: str) -> Select[Any]:
     return (
         select(
             candidates.c.position,
-            candidates.c.rollout_id,
+            prompts.c.kind,
             candidates.c.parse_status,
             candidates.c.program_id,
             candidates.c.executed,
@@ -175,6 +194,7 @@ def _judged(run_id: str) -> Select[Any]:
             vectors.c.passed,
             func.length(func.coalesce(candidates.c.source, programs.c.source)).label("length"),
         )
+        .join(prompts, prompts.c.id == candidates.c.prompt_id)
         .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
         .outerjoin(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
         .outerjoin(programs, programs.c.id == candidates.c.program_id)

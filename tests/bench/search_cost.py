@@ -220,7 +220,9 @@ def measure(programs: int, samples: int, seed: int, url: str) -> dict[str, float
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Time one ask+tell, and its commit, after N programs.")
-    parser.add_argument("--programs", type=int, default=10_000, help="programs proposed before the measurement")
+    parser.add_argument(
+        "--programs", type=int, default=10_000, help="programs proposed before the measurement"
+    )
     parser.add_argument("--samples", type=int, default=300, help="steps that are timed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
