@@ -135,8 +135,8 @@ class SearchConfig(_Section):
         high=1024,
     )
     answers: int = _option(
-        3,
-        "M, answers asked for in one completion; 1 for training methods that know one answer only.",
+        1,
+        "M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more.",
         low=1,
         high=4,
     )

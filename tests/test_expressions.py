@@ -180,6 +180,16 @@ def test_conditions_hold_for_some_rows_and_differ_in_effect() -> None:
     assert all(any(effect) and not all(effect) for effect in effects)
 
 
+def test_the_simplest_condition_of_each_effect_is_kept() -> None:
+    assert [condition.text for condition in conditions([["a-b"], ["ab-"], ["c"], ["1-2-3"]])] == [
+        "'-' in x0",
+        "x0[:1].isdigit()",
+        "x0.endswith('-')",
+        "len(x0) < 3",
+        "len(x0) < 5",
+    ]
+
+
 def test_one_row_has_no_conditions() -> None:
     assert conditions([["a-b"]]) == []
 

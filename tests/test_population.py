@@ -176,12 +176,20 @@ def test_what_an_island_shows_follows_every_change() -> None:
     assert [m.source for m in island.members] == ["bb", "c", "dddd"]
 
 
-def test_cells_are_bounded_and_hold_only_members_that_belong_there() -> None:
+def test_a_cell_holds_no_more_than_its_capacity() -> None:
+    island = Island(0, 1, Grid([Feature("length", (9.0,))], ["a", "b", "c", "d"]))
+    pairs = [(first, second) for first in range(4) for second in range(first)]
+    for order, pair in enumerate(pairs):
+        island.insert(member(f"p{order}", [float(place in pair) for place in range(4)], order))
+    assert len(pairs) > CELL_CAPACITY
+    assert [len(ids) for ids in island.filled_cells.values()] == [CELL_CAPACITY]
+
+
+def test_cells_hold_only_members_that_belong_there() -> None:
     island = island_with(edges=(2.0, 3.0), elites=1)
     for order in range(40):
         bits = [float(order >> bit & 1) for bit in range(2)]
         island.insert(member(chr(65 + order % 26) * (1 + order % 4), bits, order))
-    assert all(len(ids) <= CELL_CAPACITY for ids in island.filled_cells.values())
     placed = {program_id: cell for cell, ids in island.filled_cells.items() for program_id in ids}
     edges = (2.0, 3.0)
     for each in island.members:

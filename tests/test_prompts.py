@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from toy_runs import HARD, PROBLEM, SWAP, evaluation, source
 
 from evovpo.errors import ProblemError
+from evovpo.expressions import canonical
 from evovpo.models.chain_format import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
 from evovpo.prompts import (
     AlignmentFormat,
@@ -115,13 +118,20 @@ def test_spellings_of_one_expression_are_one_program() -> None:
     assert len({answer.program for answer in answers}) == 1
 
 
-@pytest.mark.parametrize("depth", range(280, 335, 3))
-def test_an_answer_at_the_edge_of_what_python_can_nest_is_no_crash(depth: int) -> None:
+def test_a_program_at_the_edge_of_what_python_can_nest_is_no_crash() -> None:
+    def deeper(frames: int, call: Callable[[], object]) -> object:
+        return call() if frames == 0 else deeper(frames - 1, call)
+
     made_by = AlignmentFormat(PROBLEM)
-    (answer,) = made_by.answers(PROBLEM, rollout("-" * depth + "len(x0)" + END), 1)
-    if answer.program is not None:
-        read_expression(answer.program.source, PROBLEM.entry)
-        assert isinstance(made_by.can_show(PROBLEM, answer.program, ParentRole.PARENT), bool)
+    unreadable = 0
+    for depth in range(180, 330):
+        expression = canonical("-" * depth + "len(x0)")
+        if expression is None:
+            break
+        program = Program(f"def solve(x0):\n    return {expression}\n")
+        deeper(150, functools.partial(made_by.can_show, PROBLEM, program, ParentRole.PARENT))
+        unreadable += deeper(150, functools.partial(make_program, expression, PROBLEM)) is None
+    assert unreadable > 0
 
 
 def test_only_single_expressions_can_be_shown_as_parents_and_nothing_as_inspiration() -> None:

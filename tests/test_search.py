@@ -453,11 +453,10 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
     while (prompt := loop.search.ask()) is not None:
         if prompt.kind is PromptKind.JOIN:
             assert loop.search.best is not None
-            held = {m.program_id: m for island in loop.search.islands for m in island.members}
-            for then, otherwise in loop.search.join_parents(prompt.id):
-                for parent in (then, otherwise):
-                    assert loop.search.evaluation(parent.program_id) is not None
-            assert held
+            for join in loop.search._ticket(prompt.id).joins:
+                assert join.passed > loop.search.best.passed
+                assert loop.search.evaluation(join.then_id) is not None
+                assert loop.search.evaluation(join.else_id) is not None
             proposed += [program.id for program in prompt.proposals]
             loop.tell(loop.proposals(prompt))
         else:

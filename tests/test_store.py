@@ -334,6 +334,37 @@ def test_after_kill_9_the_store_holds_a_prefix_with_all_that_was_acknowledged(tm
 # Migrations
 
 
+def test_a_history_with_a_deleted_tell_is_a_store_error(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(str(path)) as store:
+        store.add_problem(PROBLEM)
+        store.add_run(RUN)
+        append(store, "run-a", scripted_history("run-a", 1, 12))
+        with sqlite3.connect(path) as connection:
+            connection.execute("DELETE FROM candidates WHERE position = 5")
+            connection.execute("DELETE FROM tells WHERE position = 5")
+        connection.close()
+        with pytest.raises(StoreError, match="11 tells, numbered up to 11: rows were deleted"):
+            list(store.history("run-a"))
+
+
+def test_a_changed_judgement_is_a_store_error(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(str(path)) as store:
+        store.add_problem(PROBLEM)
+        store.add_run(RUN)
+        prompt = make_prompt(0)
+        append(store, "run-a", [prompt, make_tell(prompt, 0, [("return 1", judge("return 1"))])])
+        for value in (0.75, 7.0):
+            with sqlite3.connect(path) as connection:
+                connection.execute("UPDATE rewards SET value = ? WHERE objective = 1", (value,))
+            connection.close()
+            with pytest.raises(StoreError, match="digest"):
+                list(store.history("run-a"))
+            with pytest.raises(StoreError, match="digest"):
+                store.known_evaluations("v1")
+
+
 def test_the_migrations_build_the_tables_that_the_queries_expect(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     Store.open(str(path)).close()
