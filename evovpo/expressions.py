@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -644,9 +645,20 @@ def canonical(text: str) -> str | None:
     if not text or len(text) > MAX_EXPRESSION_CHARACTERS:
         return None
     try:
-        return ast.unparse(ast.parse(text, mode="eval"))
+        return ast.unparse(_parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _parse(text: str) -> ast.Expression:
+    with warnings.catch_warnings():
+        # A needless backslash in a string is legal and nobody's concern here.
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text, mode="eval")
+        except SystemError:
+            # CPython 3.11 can count its parser's recursion wrongly after an error (gh-106905); once.
+            return ast.parse(text, mode="eval")
 
 
 class _Rename(ast.NodeTransformer):

@@ -86,8 +86,7 @@ class AlignmentFormat:
         expression, got = None, []
         if parent is not None:
             expression = read_expression(parent.program.source, problem.entry)
-            outputs = parent.evaluation.outputs or (None,) * len(problem.train)
-            got = [_string(outputs[row]) for row in rows][:MAX_ROWS]
+            got = [_got(problem, parent.evaluation, row) for row in rows][:MAX_ROWS]
         text = encode_prompt(inputs, [str(example.output) for example in chosen], answers, expression, got)
         return (Message("user", text),)
 
@@ -137,8 +136,13 @@ def alignment_fault(problem: Problem) -> str:
     return ""
 
 
-def _string(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
+def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:
+    """Return what a parent gave for a training row; none for an error, a non-string or one not kept."""
+    if evaluation.rewards is not None and evaluation.rewards[row] >= 1.0:
+        # Long outputs are not kept; of a row that passes, the output is known all the same.
+        return str(problem.train[row].output)
+    output = None if evaluation.outputs is None else evaluation.outputs[row]
+    return output if isinstance(output, str) else None
 
 
 _BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)

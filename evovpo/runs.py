@@ -222,12 +222,11 @@ def _drive(
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
             )
-            try:
-                status = asyncio.run(_run_and_close(driver, proposer))
-            except (KeyboardInterrupt, asyncio.CancelledError):
-                status = RunStatus.INTERRUPTED
-                raise
+            status = asyncio.run(_run_and_close(driver, proposer))
             return _outcome(search, evaluator, store, time.monotonic() - started)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        status = RunStatus.INTERRUPTED
+        raise
     finally:
         # A store that failed cannot take the status either; the first error is the one to show.
         try:

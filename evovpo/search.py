@@ -43,13 +43,18 @@ _QueuedJoin = tuple[tuple[int, ...], str, Join]
 
 
 class Best(NamedTuple):
-    """The best program so far: most mean reward, then shortest, then first."""
+    """The best program so far: most mean reward, then most passed, then shortest, then first."""
 
     program: Program
     evaluation: Evaluation
     mean_reward: float
     passed: int
     """Objectives at full reward."""
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """What a better program has more of."""
+        return (self.mean_reward, self.passed, -len(self.program.source))
 
 
 class _Ticket:
@@ -223,11 +228,9 @@ class Search:
         self._members += 1
         mean = sum(member.rewards) / len(member.rewards)
         passed = sum(value >= 1.0 for value in member.rewards)
-        if self._best is None or (mean, -len(program.source)) > (
-            self._best.mean_reward,
-            -len(self._best.program.source),
-        ):
-            self._best = Best(program, evaluation, mean, passed)
+        new = Best(program, evaluation, mean, passed)
+        if self._best is None or new.rank > self._best.rank:
+            self._best = new
         if self._grid.learn(member):
             for island in self._islands:
                 island.fill_cells()

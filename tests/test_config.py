@@ -24,7 +24,7 @@ def test_without_file_and_overrides_the_defaults_come_back() -> None:
 def test_an_override_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "[search]\nislands = 2\nrollouts = 5\n")
     config = load_config(path, ["search.islands=7", "search.islands=9"])
-    assert (config.search.islands, config.search.rollouts, config.search.answers) == (9, 5, 3)
+    assert (config.search.islands, config.search.rollouts, config.search.answers) == (9, 5, 1)
 
 
 def test_json_gives_the_same_configuration_back() -> None:

@@ -74,13 +74,20 @@ def test_a_root_prompt_shows_the_rows_in_the_order_given() -> None:
 
 
 def test_a_parent_is_shown_with_what_it_passes_and_what_it_gives_instead() -> None:
-    parent = shown(source("x0.upper()"), ("LOVELACE, ADA", None, None, "PLATO", None, None))
+    outputs = ("LOVELACE, ADA", None, None, "PLATO", None, None)
+    parent = shown(source("x0.upper()"), outputs, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0))
     text = text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent)
     assert text.endswith("⟦par⟧x0.upper()⟦no⟧⟦@a0⟧⟦u⟧, ⟦@a-1⟧⟦u⟧⟦ok⟧⟦out⟧")
 
 
+def test_a_passing_row_whose_output_was_not_kept_is_shown_as_passing() -> None:
+    parent = shown(source("x0.upper()"), (None,) * 6, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0))
+    text = text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent)
+    assert text.endswith("⟦par⟧x0.upper()⟦no⟧⟦err⟧⟦ok⟧⟦out⟧")
+
+
 def test_a_parent_that_gave_no_outputs_is_shown_as_failing() -> None:
-    parent = shown(source("int(x0)"), None)
+    parent = shown(source("int(x0)"), None, (0.0,) * 6)
     assert text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent).endswith(
         "⟦par⟧int(x0)" + "⟦no⟧⟦err⟧" * 2 + "⟦out⟧"
     )

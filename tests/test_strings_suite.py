@@ -54,7 +54,8 @@ def test_statement_is_a_sentence(folder: Path) -> None:
     statement = read_settings(folder)["statement"]
     assert isinstance(statement, str)
     assert statement == statement.strip()
-    assert statement.endswith(".") and len(statement.split()) >= 5
+    assert statement.endswith(".")
+    assert len(statement.split()) >= 5
 
 
 @each_folder

@@ -22,7 +22,8 @@ pipeline_tag: text-generation
 
 A causal language model (Llama architecture, {parameters:.2f} million parameters, {megabytes:.1f} MB in
 float32) that reads input/output examples as alignments and writes chains of one to four Python
-expressions. It is the start model of evovpo's search and can be loaded by `AutoModelForCausalLM` and `AutoTokenizer`.
+expressions. It is the start model of evovpo's search and can be loaded by `AutoModelForCausalLM`
+and `AutoTokenizer`.
 
 ## Prompt and completion
 

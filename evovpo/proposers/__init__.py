@@ -50,9 +50,10 @@ def rollout_id(prompt_id: str, index: int) -> str:
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
     """Raise `SearchError` unless `indices` are distinct reply numbers of a ticket that a model answers."""
-    if prompt.kind is PromptKind.JOIN:
+    if prompt.kind in (PromptKind.JOIN, PromptKind.SEED):
         raise SearchError(
-            f"prompt {prompt.id} is a join; its replies are prompt.proposals: judge them without a proposer"
+            f"prompt {prompt.id} is a {prompt.kind} ticket; its replies are prompt.proposals: judge them "
+            "without a proposer"
         )
     outside = [index for index in indices if not 0 <= index < prompt.rollouts]
     if outside:

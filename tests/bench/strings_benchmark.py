@@ -2,13 +2,13 @@
 
     python tests/bench/strings_benchmark.py FILE --programs N --seed S --json
 
-FILE is a JSON list of `{"name", "train": [{"inputs": [...], "output": ...}], "test": [...]}`; `test`
-holds unseen rows and may be empty. Every task is one run of the search with a budget of N proposed
+FILE is a JSON list of tasks: `{"name", "train": [{"inputs": [...], "output": ...}], "test": [...]}`;
+`test` holds unseen rows and may be empty. Every task is one run of the search with a budget of N proposed
 programs (duplicates, joins, unparsed and rejected ones included); unseen rows only judge the
 result. `solved_without_joins` counts tasks whose solving program descends from no join; a task that
 was solved by one is run again without joins. A task that stays unsolved with joins counts as
-unsolved without them too, although joins took up to a tenth of its budget. Published counts for CrossBeam are *values* of a
-bottom-up search, another unit.
+unsolved without them too, although joins took up to a tenth of its budget. Published counts for
+CrossBeam are *values* of a bottom-up search, another unit.
 
 Resumable: finished tasks are kept in `--progress FILE` and not run again.
 """
