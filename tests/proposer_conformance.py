@@ -157,9 +157,10 @@ def test_indices_outside_the_ticket_or_repeated_are_refused(
         replies(make_proposer, make_prompt(), indices)
 
 
-def test_a_join_ticket_is_refused(make_proposer: MakeProposer) -> None:
-    with pytest.raises(SearchError, match="join"):
-        replies(make_proposer, replace(make_prompt(), kind=PromptKind.JOIN, messages=()), [0])
+@pytest.mark.parametrize("kind", [PromptKind.JOIN, PromptKind.SEED])
+def test_a_ticket_that_carries_its_programs_is_refused(make_proposer: MakeProposer, kind: PromptKind) -> None:
+    with pytest.raises(SearchError, match=str(kind)):
+        replies(make_proposer, replace(make_prompt(), kind=kind, messages=()), [0])
 
 
 def test_closing_twice_is_allowed(make_proposer: MakeProposer) -> None:

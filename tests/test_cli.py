@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -336,35 +337,45 @@ def test_replay_verify_notices_a_changed_row(evovpo: Shell, copied: str, tmp_pat
     assert "rows were changed" in answer.err
 
 
-def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shell, tmp_path: Path) -> None:
-    budget, url = 900, f"sqlite:///{tmp_path / 'evovpo.db'}"
-    options = ["--proposer", "random", "-n", str(budget), "--json"]
+def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
+    """Run evovpo, send Ctrl-C once the store holds so many candidates, and return what it said on stderr.
+
+    The budgets of these runs are far larger than what is waited for, so that none can end by itself.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "evovpo.cli", "evolve", "strings/user-name", *options],
+        [sys.executable, "-m", "evovpo.cli", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     assert process.stderr is not None
-    while " of 900 evaluations" not in process.stderr.readline():
+    while " evaluations" not in process.stderr.readline():
         assert process.poll() is None
-    while rows_of(url) < 60:
+    while rows_of(url) < after_rows:
         assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
+    return err
+
+
+def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shell, tmp_path: Path) -> None:
+    budget, url = 500_000, f"sqlite:///{tmp_path / 'evovpo.db'}"
+    options = ["--proposer", "random", "-n", str(budget), "--set", "search.stop_when_solved=false", "--json"]
+    err = interrupt(["evolve", "strings/user-name", *options], url, after_rows=60)
     listed = evovpo("runs", "--json").json[0]
     assert f"{listed['evaluations']} of {budget} evaluations are stored" in err
     assert f"evovpo resume {listed['run']}\n" in err
     assert listed["status"] == "interrupted"
     assert 0 < listed["evaluations"] < budget
 
-    resumed = evovpo("resume", "latest", "--json")
-    assert (resumed.code, resumed.json["run"], resumed.json["evaluations"]) == (0, listed["run"], budget)
-    assert evovpo("runs", "--json").json[0]["status"] == "exhausted"
+    interrupt(["resume", "latest", "--json"], url, after_rows=rows_of(url) + 60)
+    again = evovpo("runs", "--json").json[0]
+    assert (again["run"], again["status"]) == (listed["run"], "interrupted")
+    assert again["evaluations"] > listed["evaluations"]
     assert evovpo("replay", "latest", "--verify", "--json").json["identical"] is True
 
 

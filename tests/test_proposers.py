@@ -21,8 +21,10 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, write_tiny_folder  # noqa: E402
 
 from evovpo.errors import ConfigError, PolicyError  # noqa: E402
+from evovpo.problem import load_problem, resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
+from evovpo.proposers.random import RandomProposer  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling  # noqa: E402
 
@@ -37,7 +39,7 @@ def other_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_folder(tmp_path_factory.mktemp("other"), seed=1)
 
 
-@pytest.fixture(params=["scripted queue", "scripted function", "local"])
+@pytest.fixture(params=["scripted queue", "scripted function", "random", "local"])
 def make_proposer(request: pytest.FixtureRequest, tiny_folder: Path) -> MakeProposer:
     def write(prompt: Prompt, index: int) -> str:
         return f"reply {index} to {prompt.id}"
@@ -45,6 +47,7 @@ def make_proposer(request: pytest.FixtureRequest, tiny_folder: Path) -> MakeProp
     makers: dict[str, MakeProposer] = {
         "scripted queue": lambda: ScriptedProposer([f"text {i}" for i in range(100)], logprob=-1.5),
         "scripted function": lambda: ScriptedProposer(write, policy_version=3),
+        "random": lambda: RandomProposer(load_problem(resolve_problem("strings/date-to-iso"))),
         "local": lambda: LocalProposer(PolicyVersion(2, None, str(tiny_folder))),
     }
     return makers[request.param]
