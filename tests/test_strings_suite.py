@@ -102,3 +102,11 @@ def test_no_argument_alone_is_the_answer(folder: Path) -> None:
 @each_folder
 def test_training_answers_differ_from_each_other(folder: Path) -> None:
     assert len({output for _, output in read_rows(folder, "train")}) >= 2
+
+
+def test_the_suite_lists_every_task_once_with_a_measured_difficulty() -> None:
+    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    listed = [entry["path"] for entry in suite["problems"]]
+    assert sorted(listed) == sorted(folder.name for folder in FOLDERS)
+    assert all(0.0 <= entry["difficulty"] <= 1.0 for entry in suite["problems"])
+    assert len({entry["difficulty"] for entry in suite["problems"]}) > 1

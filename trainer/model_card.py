@@ -46,7 +46,7 @@ python -m trainer.pretrain OUT {options}
 {recipe}
 
 Sequences seen: {sequences:,}; padded tokens: {tokens:,}; wall-clock time: {minutes:.0f} minutes on two
-shared cores.
+shared cores. (Counts miss up to fifty steps for each time that the run was resumed.)
 
 ### Loss (nats per completion token, mean over the steps since the row before)
 
