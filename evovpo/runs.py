@@ -142,12 +142,16 @@ def rebuild(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
     Every ask is derived again and compared with the stored one; raises `ReplayError` at the first
     difference and `StoreError` for an unknown run.
     """
+    search, problem, config, run = _before_first_ask(run_id, store)
+    replay(search, list(store.history(run.id)))
+    return search, problem, config, run
+
+
+def _before_first_ask(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
-    search = build_search(problem, config, run)
-    replay(search, list(store.history(run.id)))
-    return search, problem, config, run
+    return build_search(problem, config, run), problem, config, run
 
 
 def verify(run_id: str, store: Store) -> tuple[Search, int]:
@@ -158,10 +162,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
     tokens, log-probabilities and times, which no decision depends on.
     """
-    run = store.run(run_id)
-    problem = store.problem(run.problem_id, run.problem_version)
-    config = Config.from_json(run.config_json)
-    search = build_search(problem, config, run)
+    search, problem, config, run = _before_first_ask(run_id, store)
     events = list(store.history(run.id))
     replay(search, events, choose_format(problem, config))
     proposed = store.run_summary(run.id).proposed
