@@ -28,6 +28,14 @@ class PolicyError(EvovpoError, ValueError):
     """A model folder that is not one, or a policy version that is not there."""
 
 
+class ServerError(EvovpoError, RuntimeError):
+    """A model server that cannot be reached, refuses, or answers outside its contract."""
+
+
+class PublishError(EvovpoError, RuntimeError):
+    """A policy version that cannot be written, or that is computed differently where it is served."""
+
+
 class SandboxError(EvovpoError, RuntimeError):
     """The sandbox itself (not the candidate) cannot be started or keeps failing."""
 
@@ -47,3 +55,15 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(repr(match) for match in close) + "?"
     return "known: " + ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+
+
+class DivergedError(EvovpoError, ArithmeticError):
+    """A training step whose loss or gradient is not finite; the weights are as they were before it."""
+
+
+class TrainingError(EvovpoError, RuntimeError):
+    """A training that cannot go on as asked: nothing to train on, data that does not fit, a full disk."""
+
+
+class NothingToTrainError(TrainingError):
+    """Runs of which no group is left to train on."""

@@ -81,3 +81,22 @@ def write_tiny_folder(folder: Path, name: str = "llama", seed: int = 0) -> Path:
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<pad>"
     ).save_pretrained(folder)
     return folder
+
+
+def with_adapter(model: Any, seed: int = 0, scale: float = 0.1) -> Any:
+    """Return a PEFT model: `model`, which is changed, with a random LoRA adapter."""
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(seed)
+    modules = ["q_proj", "v_proj", "down_proj"]
+    adapted: Any = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules=modules))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, scale)
+    return adapted.eval()
+
+
+def load_folder(folder: Path) -> Any:
+    """Return the model in a folder, as transformers loads it."""
+    return hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

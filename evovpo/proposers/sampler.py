@@ -386,7 +386,7 @@ def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
 
     A reply ends with the first token in `end_ids`, at its `max_tokens`, or where the context of the
     model ends. Raises `ConfigError` for a temperature or limit that cannot be sampled, `PolicyError` for a
-    prompt that leaves no room for a token.
+    prompt that leaves no room for a token and for a model whose logits are not finite.
     """
     for request in requests:
         check_request(request, weights.context)
@@ -434,6 +434,11 @@ def _sample(
     is_stopped = np.zeros(rows, dtype=bool)
 
     prefix, logits = _prefill(weights, prompts)
+    if not logits.isfinite().all():
+        raise PolicyError(
+            "the model gives logits that are not finite, so that nothing can be sampled; its training "
+            "diverged or its files are damaged: use another version"
+        )
     logits = logits.index_select(0, torch.from_numpy(prompt_of_row))
     batch = _Batch(weights, prefix, prompt_of_row, longest)
     live = np.arange(rows)  # where each row of the batch stands in the arrays above

@@ -1,0 +1,433 @@
+"""Set scores and advantages: values worked by hand, slow versions written anew, and what must not matter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evovpo.errors import ConfigError
+from trainer.objectives import (
+    OBJECTIVES,
+    Floats,
+    advantages,
+    batch_advantages,
+    draw_weights,
+    find_objective,
+    max_at_k,
+    set_scores,
+)
+
+MANY = tuple(name for name, objective in OBJECTIVES.items() if objective.answers == "many")
+ONE = tuple(name for name, objective in OBJECTIVES.items() if objective.answers == "one")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def group(seed: int, rollouts: int = 6, answers: int = 3, components: int = 4) -> Floats:
+    return rng(seed).random((rollouts, answers, components))
+
+
+def for_objective(name: str, rewards: Floats) -> Floats:
+    """Return the first answers only for an objective of single answers."""
+    return rewards[:, :1] if name in ONE else rewards
+
+
+# ---------------------------------------------------------------- set scores
+
+
+@pytest.mark.parametrize(("components", "answers"), [(2, 2), (4, 3), (5, 3), (16, 3)])
+@pytest.mark.parametrize("sampler", ["dirichlet", "sobol"])
+def test_one_hot_answers_score_the_harmonic_number_over_d(
+    components: int, answers: int, sampler: str
+) -> None:
+    weights = draw_weights(components, 1 << 15, rng(), sampler=sampler)
+    rewards = np.eye(components)[None, :answers]
+    wanted = sum(1 / i for i in range(1, answers + 1)) / components
+    assert set_scores(rewards, weights)[0] == pytest.approx(wanted, abs=3e-3)
+
+
+def test_copies_of_an_answer_score_its_weighted_mean_exactly() -> None:
+    weights = draw_weights(3, 50, rng())
+    answer = np.array([0.2, 0.9, 0.4])
+    copies = np.tile(answer, (1, 4, 1))
+    assert set_scores(copies, weights)[0] == pytest.approx(float((weights @ answer).mean()))
+
+
+def test_with_one_component_a_set_scores_its_best_answer() -> None:
+    rewards = [[[0.1], [0.7], [0.3]], [[0.2]], []]
+    assert set_scores(rewards, draw_weights(1, 7, rng())).tolist() == pytest.approx([0.7, 0.2, 0.0])
+
+
+def test_set_scores_equal_plain_loops() -> None:
+    rewards, weights = group(1), draw_weights(4, 20, rng(2))
+    slow = [
+        sum(max(sum(w * r for w, r in zip(ws, row, strict=True)) for row in chain) for ws in weights) / 20
+        for chain in rewards
+    ]
+    assert set_scores(rewards, weights) == pytest.approx(slow)
+
+
+def test_repeating_an_answer_or_adding_a_zero_row_leaves_the_score_alone() -> None:
+    weights = draw_weights(4, 30, rng())
+    chain = group(3, rollouts=1)[0]
+    scores = set_scores([chain, [*chain, chain[1]], [*chain, np.zeros(4)], chain[::-1]], weights)
+    assert scores == pytest.approx(np.full(4, scores[0]))
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("sampler", ["dirichlet", "sobol"])
+def test_weightings_have_the_moments_of_their_distribution(alpha: float, sampler: str) -> None:
+    components = 5
+    weights = draw_weights(components, 1 << 14, rng(4), alpha=alpha, sampler=sampler)
+    variance = (components - 1) / (components**2 * (components * alpha + 1))
+    assert weights.min() >= 0
+    assert weights.sum(axis=1) == pytest.approx(np.ones(1 << 14))
+    assert weights.mean(axis=0) == pytest.approx(np.full(components, 1 / components), abs=0.01)
+    assert weights.var(axis=0) == pytest.approx(np.full(components, variance), rel=0.06)
+
+
+@pytest.mark.parametrize("sampler", ["dirichlet", "sobol"])
+def test_the_same_seed_draws_the_same_weightings_and_another_draws_others(sampler: str) -> None:
+    first, again, other = (draw_weights(3, 10, rng(seed), sampler=sampler) for seed in (5, 5, 6))
+    assert (first == again).all()
+    assert not (first == other).any()
+
+
+def test_sobol_weightings_estimate_a_set_score_with_less_noise() -> None:
+    rewards = group(7, rollouts=1)
+    spread = {
+        sampler: np.std(
+            [set_scores(rewards, draw_weights(4, 64, rng(s), sampler=sampler)) for s in range(80)]
+        )
+        for sampler in ("dirichlet", "sobol")
+    }
+    assert spread["sobol"] < 0.5 * spread["dirichlet"]
+
+
+# ---------------------------------------------------------------- the max@k transform
+
+
+def test_max_at_2_of_three_scores_by_hand() -> None:
+    # Pairs of (1, 2, 4): maxima 2, 4, 4, mean 10/3. By the formula T = (6, 6, 8)/3, times n/k = 3/2.
+    assert max_at_k([1.0, 4.0, 2.0], 2) == pytest.approx([3.0, 4.0, 3.0])
+    assert max_at_k([1.0, 4.0, 2.0], 2).mean() == pytest.approx(10 / 3)
+
+
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=2, max_size=7),
+    data=st.data(),
+)
+def test_the_transform_shares_every_subset_s_maximum_among_its_members(
+    scores: list[float], data: st.DataObject
+) -> None:
+    n = len(scores)
+    k = data.draw(st.integers(1, n))
+    # Each subset gives its maximum to each of its k members, 1/k of it; n such shares a member on average.
+    slow = np.zeros(n)
+    for subset in itertools.combinations(range(n), k):
+        for member in subset:
+            slow[member] += max(scores[i] for i in subset) / k
+    slow *= n / math.comb(n, k)
+    assert max_at_k(scores, k) == pytest.approx(slow, abs=1e-9)
+
+
+def test_the_transform_works_along_the_first_axis() -> None:
+    scores = rng(8).random((5, 4))
+    columns = np.stack([max_at_k(column, 3) for column in scores.T], axis=1)
+    assert max_at_k(scores, 3) == pytest.approx(columns)
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_a_budget_outside_the_group_is_refused(k: int) -> None:
+    with pytest.raises(ConfigError, match=f"expected k from 1 to 3, found {k}"):
+        max_at_k([0.1, 0.2, 0.3], k)
+
+
+# ---------------------------------------------------------------- objectives by hand and by slow versions
+
+
+def test_grpo_by_hand() -> None:
+    # Means of the vectors: 0, 1/2, 1. Their standard deviation is sqrt(1/6).
+    rewards = [[[0.0, 0.0]], [[1.0, 0.0]], [[1.0, 1.0]]]
+    wanted = 0.5 / (math.sqrt(1 / 6) + 1e-6)
+    assert advantages("grpo", rewards, rng=rng()) == pytest.approx([-wanted, 0.0, wanted])
+
+
+def test_maxrl_by_hand() -> None:
+    rewards = [[[0.2]], [[0.4]], [[0.6]]]
+    assert advantages("maxrl", rewards, rng=rng()) == pytest.approx([-0.5, 0.0, 0.5], abs=1e-5)
+
+
+def test_the_two_readings_of_multi_rlvr_by_hand() -> None:
+    # Sums 0.9 and 0.8, maxima 0.5 and 0.8: the order turns.
+    rewards = [[[0.5], [0.4]], [[0.8], [0.0]]]
+    assert advantages("multi-rlvr", rewards, rng=rng(), reading="sum") == pytest.approx([1, -1], abs=1e-4)
+    assert advantages("multi-rlvr", rewards, rng=rng(), reading="max") == pytest.approx([-1, 1], abs=1e-4)
+
+
+def test_gdpo_by_hand() -> None:
+    # Each component's z-scores are (-1, 1) and (1, -1) but for 1e-6: they cancel.
+    opposed = [[[0.0, 1.0]], [[1.0, 0.0]]]
+    assert advantages("gdpo", opposed, rng=rng()).tolist() == [0.0, 0.0]
+    # Scale is lost on purpose: a component that hardly varies counts like one that does.
+    agreeing = [[[0.0, 0.50]], [[1.0, 0.51]]]
+    assert advantages("gdpo", agreeing, rng=rng()) == pytest.approx([-1.0, 1.0], abs=1e-3)
+
+
+def test_gdpo_is_whitened_over_the_batch() -> None:
+    groups = [group(9, answers=1), group(10, answers=1) * 0.1]
+    found = np.concatenate(batch_advantages("gdpo", groups, rng=rng()))
+    assert found.mean() == pytest.approx(0.0, abs=1e-9)
+    assert found.std() == pytest.approx(1.0, abs=1e-4)
+
+
+def slow_z(scores: list[float]) -> list[float]:
+    mean = sum(scores) / len(scores)
+    spread = math.sqrt(sum((s - mean) ** 2 for s in scores) / len(scores))
+    return [0.0 if spread < 1e-6 else (s - mean) / (spread + 1e-6) for s in scores]
+
+
+def slow_set_score(chain: Floats, weights: Floats) -> float:
+    if len(chain) == 0:
+        return 0.0
+    return float(np.mean([max(float(w @ answer) for answer in chain) for w in weights]))
+
+
+def slow_vpo(rewards: Floats, weights: Floats) -> list[float]:
+    return slow_z([slow_set_score(chain, weights) for chain in rewards])
+
+
+def slow_vpo_at_c(rewards: Floats, weights: Floats, c: int) -> list[float]:
+    n = len(rewards)
+    gains = np.zeros(n)
+    for w in weights:
+        best = [max(float(w @ answer) for answer in chain) for chain in rewards]
+        for subset in itertools.combinations(range(n), c):
+            for member in subset:
+                gains[member] += max(best[i] for i in subset)
+    return slow_z([gain * n / (c * math.comb(n, c) * len(weights)) for gain in gains])
+
+
+def slow_vpo_to_go(rewards: Floats, weights: Floats) -> list[list[float]]:
+    n, m = rewards.shape[:2]
+    scores = [slow_set_score(chain, weights) for chain in rewards]
+    to_go = [[scores[g] - slow_set_score(rewards[g][:i], weights) for i in range(m)] for g in range(n)]
+    spread = float(np.std(scores))
+    means = [sum(row[i] for row in to_go) / n for i in range(m)]
+    return [[(row[i] - means[i]) / (spread + 1e-6) for i in range(m)] for row in to_go]
+
+
+SLOW: dict[str, Callable[[Floats, Floats], object]] = {
+    "vpo": slow_vpo,
+    "vpo-at-c": lambda rewards, weights: slow_vpo_at_c(rewards, weights, 3),
+    "vpo-to-go": slow_vpo_to_go,
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("seed", range(3))
+def test_objectives_of_weightings_equal_slow_versions(name: str, seed: int) -> None:
+    rewards = group(seed)
+    weights = draw_weights(4, 12, rng(seed))
+    found = advantages(name, rewards, rng=rng(seed), draws=12, c=3)
+    assert found == pytest.approx(np.array(SLOW[name](rewards, weights)), abs=1e-9)
+
+
+def test_random_weight_uses_one_weighting_for_the_group() -> None:
+    rewards = group(11, answers=1)
+    weighting = draw_weights(4, 1, rng(3))[0]
+    wanted = slow_z([float(weighting @ rollout[0]) for rollout in rewards])
+    assert advantages("random-weight", rewards, rng=rng(3)) == pytest.approx(wanted)
+
+
+def test_max_at_k_is_the_z_score_of_the_transform_and_its_budget_defaults_to_half_the_group() -> None:
+    rewards = group(12, rollouts=8, answers=1)
+    scores = rewards.mean(axis=2)[:, 0]
+    for k, given_k in ((4, None), (3, 3)):
+        wanted = slow_z(max_at_k(scores, k).tolist())
+        assert advantages("max-at-k", rewards, rng=rng(), k=given_k) == pytest.approx(wanted)
+
+
+# ---------------------------------------------------------------- what must hold for all, or relate two
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_permuting_rollouts_permutes_advantages(name: str) -> None:
+    rewards = for_objective(name, group(13))
+    order = rng(1).permutation(len(rewards))
+    assert advantages(name, rewards[order], rng=rng()) == pytest.approx(
+        advantages(name, rewards, rng=rng())[order]
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(OBJECTIVES) - {"maxrl"}))
+def test_scaling_all_rewards_changes_nothing_but_rounding(name: str) -> None:
+    rewards = for_objective(name, group(14))
+    assert advantages(name, 0.5 * rewards, rng=rng()) == pytest.approx(
+        advantages(name, rewards, rng=rng()), abs=2e-3
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_advantages_of_a_group_sum_to_zero(name: str) -> None:
+    found = advantages(name, for_objective(name, group(15)), rng=rng())
+    assert found.sum(axis=0) == pytest.approx(np.zeros(found.shape[1:]), abs=1e-9)
+    assert np.abs(found).max() > 0.1
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_equal_rollouts_teach_nothing(name: str) -> None:
+    rewards = np.repeat(for_objective(name, group(16))[:1], 5, axis=0)
+    assert not advantages(name, rewards, rng=rng()).any()
+
+
+@pytest.mark.parametrize("name", ["vpo", "vpo-at-c", "multi-rlvr"])
+def test_repeating_an_answer_in_a_chain_changes_no_advantage(name: str) -> None:
+    rewards = group(17)
+    longer = np.concatenate([rewards, rewards[:, :1]], axis=1)
+    assert advantages(name, longer, rng=rng()) == pytest.approx(advantages(name, rewards, rng=rng()))
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_missing_answer_equals_a_zero_row(name: str) -> None:
+    rewards = group(18)
+    rewards[2, 1:] = 0.0
+    ragged = [*rewards[:2], rewards[2, :1], *rewards[3:]]
+    assert (advantages(name, ragged, rng=rng()) == advantages(name, rewards, rng=rng())).all()
+
+
+def test_with_c_1_vpo_at_c_is_vpo() -> None:
+    rewards = group(19)
+    assert (advantages("vpo-at-c", rewards, rng=rng(), c=1) == advantages("vpo", rewards, rng=rng())).all()
+
+
+def test_with_one_answer_vpo_tends_to_grpo_on_the_mean() -> None:
+    rewards = group(20, answers=1)
+    found = advantages("vpo", rewards, rng=rng(), draws=1 << 14, sampler="sobol")
+    assert found == pytest.approx(advantages("grpo", rewards, rng=rng()), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["vpo", "multi-rlvr"])
+def test_with_one_component_the_best_answer_of_the_chain_is_what_counts(name: str) -> None:
+    rewards = group(21, components=1)
+    best = rewards.max(axis=1, keepdims=True)
+    assert advantages(name, rewards, rng=rng()) == pytest.approx(advantages("grpo", best, rng=rng()))
+
+
+def test_returns_to_go_start_at_the_set_score_and_fall_by_each_answer_s_gain() -> None:
+    rewards, weights = group(22), draw_weights(4, 100, rng(5))
+    found = advantages("vpo-to-go", rewards, rng=rng(5))
+    scores = set_scores(rewards, weights)
+    assert found[:, 0] == pytest.approx(slow_z(scores.tolist()))
+    for i in range(2):
+        gains = set_scores(rewards[:, : i + 1], weights)
+        if i:
+            gains = gains - set_scores(rewards[:, :i], weights)
+        fall = (found[:, i] - found[:, i + 1]) * (scores.std() + 1e-6)
+        assert fall == pytest.approx(gains - gains.mean())
+
+
+def test_a_solved_first_answer_leaves_nothing_to_the_others() -> None:
+    rewards = np.zeros((3, 3, 2))
+    rewards[0, 0] = 1.0
+    rewards[1, 2] = 0.5
+    found = advantages("vpo-to-go", rewards, rng=rng())
+    # After the full answer nothing can be gained: chain 0 falls to the slot's lowest.
+    assert found[0, 0] == found[:, 0].max()
+    assert found[0, 1] == found[:, 1].min()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_invalid_rollouts_count_nowhere(name: str) -> None:
+    rewards = for_objective(name, group(23, rollouts=7))
+    valid = np.array([True, False, True, True, True, False, True])
+    spoiled = rewards.copy()
+    spoiled[~valid] = 1.0
+    found = advantages(name, spoiled, rng=rng(), valid=valid)
+    assert not found[~valid].any()
+    assert found[valid] == pytest.approx(advantages(name, rewards[valid], rng=rng()))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("valid", [[True, False, False], [False, False, False]])
+def test_fewer_than_two_valid_rollouts_teach_nothing(name: str, valid: list[bool]) -> None:
+    rewards = for_objective(name, group(24, rollouts=3))
+    assert not advantages(name, rewards, rng=rng(), valid=valid, c=2, k=2).any()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_torch_tensors_give_what_arrays_give(name: str) -> None:
+    rewards = for_objective(name, group(25))
+    assert (
+        advantages(name, torch.from_numpy(rewards), rng=rng()) == advantages(name, rewards, rng=rng())
+    ).all()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_batch_of_one_group_is_that_group_and_the_arguments_stay_as_they_were(name: str) -> None:
+    rewards = for_objective(name, group(26))
+    before = rewards.copy()
+    assert (batch_advantages(name, [rewards], rng=rng())[0] == advantages(name, rewards, rng=rng())).all()
+    assert (rewards == before).all()
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_one_answer_objective_refuses_chains(name: str) -> None:
+    with pytest.raises(ConfigError, match="scores one answer a rollout, and the group holds 3"):
+        advantages(name, group(27), rng=rng())
+
+
+def test_an_unknown_objective_or_setting_is_named_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match="unknown objective 'vpo-at-k'; did you mean"):
+        find_objective("vpo-at-k")
+    with pytest.raises(ConfigError, match="unknown objective setting 'draw'; did you mean 'draws'"):
+        advantages("vpo", group(28), rng=rng(), draw=3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("draws", 0),
+        ("alpha", 0.0),
+        ("alpha", math.nan),
+        ("k", 0),
+        ("c", 0),
+        ("reading", "min"),
+        ("sampler", "halton"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(setting: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"objective setting {setting}: expected"):
+        advantages("vpo", group(29), rng=rng(), **{setting: value})
+
+
+@pytest.mark.parametrize(("name", "setting"), [("max-at-k", "k"), ("vpo-at-c", "c")])
+def test_a_budget_that_makes_all_scores_equal_is_refused(name: str, setting: str) -> None:
+    with pytest.raises(ConfigError, match=f"{setting} = 6 needs at least 7 rollouts a prompt, found 6"):
+        advantages(name, for_objective(name, group(30)), rng=rng(), **{setting: 6})
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [[], [[0.1, 0.2]], [[[0.1]], [[0.1, 0.2]]], [[[math.nan]], [[0.0]]], [[[math.inf]], [[0.0]]]],
+)
+def test_rewards_that_are_no_group_are_refused(rewards: list[object]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        advantages("grpo", rewards, rng=rng())
+
+
+def test_a_wrong_number_of_valid_flags_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 6 booleans in valid"):
+        advantages("vpo", group(31), rng=rng(), valid=[True])

@@ -1,0 +1,387 @@
+"""Set scores and advantages: every training objective as a pure function of one group's reward vectors.
+
+A group is G rollouts of one prompt, each with m answers of D reward components: `rewards_G_M_D`, or a
+list of G arrays `[m_g, D]` where chains differ in length (a missing answer equals a row of zeros, which
+never raises a maximum of non-negative scores). A scalar is made of a vector here and nowhere else.
+
+Departures from the sources, all on purpose: the standard deviation is the population's and 1e-6 is added
+to it in every objective, so that arms differ only in what they reward (veRL's GRPO divides by the
+sample's); all advantages are exactly zero where it is below 1e-6; nothing is normalised beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import comb
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from evovpo.errors import ConfigError, nearest_hint
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
+"""`[G, M, D]`, or G arrays `[m_g, D]`; torch tensors on the CPU are array-likes too."""
+
+EPSILON = 1e-6
+"""Added to every denominator; a group with a smaller standard deviation teaches nothing."""
+SAMPLERS = ("dirichlet", "sobol")
+READINGS = ("max", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an objective can be told; each reads what it needs.
+
+    Raises `ConfigError` for a value out of range.
+    """
+
+    draws: int = 100
+    """K, weightings drawn for a group (VPO's own code: 100)."""
+    alpha: float = 1.0
+    """Concentration of the Dirichlet distribution; below 1 weightings are more one-sided."""
+    k: int | None = None
+    """Search budget of `max-at-k`, in answers; none is half of the group, at least 2."""
+    c: int = 4
+    """Search budget of `vpo-at-c`, in chains."""
+    reading: Literal["max", "sum"] = "max"
+    """How `multi-rlvr` scores a chain: its best answer, or the sum over its distinct answers."""
+    sampler: Literal["dirichlet", "sobol"] = "dirichlet"
+    """Independent weightings, or a scrambled Sobol sequence of them."""
+
+    def __post_init__(self) -> None:
+        wrong = (
+            ("draws", self.draws, "1 or more", self.draws < 1),
+            ("alpha", self.alpha, "above 0", not self.alpha > 0),
+            ("k", self.k, "1 or more, or none", self.k is not None and self.k < 1),
+            ("c", self.c, "1 or more", self.c < 1),
+            ("reading", self.reading, "max or sum", self.reading not in READINGS),
+            ("sampler", self.sampler, "dirichlet or sobol", self.sampler not in SAMPLERS),
+        )
+        for name, value, expected, is_wrong in wrong:
+            if is_wrong:
+                raise ConfigError(
+                    f"objective setting {name}: expected {expected}, found {value!r}; change it"
+                )
+
+
+def draw_weights(
+    components: int,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    alpha: float = 1.0,
+    sampler: str = "dirichlet",
+) -> Floats:
+    """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
+
+    `sobol` maps a scrambled Sobol sequence through the inverse of the Gamma distribution function and
+    normalises. `rng` is advanced; the same state gives the same weightings.
+    """
+    if sampler == "dirichlet":
+        return rng.dirichlet(np.full(components, alpha), draws)
+    from scipy.special import gammaincinv
+    from scipy.stats import qmc
+
+    power = max(0, (draws - 1).bit_length())
+    uniform = qmc.Sobol(components, scramble=True, rng=rng).random_base2(power)[:draws]
+    gammas = gammaincinv(alpha, np.clip(uniform, 1e-12, 1 - 1e-12))
+    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:  # noqa: N803
+    """Return `[G]`: over K weightings, the mean of the best answer's weighted reward in each chain.
+
+    The estimate of R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
+    """
+    scores: Floats = _best_GK(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
+    return scores
+
+
+def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:  # noqa: N803
+    """Return the transformed scores `[G, …]` whose mean is an unbiased estimate of E max of k samples.
+
+    With ranks i = 1…n in ascending order T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k)
+    (arXiv 2510.23393), times n / k so that the mean over i is that estimate. Along the first axis; k = 1
+    is the identity. Ties may be ranked in any order: tied scores receive equal values. Raises
+    `ConfigError` unless 1 ≤ k ≤ n.
+    """
+    scores = np.asarray(scores_G, dtype=np.float64)
+    n = len(scores)
+    if not 1 <= k <= n:
+        raise ConfigError(f"max@k over {n} scores: expected k from 1 to {n}, found {k}; change it")
+    if k == 1:
+        return scores.copy()
+    order = np.argsort(scores, axis=0, kind="stable")
+    ascending = np.take_along_axis(scores, order, axis=0)
+    shape = (n, *[1] * (scores.ndim - 1))
+    own = np.array([comb(i - 1, k - 1) for i in range(1, n + 1)], dtype=np.float64).reshape(shape)
+    above = np.array([comb(j - 2, k - 2) if j > 1 else 0 for j in range(1, n + 1)], dtype=np.float64)
+    better = above.reshape(shape) * ascending
+    # Σ over j > i: everything from the end down to the rank after this one.
+    suffix = np.cumsum(better[::-1], axis=0)[::-1] - better
+    transformed = np.empty_like(scores)
+    np.put_along_axis(transformed, order, (own * ascending + suffix) * (n / (k * comb(n, k))), axis=0)
+    return transformed
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A named objective: what it asks of a rollout, and its function on one padded group."""
+
+    name: str
+    answers: Literal["one", "many"]
+    """`one`: a rollout holds one answer, more are an error. `many`: any number."""
+    credit: Literal["chain", "answer"]
+    """`chain`: one advantage a rollout. `answer`: one for each answer slot."""
+    settings: frozenset[str]
+    """The settings that it reads."""
+    function: Callable[[Floats, np.random.Generator, Settings], Floats]
+    """From `[n, M, D]` of the n valid rollouts to `[n]` or `[n, M]`."""
+
+
+def advantages(
+    name: str,
+    rewards: Rewards,
+    *,
+    rng: np.random.Generator,
+    valid: npt.ArrayLike | None = None,
+    **settings: Any,
+) -> Floats:
+    """Return the advantages of one group: `[G]`, or `[G, M]` for an objective with credit per answer.
+
+    `valid` (G, booleans) takes rollouts out of the group, for example after a sandbox fault: they count
+    in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `rng` is drawn from
+    only by objectives with random weightings, once for the whole group. `settings` are those of
+    `Settings`; an objective ignores those that it does not read, so that arms can share them.
+
+    Raises `ConfigError` for an unknown objective or setting, a one-answer objective given more than one
+    answer, or a budget k or c that the group cannot estimate; `ValueError` for rewards that are not
+    finite, of different D, or no group at all.
+    """
+    return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
+
+
+def batch_advantages(
+    name: str,
+    groups: Sequence[Rewards],
+    *,
+    rng: np.random.Generator,
+    valid: Sequence[npt.ArrayLike | None] | None = None,
+    **settings: Any,
+) -> list[Floats]:
+    """Return the advantages of the groups of one training step, in order, as `advantages` does for one.
+
+    Only `gdpo` looks beyond a group: it is whitened over the batch.
+    """
+    objective = find_objective(name)
+    chosen = _settings(settings)
+    found: list[Floats] = []
+    used: list[npt.NDArray[np.bool_]] = []
+    for index, rewards in enumerate(groups):
+        padded = _padded(rewards)
+        is_valid = _valid(None if valid is None else valid[index], len(padded))
+        if objective.answers == "one" and padded.shape[1] > 1:
+            raise ConfigError(
+                f"objective {name} scores one answer a rollout, and the group holds {padded.shape[1]}; "
+                "sample with search.answers=1, or choose an objective of sets: "
+                + ", ".join(other.name for other in OBJECTIVES.values() if other.answers == "many")
+            )
+        _check_budget(objective, chosen, len(padded))
+        shape = padded.shape[:2] if objective.credit == "answer" else padded.shape[:1]
+        result = np.zeros(shape)
+        if is_valid.sum() > 1:
+            result[is_valid] = objective.function(padded[is_valid], rng, chosen)
+        found.append(result)
+        used.append(is_valid)
+    return _whitened(found, used) if name == "gdpo" else found
+
+
+def find_objective(name: str) -> Objective:
+    """Return an objective by name. Raises `ConfigError` with the nearest known name."""
+    if name not in OBJECTIVES:
+        raise ConfigError(f"unknown objective {name!r}; {nearest_hint(name, OBJECTIVES)}")
+    return OBJECTIVES[name]
+
+
+# ---------------------------------------------------------------- the objectives
+
+
+def _grpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """GRPO (arXiv 2402.03300) on the mean of the vector."""
+    return _z_scores(rewards[:, 0].mean(axis=1))
+
+
+def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """Max@k (arXiv 2510.23393) on the mean of the vector, then the group's z-score."""
+    scores = rewards[:, 0].mean(axis=1)
+    n = len(scores)
+    k = max(2, n // 2) if settings.k is None else settings.k
+    return _z_scores(max_at_k(scores, max(1, min(k, n - 1))))
+
+
+def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """Multi-answer RLVR (after arXiv 2603.24844) on the mean of the vector, in either reading.
+
+    VPO's paper scores the best answer, its released code sums over distinct answers. A repeated answer
+    is a row of zeros here already, so that the plain sum is the sum over distinct answers.
+    """
+    scores = rewards.mean(axis=2)
+    return _z_scores(scores.max(axis=1) if settings.reading == "max" else scores.sum(axis=1))
+
+
+def _random_weight(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """GRPO on w·r with one weighting for the group (random-weighting baseline of arXiv 2605.22817)."""
+    weights = draw_weights(rewards.shape[2], 1, rng, alpha=settings.alpha, sampler=settings.sampler)
+    return _z_scores(rewards[:, 0] @ weights[0])
+
+
+def _gdpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """GDPO (arXiv 2601.05242): a z-score for each component, summed; whitened over the batch outside."""
+    summed: Floats = np.sum([_z_scores(component) for component in rewards[:, 0].T], axis=0)
+    return summed
+
+
+def _maxrl(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """MaxRL (arXiv 2602.02710): the deviation from the group's mean, over that mean."""
+    scores = rewards[:, 0].mean(axis=1)
+    relative: Floats = (scores - scores.mean()) / (scores.mean() + EPSILON)
+    return relative
+
+
+def _vpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """VPO (arXiv 2605.22817): set scores under weightings that the whole group shares, then z-scores."""
+    return _z_scores(_best_GK(rewards, _weights(rewards, rng, settings)).mean(axis=1))
+
+
+def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """Ours: VPO for a search that draws c chains.
+
+    For each weighting the max@k transform with k = c over the chains' best scores; the mean over
+    weightings; then the group's z-score. c = 1 is VPO.
+    """
+    best = _best_GK(rewards, _weights(rewards, rng, settings))
+    c = max(1, min(settings.c, len(best) - 1))
+    return _z_scores(max_at_k(best, c).mean(axis=1))
+
+
+def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    """Ours: VPO with credit per answer, `[n, M]`.
+
+    Answer i gets the chain's set score less that of the answers before it, which it could not change;
+    less the slot's mean over the group; over one standard deviation of the set score.
+    """
+    weights = _weights(rewards, rng, settings)
+    so_far = np.maximum.accumulate(rewards @ weights.T, axis=1)
+    before = np.zeros(so_far.shape[:2])
+    before[:, 1:] = so_far.mean(axis=2)[:, :-1]
+    scores = so_far[:, -1].mean(axis=1)
+    spread = scores.std()
+    if spread < EPSILON:
+        return np.zeros(before.shape)
+    returns = scores[:, None] - before
+    scaled: Floats = (returns - returns.mean(axis=0)) / (spread + EPSILON)
+    return scaled
+
+
+def _table() -> Mapping[str, Objective]:
+    draws = frozenset({"draws", "alpha", "sampler"})
+    one = (
+        ("grpo", _grpo, frozenset[str]()),
+        ("max-at-k", _max_at_k, frozenset({"k"})),
+        ("random-weight", _random_weight, frozenset({"alpha", "sampler"})),
+        ("gdpo", _gdpo, frozenset[str]()),
+        ("maxrl", _maxrl, frozenset[str]()),
+    )
+    table = {name: Objective(name, "one", "chain", reads, function) for name, function, reads in one}
+    table["multi-rlvr"] = Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr)
+    table["vpo"] = Objective("vpo", "many", "chain", draws, _vpo)
+    table["vpo-at-c"] = Objective("vpo-at-c", "many", "chain", draws | {"c"}, _vpo_at_c)
+    table["vpo-to-go"] = Objective("vpo-to-go", "many", "answer", draws, _vpo_to_go)
+    return table
+
+
+OBJECTIVES: Mapping[str, Objective] = _table()
+"""Every objective by name."""
+
+
+# ---------------------------------------------------------------- shared arithmetic
+
+
+def _weights(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+    return draw_weights(rewards.shape[2], settings.draws, rng, alpha=settings.alpha, sampler=settings.sampler)
+
+
+def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802
+    """Return the best answer's weighted reward of each chain under each weighting; 0 for no answer."""
+    if rewards.shape[1] == 0:
+        return np.zeros((len(rewards), len(weights)))
+    return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
+
+
+def _z_scores(scores: Floats) -> Floats:
+    spread = scores.std()
+    if spread < EPSILON:
+        return np.zeros_like(scores)
+    return np.asarray((scores - scores.mean()) / (spread + EPSILON), dtype=np.float64)
+
+
+def _whitened(found: list[Floats], valid: list[npt.NDArray[np.bool_]]) -> list[Floats]:
+    """Return the advantages of a batch with mean 0 and standard deviation 1 over its valid rollouts."""
+    together = np.concatenate([values[used] for values, used in zip(found, valid, strict=True)])
+    if together.size == 0 or together.std() < EPSILON:
+        return [np.zeros_like(values) for values in found]
+    mean, spread = together.mean(), together.std() + EPSILON
+    return [np.where(used, (values - mean) / spread, 0.0) for values, used in zip(found, valid, strict=True)]
+
+
+def _padded(rewards: Rewards) -> Floats:
+    """Return `[G, M, D]` in float64, shorter chains filled with rows of zeros."""
+    chains = [np.asarray(chain, dtype=np.float64) for chain in rewards]  # type: ignore[union-attr]
+    sizes = {chain.shape[1] for chain in chains if chain.ndim == 2 and len(chain)}
+    if not chains or len(sizes) > 1 or any(chain.ndim != 2 and chain.size for chain in chains):
+        shapes = sorted({chain.shape for chain in chains})
+        raise ValueError(
+            f"expected the rewards of a group as [G, M, D], or G arrays [m, D] of one D; found {shapes}"
+        )
+    components = next(iter(sizes), 1)
+    padded = np.zeros((len(chains), max(1, *(len(chain) for chain in chains)), components))
+    for row, chain in zip(padded, chains, strict=True):
+        if chain.size:
+            row[: len(chain)] = chain
+    if not np.isfinite(padded).all():
+        raise ValueError("expected finite rewards, found nan or infinity; judge these answers again")
+    return padded
+
+
+def _valid(valid: npt.ArrayLike | None, rollouts: int) -> npt.NDArray[np.bool_]:
+    if valid is None:
+        return np.ones(rollouts, dtype=bool)
+    found = np.asarray(valid, dtype=bool)
+    if found.shape != (rollouts,):
+        raise ValueError(f"expected {rollouts} booleans in valid, one a rollout; found shape {found.shape}")
+    return found
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    known = {field.name for field in fields(Settings)}
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"unknown objective setting {name!r}; {nearest_hint(name, sorted(known))}")
+    return Settings(**given)
+
+
+def _check_budget(objective: Objective, settings: Settings, rollouts: int) -> None:
+    """Refuse a budget at which all transformed scores are equal, so that nothing would be learned.
+
+    A group that lost rollouts to faults is no reason to stop: it uses the largest budget that it can.
+    """
+    for name in ("k", "c"):
+        budget = getattr(settings, name)
+        if name in objective.settings and budget is not None and rollouts > 1 and budget >= rollouts:
+            raise ConfigError(
+                f"objective {objective.name} with {name} = {budget} needs at least {budget + 1} rollouts a "
+                f"prompt, found {rollouts}; lower {name} or sample more rollouts"
+            )
