@@ -16,10 +16,11 @@ import multiprocessing
 import multiprocessing.queues
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import torch
 import torch.distributed
@@ -98,14 +99,29 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     ]
 
 
+class Language(NamedTuple):
+    """What a model is trained to write: module-level functions, because other processes call them."""
+
+    build_tokenizer: Callable[[], PreTrainedTokenizerFast]
+    sample_block: Callable[[int, int, int, PreTrainedTokenizerFast], list[Sequence]]
+    """(seed, index, sequences, tokenizer) to block `index` of the data of `seed`."""
+
+
+STRINGS = Language(build_tokenizer, sample_block)
+"""String expressions from alignment prompts: the built-in model."""
+
+
 def _write_blocks(
-    queue: multiprocessing.queues.Queue[list[Sequence]], config: PretrainConfig, first: int, rank: int
+    queue: multiprocessing.queues.Queue[list[Sequence]],
+    config: PretrainConfig,
+    language: Language,
+    first: int,
+    rank: int,
 ) -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = language.build_tokenizer()
     for index in itertools.count(first):
-        queue.put(
-            sample_block(config.seed, index * config.processes + rank, config.block_sequences, tokenizer)
-        )
+        block = index * config.processes + rank
+        queue.put(language.sample_block(config.seed, block, config.block_sequences, tokenizer))
 
 
 def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[list[Sequence]]:
@@ -169,7 +185,7 @@ def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[to
 
 
 def _training_batches(
-    config: PretrainConfig, first_block: int, rank: int
+    config: PretrainConfig, language: Language, first_block: int, rank: int
 ) -> Iterator[tuple[int, list[Sequence]]]:
     """Yield (block index, batch) for one process; a worker samples ahead.
 
@@ -178,7 +194,9 @@ def _training_batches(
     """
     context = multiprocessing.get_context("spawn")
     queue: multiprocessing.queues.Queue[list[Sequence]] = context.Queue(maxsize=3)
-    worker = context.Process(target=_write_blocks, args=(queue, config, first_block, rank), daemon=True)
+    worker = context.Process(
+        target=_write_blocks, args=(queue, config, language, first_block, rank), daemon=True
+    )
     worker.start()
     try:
         for index in itertools.count(first_block):
@@ -248,14 +266,14 @@ def _average_gradients(model: LlamaForCausalLM) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
-def _train(rank: int, out: Path, config: PretrainConfig, meeting_place: str) -> None:
+def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
     """One data-parallel process; number 0 also logs and saves."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes
     )
     checkpoint = out / "checkpoint.pt"
-    tokenizer = build_tokenizer()
+    tokenizer = language.build_tokenizer()
     model = build_model(config, tokenizer)
     # On CPU the backward pass of fused attention costs more than the plain one at these lengths.
     model.set_attn_implementation("eager")
@@ -280,7 +298,7 @@ def _train(rank: int, out: Path, config: PretrainConfig, meeting_place: str) -> 
     )
     with Progress(*columns, disable=rank > 0) as progress:
         bar = progress.add_task("", total=config.steps, completed=step, loss="")
-        for index, batch in _training_batches(config, block, rank):
+        for index, batch in _training_batches(config, language, block, rank):
             if index != block:
                 block = index
                 if rank == 0:
@@ -346,24 +364,26 @@ class _Log:
         self._losses, self._sequences, self._tokens = [], 0, 0
 
 
-def pretrain(out: Path, config: PretrainConfig) -> None:
+def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) -> None:
     """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        spawn(_train, (out, config, f"{folder}/meet"), nprocs=config.processes)
+        spawn(_train, (out, config, language, f"{folder}/meet"), nprocs=config.processes)
 
 
-def main() -> None:
-    """Command line of the recipe; every option is a field of `PretrainConfig`."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def main(
+    description: str | None = __doc__, defaults: PretrainConfig | None = None, language: Language = STRINGS
+) -> None:
+    """Command line of a recipe; every option is a field of `PretrainConfig`."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("out", type=Path, help="folder for checkpoints and the finished model")
-    for name, value in asdict(PretrainConfig()).items():
+    for name, value in asdict(defaults or PretrainConfig()).items():
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}"
         )
     options = vars(parser.parse_args())
     out = options.pop("out")
-    pretrain(out, PretrainConfig(**options))
+    pretrain(out, PretrainConfig(**options), language)
 
 
 if __name__ == "__main__":

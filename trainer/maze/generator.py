@@ -1,0 +1,221 @@
+"""Mazes to the parameters of the VPO paper (arXiv 2605.22817), from a generator of our own.
+
+Published: 9x9 grid, randomised Prim, 18 to 28 extra openings among walls with at least two open
+neighbours, start and exit on opposite corners, a gold and a diamond zone on the two other corners (3
+to 5 items each within Manhattan radius 2), a tile B in the centre, 3 to 5 lava cells in rows and
+columns 2 to 6, step budget = max(path via gold, path via diamond) + 7; kept only if a zone has at
+least 3 free cells, visiting both zones exceeds the budget, and a lava-free path to the exit fits.
+
+Left open there, and chosen here:
+
+- Prim runs over the 25 cells with even row and column, so that the four corners and the centre are
+  always open and the grid has no outer wall (the smallest budget, 16 + 7, fits no other frame).
+- Extra openings are drawn one by one; which walls have two open neighbours is looked up each time.
+- "Path via gold" leads over the corner cell of the zone, whether or not an item lies there, and over
+  lava if that is shorter.
+- "Visiting both zones" means taking any gold and any diamond, in either order: no route within the
+  budget has both components above zero.
+- Items lie on distinct free cells of their zone, the corner included; lava on plain floor, not on B.
+- Budgets above `MAX_BUDGET` are rejected (none was seen in 3,000 draws), because a budget is a token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from evovpo.errors import EvovpoError
+
+SIZE = 9
+CELLS = SIZE * SIZE
+CENTRE = CELLS // 2
+MAX_BUDGET = 39
+WALL, FLOOR, START, EXIT, GOLD, DIAMOND, LAVA, BONUS = "#.SEGDLB"
+_KINDS = frozenset("#.SEGDLB")
+_OPENINGS = (18, 28)
+_ITEMS = (3, 5)
+_LAVA = (3, 5)
+_SLACK = 7
+_RADIUS = 2
+
+
+def _neighbours(cell: int) -> tuple[int, ...]:
+    row, column = divmod(cell, SIZE)
+    steps = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+    return tuple(r * SIZE + c for r, c in steps if 0 <= r < SIZE and 0 <= c < SIZE)
+
+
+NEIGHBOURS = tuple(_neighbours(cell) for cell in range(CELLS))
+"""Cells beside each cell inside the grid, in the order up, down, left, right."""
+
+_CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
+"""In circular order: two steps on is the opposite corner."""
+
+
+class MazeError(EvovpoError, ValueError):
+    """A grid that is not a maze, or a request that no maze answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maze:
+    """A maze: 81 cells row by row, one character each, and the step budget.
+
+    Cell number = 9 * row + column. Raises `MazeError` where the grid is not a maze.
+    """
+
+    grid: str
+    budget: int
+
+    def __post_init__(self) -> None:
+        if len(self.grid) != CELLS or not set(self.grid) <= _KINDS:
+            raise MazeError(
+                f"a maze has {CELLS} cells out of '#.SEGDLB'; got {len(self.grid)}: {self.grid!r}; "
+                "join its rows without line ends"
+            )
+        if self.grid.count(START) != 1 or self.grid.count(EXIT) != 1:
+            raise MazeError(
+                f"a maze has one S and one E; got {self.grid.count(START)} and {self.grid.count(EXIT)}"
+            )
+        if GOLD not in self.grid or DIAMOND not in self.grid or LAVA not in self.grid:
+            raise MazeError("a maze has gold (G), diamonds (D) and lava (L); add the missing kind")
+        if self.budget < 1:
+            raise MazeError(f"a step budget is at least 1; got {self.budget}")
+
+    @property
+    def start(self) -> int:
+        return self.grid.index(START)
+
+    @property
+    def exit(self) -> int:
+        return self.grid.index(EXIT)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The grid as nine strings of nine characters."""
+        return tuple(self.grid[first : first + SIZE] for first in range(0, CELLS, SIZE))
+
+    def cells(self, kind: str) -> list[int]:
+        """Return the numbers of the cells of one kind, ascending."""
+        return [cell for cell, found in enumerate(self.grid) if found == kind]
+
+
+def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
+    """Return the steps from `source` to each cell (81), -1 where it cannot be reached.
+
+    `blocked` holds the kinds of cells that cannot be entered; `source` itself may be of any kind.
+    """
+    found = [-1] * CELLS
+    found[source] = 0
+    queue = [source]
+    for cell in queue:
+        for beside in NEIGHBOURS[cell]:
+            if found[beside] < 0 and grid[beside] not in blocked:
+                found[beside] = found[cell] + 1
+                queue.append(beside)
+    return found
+
+
+def _carve(rng: Random) -> set[int]:
+    """Return the open cells of a spanning tree over the 25 rooms, by randomised Prim."""
+    rooms = [r * SIZE + c for r in range(0, SIZE, 2) for c in range(0, SIZE, 2)]
+    first = rng.choice(rooms)
+    is_open = {first}
+    frontier = _passages(first)
+    while frontier:
+        chosen = rng.randrange(len(frontier))
+        frontier[chosen], frontier[-1] = frontier[-1], frontier[chosen]
+        between, room = frontier.pop()
+        if room not in is_open:
+            is_open |= {between, room}
+            frontier += _passages(room)
+    return is_open
+
+
+def _passages(room: int) -> list[tuple[int, int]]:
+    """Return (cell between, next room) for the rooms beside a room."""
+    row, column = divmod(room, SIZE)
+    steps = ((-1, 0), (1, 0), (0, -1), (0, 1))
+    return [
+        ((row + r) * SIZE + column + c, (row + 2 * r) * SIZE + column + 2 * c)
+        for r, c in steps
+        if 0 <= row + 2 * r < SIZE and 0 <= column + 2 * c < SIZE
+    ]
+
+
+def _open_walls(is_open: set[int], count: int, rng: Random) -> None:
+    """Open `count` walls one by one, each with at least two open neighbours at that moment."""
+    for _ in range(count):
+        walls = [
+            cell
+            for cell in range(CELLS)
+            if cell not in is_open and sum(beside in is_open for beside in NEIGHBOURS[cell]) >= 2
+        ]
+        is_open.add(rng.choice(walls))
+
+
+def _zone(corner: int, is_open: set[int]) -> list[int]:
+    """Return the open cells within Manhattan radius 2 of a corner."""
+    row, column = divmod(corner, SIZE)
+    return [
+        cell
+        for cell in range(CELLS)
+        if cell in is_open and abs(cell // SIZE - row) + abs(cell % SIZE - column) <= _RADIUS
+    ]
+
+
+def shortest_with_both(maze: Maze) -> int:
+    """Return the steps of the shortest route that takes a gold and a diamond and ends on the exit."""
+    from_start, from_exit = distances(maze.grid, maze.start), distances(maze.grid, maze.exit)
+    diamonds = maze.cells(DIAMOND)
+    lengths = []
+    for gold in maze.cells(GOLD):
+        between = distances(maze.grid, gold)
+        for diamond in diamonds:
+            ends = min(from_start[gold] + from_exit[diamond], from_start[diamond] + from_exit[gold])
+            lengths.append(ends + between[diamond])
+    return min(lengths)
+
+
+def attempt_maze(rng: Random) -> Maze | None:
+    """Return a maze, or none where the draw breaks one of the conditions."""
+    is_open = _carve(rng)
+    _open_walls(is_open, rng.randint(*_OPENINGS), rng)
+    turn = rng.randrange(4)
+    start, gold, leave, diamond = (_CORNERS[(turn + step) % 4] for step in range(4))
+    if rng.random() < 0.5:
+        gold, diamond = diamond, gold
+    grid = [FLOOR if cell in is_open else WALL for cell in range(CELLS)]
+    grid[start], grid[leave], grid[CENTRE] = START, EXIT, BONUS
+
+    bare = "".join(grid)
+    from_start, from_exit = distances(bare, start), distances(bare, leave)
+    budget = max(from_start[gold] + from_exit[gold], from_start[diamond] + from_exit[diamond]) + _SLACK
+    if budget > MAX_BUDGET:
+        return None
+    for corner, kind in ((gold, GOLD), (diamond, DIAMOND)):
+        zone = _zone(corner, is_open)
+        if len(zone) < _ITEMS[0]:
+            return None
+        for cell in rng.sample(zone, rng.randint(_ITEMS[0], min(_ITEMS[1], len(zone)))):
+            grid[cell] = kind
+    inner = range(2, SIZE - 2)
+    floor = [r * SIZE + c for r in inner for c in inner if grid[r * SIZE + c] == FLOOR]
+    for cell in rng.sample(floor, rng.randint(*_LAVA)):
+        grid[cell] = LAVA
+    maze = Maze("".join(grid), budget)
+    if not 0 <= distances(maze.grid, start, WALL + LAVA)[leave] <= budget:
+        return None
+    return maze if shortest_with_both(maze) > budget else None
+
+
+def draw_maze(rng: Random) -> Maze:
+    """Return the first maze that meets all conditions."""
+    while True:
+        maze = attempt_maze(rng)
+        if maze is not None:
+            return maze
+
+
+def generate_maze(name: str) -> Maze:
+    """Return the maze called `name`: the same for the same name, unrelated ones for different names."""
+    return draw_maze(Random(f"maze:{name}"))
