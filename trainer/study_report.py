@@ -1,0 +1,121 @@
+"""The results of a study for people: tables in Markdown, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer.figures import Curve, Line, write_arms, write_training
+from trainer.statistics import Interval
+
+
+def report_markdown(results: Mapping[str, Any]) -> str:
+    """Return the tables of a study: means by k, differences to GRPO and to the start model, the grid."""
+    ks = [str(k) for k in results["ks"]]
+    rows = {f"start model, {name}": entry for name, entry in results["start"].items()} | results["arms"]
+    parts = []
+    titles = (
+        ("best_at_k", "best@k"),
+        ("pass_at_k", "pass@k"),
+        ("expected_at_k", "E_w best@k under random weightings"),
+    )
+    for figure, title in titles:
+        lines = [[name, *(f"{entry[figure][k]['mean']:.3f}" for k in ks)] for name, entry in rows.items()]
+        parts.append(_table([title, *(f"k = {k}" for k in ks)], lines))
+    for key, title in (
+        ("minus_grpo", "best@k minus tuned GRPO's"),
+        ("minus_start", "best@k minus the start's"),
+    ):
+        lines = [
+            [name, *(_signed(entry[key]["best_at_k"][k]) for k in ks)]
+            for name, entry in results["arms"].items()
+            if key in entry
+        ]
+        parts.append(_table([f"{title} [95 % interval]", *(f"k = {k}" for k in ks)], lines))
+    lines = [
+        [
+            name,
+            f"{entry['diversity']:.2f}",
+            f"{entry['distinct_share']:.2f}",
+            f"{entry['tokens']:,.0f}" if entry["tokens"] else "–",
+            f"{entry['steps']:.0f}" if entry["steps"] else "–",
+        ]
+        for name, entry in rows.items()
+    ]
+    parts.append(_table(["", "diversity", "distinct answers", "tokens generated", "steps"], lines))
+    lines = [
+        [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
+         "chosen" if point["chosen"] else ""]
+        for name, points in results["grid"].items() for point in points
+    ]  # fmt: skip
+    parts.append(_table(["arm", "learning rate", "KL", "validation score", ""], lines))
+    return "\n".join(parts)
+
+
+def write_pictures(folder: Path, results: Mapping[str, Any], domain: str) -> list[Path]:
+    """Write the arms' differences and their training curves into `folder`; return the files."""
+    ks = tuple(int(k) for k in results["ks"])
+    seeds = results["settings"]["seeds"]
+    note = f"{seeds} trainings an arm; bands: 95 % bootstrap over tasks and trainings, paired by task."
+    written = []
+    pairs = (("minus_grpo", "tuned GRPO"), ("minus_start", "the start model"))
+    for key, reference in pairs:
+        curves = [
+            _curve(name, ks, entry[key]["best_at_k"])
+            for name, entry in results["arms"].items()
+            if key in entry
+        ]
+        start = None
+        if key == "minus_grpo" and "grpo" in results["arms"]:
+            opposite = results["arms"]["grpo"]["minus_start"]["best_at_k"]
+            flipped = {
+                k: {"mean": -i["mean"], "low": -i["high"], "high": -i["low"]} for k, i in opposite.items()
+            }
+            start = _curve("start model", ks, flipped)
+        if curves:
+            path = folder / f"{domain}-{key.replace('_', '-')}.png"
+            write_arms(
+                path, curves, reference=reference, start=start, title=f"Trained arms on {domain}", note=note
+            )
+            written.append(path)
+    panels = {
+        title: [
+            Line(name, [row["step"] for row in log], _smooth([row[figure] for row in log]))
+            for name, entry in results["arms"].items()
+            for log in entry["logs"]
+        ]
+        for figure, title in (
+            ("set_score", "set score of a chain"),
+            ("diversity", "diversity of a group"),
+            ("distinct", "distinct answers of a group"),
+            ("entropy", "entropy, nats a token"),
+        )
+    }
+    path = folder / f"{domain}-training.png"
+    write_training(
+        path, panels, title=f"Training on {domain}", note="Means of five steps; one line a training."
+    )
+    return [*written, path]
+
+
+def _curve(name: str, ks: tuple[int, ...], intervals: Mapping[str, Mapping[str, float]]) -> Curve:
+    found = [intervals[str(k)] for k in ks]
+    return Curve(name, ks, tuple(Interval(i["mean"], i["low"], i["high"], 0) for i in found))
+
+
+def _smooth(values: Sequence[float], width: int = 5) -> list[float]:
+    return [
+        sum(values[max(0, i - width + 1) : i + 1]) / len(values[max(0, i - width + 1) : i + 1])
+        for i in range(len(values))
+    ]
+
+
+def _signed(interval: Mapping[str, float]) -> str:
+    text = f"{interval['mean']:+.3f} [{interval['low']:+.3f}, {interval['high']:+.3f}]"
+    return f"**{text}**" if interval["low"] > 0 or interval["high"] < 0 else text
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
