@@ -74,6 +74,26 @@ class PromptKind(StrEnum):
     """No model: the ticket itself carries the joined programs to judge."""
 
 
+class PolicyEventKind(StrEnum):
+    """What happened to a policy version."""
+
+    PUBLISHED = "published"
+    """Written, compared with the trainer's own log-probabilities, and stored."""
+    SERVED = "served"
+    """From now on the version that searches follow."""
+    ROLLED_BACK = "rolled_back"
+    """As `SERVED`, but an older version in place of a newer one."""
+    REFUSED = "refused"
+    """Not served: it differed from what was trained, a server would not take it, or it was clearly worse."""
+    FAILED = "failed"
+    """A training or a publication ended before there was a version."""
+
+    @property
+    def is_serving(self) -> bool:
+        """True for an event after which searches follow its version."""
+        return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
+
+
 class RunStatus(StrEnum):
     """Where a run stands. A run that is `RUNNING` without a living process was interrupted."""
 
@@ -165,6 +185,9 @@ class Problem:
     scorer_path: str | None = None
     features: tuple[Feature, ...] = ()
     folder: str | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Which objectives a trainer takes as one component, the mean of a group: every objective is in one
+    group; empty means that each is a component of its own. Search and store never read it."""
 
     @property
     def is_by_example(self) -> bool:
@@ -324,11 +347,19 @@ class Group:
     """Ragged in M; a missing, unparsed or repeated answer is a zero row."""
     valid_G: tuple[bool, ...]  # noqa: N815
     """False for a rollout that a persisting sandbox fault took out of the group."""
+    programs_G_M: tuple[tuple[str | None, ...], ...] = ()  # noqa: N815
+    """Program ids, repeated ones too; none where no program could be read. Empty if not loaded."""
+    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...] = ()  # noqa: N815
+    """Half-open range of the rollout's tokens that wrote each answer; none if unknown or not written.
+    Empty if not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A proposer that can be served; number 0 is the start model."""
+    """A proposer that can be served; number 0 is the start model.
+
+    A stored version is servable: its folder was complete before its row was written.
+    """
 
     number: int
     parent: int | None
@@ -336,7 +367,85 @@ class PolicyVersion:
     trained_through: str | None = None
     """Id of the last prompt that it was trained on, or none."""
     config_hash: str = ""
+    """Id of the training that made it, which hashes configuration and data; empty for a start model."""
     metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEvent:
+    """Something that happened to a policy version; the latest serving one says which is served."""
+
+    number: int | None
+    """The version, or none for a failure before there was one. A refused version has no row."""
+    kind: PolicyEventKind
+    detail: str = ""
+    """Why, for people."""
+    at: str = ""
+    """ISO 8601, UTC, written by the store; for people, never for decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One training from logs: what it read, where it started and how."""
+
+    id: str
+    objective: str
+    config_json: str
+    """The trainer's resolved configuration."""
+    start_version: int
+    """Number of the policy version whose weights it began with."""
+    runs: tuple[str, ...]
+    """Ids of the runs whose groups it read, in order."""
+    after: tuple[str | None, ...]
+    """Per run, the prompt of the last group that it left to earlier trainings, or none for all."""
+    through: tuple[str | None, ...]
+    """Per run, the prompt of the last complete group when it began, or none if there was no group."""
+    seed: int
+    created_at: str
+    """ISO 8601, UTC; for people, never for decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """The figures of one optimiser step.
+
+    Scores, rewards, diversity and programs are means over all groups that the step looked at; entropy, KL,
+    shares and loss are those of the tokens it trained on, under the weights before the step.
+    """
+
+    training_id: str
+    step: int
+    """From 0."""
+    set_score: float
+    """Expected best reward of a chain's answers over random weightings, in [0, 1]."""
+    pool_score: float
+    """The same over all answers of a group."""
+    mean_reward: float
+    """Mean component over all answers of a group, unreadable and repeated ones as zeros."""
+    pass_rate: float
+    """Share of answers with every component equal to 1."""
+    diversity: float
+    """Mean L1 distance between the reward vectors of two answers of a group."""
+    distinct_programs: float
+    """Different programs in a group."""
+    entropy: float
+    """Of the next token, in nats."""
+    kl: float
+    """To the start model, in nats a token (k3 estimate, Schulman 2020)."""
+    clip_share: float
+    """Share of tokens whose importance ratio was clipped or truncated."""
+    zero_spread_share: float
+    """Share of groups that taught nothing because their chains scored alike."""
+    staleness: float
+    """Policy versions between a rollout's and the start version, mean over rollouts."""
+    loss: float
+    grad_norm: float
+    """Before clipping."""
+    groups: int
+    """Groups trained on."""
+    tokens: int
+    """Completion tokens trained on."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ from evovpo.types import (
     Parent,
     ParentRole,
     ParseStatus,
+    PolicyEvent,
+    PolicyEventKind,
     PolicyVersion,
     Problem,
     Program,
@@ -42,6 +44,8 @@ from evovpo.types import (
     Sampling,
     Status,
     Tell,
+    Training,
+    TrainingStep,
     content_id,
 )
 
@@ -237,6 +241,28 @@ def _scripted_tell(prompt: Prompt, index: int, seen: dict[str, Evaluation], rng:
         judged = [replace(j, candidate=replace(j.candidate, rollout_id=None)) for j in judged]
         return Tell(prompt.id, None, tuple(judged))
     return Tell(prompt.id, rollout, tuple(judged))
+
+
+START = PolicyVersion(0, None, "built-in")
+TRAINING = Training(
+    id="training-a",
+    objective="vpo",
+    config_json='{"objective": {"name": "vpo"}}',
+    start_version=0,
+    runs=("run-a",),
+    after=(None,),
+    through=("run-a-p1",),
+    seed=(1 << 64) + 1,
+    created_at="2026-01-02T03:04:05Z",
+)
+
+
+def make_step(step: int, training: str = "training-a", **figures: float) -> TrainingStep:
+    """Return a training step whose figures are all different."""
+    names = [name for name in TrainingStep.__dataclass_fields__ if name not in ("training_id", "step")]
+    values: dict[str, float] = {name: (place + step) / 16 for place, name in enumerate(names, start=1)}
+    counts = {"groups": 8 + step, "tokens": 4096}
+    return TrainingStep(training_id=training, step=step, **{**values, **counts, **figures})  # type: ignore[arg-type]
 
 
 def append(store: Store, run: str, history: Sequence[Prompt | Tell], tells_before: int = 0) -> None:
@@ -555,6 +581,25 @@ def test_a_group_holds_its_rollouts_by_index_with_their_vectors(store: Store) ->
     assert group.valid_G == (True, True)
 
 
+def test_a_group_holds_the_program_and_the_tokens_of_every_answer(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=2, answers=3)
+    first, second = make_rollout(prompt, 0), make_rollout(prompt, 1)
+    one = judge("return 1")
+    repeated = (
+        slot(first, 0, "return 1", one),
+        slot(first, 1, "return 1", one, parse_status=ParseStatus.DUPLICATE),
+        slot(first, 2, None),
+    )
+    lone = (slot(second, 1, "return 2", judge("return 2")),)
+    append(store, "run-a", [prompt, Tell(prompt.id, first, repeated), Tell(prompt.id, second, lone)])
+    group = only(store.groups("run-a"))
+    assert group.programs_G_M == (
+        (content_id("return 1"), content_id("return 1"), None),
+        (None, content_id("return 2"), None),
+    )
+    assert group.spans_G_M == (((0, 1), (1, 2), None), (None, (1, 2), None))
+
+
 def test_a_group_with_a_rollout_missing_is_not_yielded(store: Store) -> None:
     prompt = make_prompt(0, rollouts=3)
     append(store, "run-a", [prompt, make_tell(prompt, 0, []), make_tell(prompt, 2, [])])
@@ -675,6 +720,131 @@ def test_adding_a_policy_version_twice_changes_nothing_and_another_under_its_num
 def test_an_unknown_policy_version_is_a_store_error(store: Store) -> None:
     with pytest.raises(StoreError, match="no policy version 1; it has none"):
         store.policy_version(1)
+
+
+# Policy events
+
+
+def test_before_anything_is_served_there_is_no_served_version(store: Store) -> None:
+    assert store.served() is None
+    store.add_policy_version(START)
+    store.add_policy_event(PolicyEvent(0, PolicyEventKind.PUBLISHED))
+    assert store.served() is None
+
+
+def test_the_latest_version_that_was_served_or_rolled_back_to_is_served(store: Store) -> None:
+    versions = [START, PolicyVersion(1, 0, "/policies/1"), PolicyVersion(2, 1, "/policies/2")]
+    for version in versions:
+        store.add_policy_version(version)
+        assert store.serve(version.number, "newer")
+        assert store.served() == version
+    store.add_policy_event(PolicyEvent(3, PolicyEventKind.REFUSED, "differs by 0.5 nats " + NASTY))
+    store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, "the loss is nan"))
+    assert store.served() == versions[2]
+    assert store.serve(0, "worse", is_roll_back=True)
+    assert store.served() == versions[0]
+    assert [(event.number, event.kind, event.detail) for event in store.policy_events()] == [
+        (0, "served", "newer"),
+        (1, "served", "newer"),
+        (2, "served", "newer"),
+        (3, "refused", "differs by 0.5 nats " + NASTY),
+        (None, "failed", "the loss is nan"),
+        (0, "rolled_back", "worse"),
+    ]
+    assert all(event.at for event in store.policy_events())
+
+
+def test_serving_the_served_version_again_changes_nothing(store: Store) -> None:
+    store.add_policy_version(START)
+    assert store.serve(0) is True
+    assert store.serve(0) is False
+    assert row_count(store, "policy_events") == 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PolicyEventKind if kind.is_serving or kind == "published"])
+def test_a_version_without_a_row_is_neither_published_nor_served(store: Store, kind: PolicyEventKind) -> None:
+    with pytest.raises(StoreError, match="no policy version 1; it has none"):
+        store.add_policy_event(PolicyEvent(1, kind))
+    with pytest.raises(StoreError, match="names no version"):
+        store.add_policy_event(PolicyEvent(None, kind))
+    with pytest.raises(StoreError, match="no policy version 1"):
+        store.serve(1)
+    assert row_count(store, "policy_events") == 0
+
+
+# Trainings
+
+
+def test_a_training_comes_back_equal(store: Store) -> None:
+    append(store, "run-a", [make_prompt(0), make_prompt(1)])
+    store.add_run(replace(RUN, id="run-b"))
+    store.add_policy_version(START)
+    two_runs = replace(
+        TRAINING,
+        id="training-b",
+        runs=("run-b", "run-a"),
+        after=(None, "run-a-p0"),
+        through=(None, "run-a-p1"),
+        created_at="2026-01-02T03:04:06Z",
+    )
+    assert store.trainings() == []
+    assert store.add_training(TRAINING)
+    assert store.add_training(two_runs)
+    assert store.trainings() == [TRAINING, two_runs]
+
+
+def test_adding_a_training_twice_changes_nothing_and_another_under_its_id_is_refused(store: Store) -> None:
+    append(store, "run-a", [make_prompt(0), make_prompt(1)])
+    store.add_policy_version(START)
+    assert store.add_training(TRAINING) is True
+    assert store.add_training(replace(TRAINING, created_at="later")) is False
+    assert store.trainings() == [TRAINING]
+    with pytest.raises(StoreError, match="training-a is stored with other content"):
+        store.add_training(replace(TRAINING, through=("run-a-p0",)))
+
+
+def test_a_training_needs_its_start_version_and_its_runs(store: Store) -> None:
+    append(store, "run-a", [make_prompt(0), make_prompt(1)])
+    with pytest.raises(StoreError, match="no policy version 0"):
+        store.add_training(TRAINING)
+    store.add_policy_version(START)
+    with pytest.raises(StoreError, match="run nothing is not stored"):
+        store.add_training(replace(TRAINING, runs=("nothing",)))
+    with pytest.raises(StoreError, match="1 runs, 2 beginnings"):
+        store.add_training(replace(TRAINING, after=(None, None)))
+    assert row_count(store, "trainings") == row_count(store, "training_runs") == 0
+
+
+def trained(store: Store) -> Store:
+    """Return the store, with a training in it."""
+    append(store, "run-a", [make_prompt(0), make_prompt(1)])
+    store.add_policy_version(START)
+    store.add_training(TRAINING)
+    return store
+
+
+def test_training_steps_come_back_equal_and_in_order(store: Store) -> None:
+    steps = [make_step(number) for number in range(3)]
+    trained(store)
+    for step in reversed(steps):
+        assert store.add_training_step(step)
+    assert store.training_steps("training-a") == steps
+    assert store.training_steps("nothing") == []
+
+
+def test_telling_a_step_twice_changes_nothing(store: Store) -> None:
+    trained(store).add_training_step(make_step(0))
+    assert store.add_training_step(make_step(0, seconds=9.0)) is False
+    assert store.training_steps("training-a") == [make_step(0)]
+
+
+def test_a_step_of_an_unknown_training_or_with_a_figure_that_is_not_finite_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="no training training-a"):
+        store.add_training_step(make_step(0))
+    trained(store)
+    with pytest.raises(StoreError, match="loss is nan; expected a finite number"):
+        store.add_training_step(make_step(0, loss=float("nan")))
+    assert store.training_steps("training-a") == []
 
 
 # Reports

@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config as AlembicConfig
 from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,21 +26,35 @@ from store_conformance import (
     PROBLEM,
     RUN,
     SEED,
+    START,
     append,
     judge,
     make_prompt,
     make_rollout,
+    make_step,
     make_tell,
     scripted_history,
     seed_ticket,
     slot,
+    trained,
 )
 
 from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
 from evovpo.store.codecs import escape_text, pack_floats, pack_ints, unescape_text
+from evovpo.store.database import Database, parse_url
 from evovpo.store.tables import metadata
-from evovpo.types import Parent, ParentRole, ParseStatus, RunStatus, Tell, content_id
+from evovpo.types import (
+    Parent,
+    ParentRole,
+    ParseStatus,
+    PolicyEvent,
+    PolicyEventKind,
+    PolicyVersion,
+    RunStatus,
+    Tell,
+    content_id,
+)
 
 DOCS = Path(__file__).parent.parent / "docs" / "store.md"
 
@@ -98,6 +114,13 @@ def test_opening_an_existing_store_does_not_load_alembic(tmp_path: Path) -> None
         "sys.exit(bool({'alembic', 'torch', 'numpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code, path], env=_environment()).returncode == 0
+
+
+def test_a_store_names_the_file_that_it_is_in(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "runs.db")) as store:
+        assert store.file == tmp_path / "runs.db"
+    with Store.open("sqlite://") as store:
+        assert store.file is None
 
 
 def test_a_store_that_is_not_there_is_not_created_unasked(tmp_path: Path) -> None:
@@ -376,6 +399,51 @@ def test_the_migrations_build_the_tables_that_the_queries_expect(tmp_path: Path)
     database.dispose()
 
 
+def database_of_version(path: Path, version: str) -> Store:
+    """Return a new store of an older schema version, as the evovpo of that time left it."""
+    engine = create_engine(f"sqlite:///{path}")
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(DOCS.parent.parent / "evovpo" / "migrations"))
+    config.set_main_option("path_separator", "os")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)
+    engine.dispose()
+    return Store(Database(parse_url(str(path))))
+
+
+def test_a_store_of_the_first_version_is_upgraded_and_keeps_every_row(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    history = scripted_history("run-a", 3, 30)
+    with database_of_version(path, "0001") as store:
+        store.add_problem(PROBLEM)
+        store.add_run(RUN)
+        append(store, "run-a", history)
+        store.add_policy_version(START)
+        before = _contents(path)
+    assert "policy_events" not in before
+    with pytest.raises(StoreError, match=f"version 0001, .*expects {SCHEMA_VERSION}; run `evovpo store upg"):
+        Store.open(str(path))
+    assert upgrade(str(path)) == SCHEMA_VERSION
+    after = _contents(path)
+    assert {name: after[name] for name in before if name != "alembic_version"} == {
+        name: rows for name, rows in before.items() if name != "alembic_version"
+    }
+    with Store.open(str(path)) as store:
+        assert list(store.history("run-a")) == history
+        assert store.policy_versions() == [START]
+        assert store.served() is None
+        store.serve(0)
+        assert store.served() == START
+
+
+def _contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of all tables of a SQLite file."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+
+
 def test_tables_with_composite_keys_are_stored_once(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "runs.db")) as store:
         rows = store.query("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%' ORDER BY name")
@@ -459,6 +527,28 @@ def test_documented_query_gives_tokens_and_seconds_for_each_solved_problem(fille
     assert rows == [("phones", 1, 4, 6, 0.25, 0.5)]
 
 
+def test_documented_query_gives_the_figures_of_a_training(store: Store) -> None:
+    trained(store)
+    first, second = make_step(0), make_step(1)
+    for step in (second, first):
+        store.add_training_step(step)
+    rows = _answer(store, "Figures of a training", training="training-a")
+    assert rows == [
+        (s.step, s.set_score, s.pool_score, s.pass_rate, s.diversity, s.distinct_programs, s.entropy, s.kl,
+         s.clip_share)
+        for s in (first, second)
+    ]  # fmt: skip
+
+
+def test_documented_query_gives_what_became_of_each_policy_version(store: Store) -> None:
+    trained(store).serve(0)
+    store.add_policy_version(PolicyVersion(1, 0, "/policies/1", config_hash="training-a"))
+    store.serve(1)
+    store.add_policy_event(PolicyEvent(2, PolicyEventKind.REFUSED, "worse"))
+    rows = _answer(store, "What became of each policy version")
+    assert rows == [(0, None, None, "served"), (1, "vpo", 0, "served"), (2, None, None, "refused")]
+
+
 def test_documented_query_does_not_count_starting_programs_as_candidates(filled: Store) -> None:
     prompt, tell = seed_ticket()
     prompt = replace(prompt, id="seeds", sequence=1, tells_before=2)
@@ -481,7 +571,7 @@ def test_documented_query_gives_the_lineage_that_the_store_gives(filled: Store) 
 
 
 def test_every_documented_query_is_tested() -> None:
-    tested = set(re.findall(r'_answer\(filled, "([^"]+)"', Path(__file__).read_text()))
+    tested = set(re.findall(r'_answer\(\w+, "([^"]+)"', Path(__file__).read_text()))
     assert tested == set(_queries())
     assert len(tested) >= 6
 

@@ -104,6 +104,7 @@ def problem_from_json(text: str) -> Problem:
             "features": tuple(
                 Feature(row["name"], tuple(row["edges"]), row["bins"]) for row in fields["features"]
             ),
+            "groups": tuple(map(tuple, fields.get("groups", ()))),  # older rows are without
         }
     )
 

@@ -70,6 +70,7 @@ class Database:
 
     def __init__(self, url: URL) -> None:
         self.name = without_password(url)
+        self.file = _sqlite_file(url)
         self._secrets = _secrets(url)
         self._is_sqlite = url.get_backend_name() == "sqlite"
         in_memory = self._is_sqlite and url.database in (None, "", ":memory:")

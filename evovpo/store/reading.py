@@ -62,6 +62,16 @@ class LineageStep(NamedTuple):
     parents: tuple[tuple[ParentRole, Program], ...]
 
 
+class _Chain(NamedTuple):
+    """One rollout of a group with its M answers."""
+
+    rollout: Rollout
+    rewards: tuple[Rewards, ...]
+    is_valid: bool
+    program_ids: tuple[str | None, ...]
+    spans: tuple[tuple[int, int] | None, ...]
+
+
 def read_history(database: Database, run_id: str) -> Iterator[Prompt | Tell]:
     """Yield the asks and tells of a run in the order in which they were applied.
 
@@ -119,32 +129,38 @@ def make_group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Grou
     earlier slot of the same chain. The twin of a program from another rollout keeps its vector.
     """
     zero: Rewards = (0.0,) * objectives
-    chains: list[tuple[Rollout, tuple[Rewards, ...], bool]] = []
+    chains: list[_Chain] = []
     for tell in replies:
         if tell.rollout is None:
             continue
         length = max([prompt.answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
         rewards_M_D = [zero] * length  # noqa: N806
+        program_ids: list[str | None] = [None] * length
+        spans: list[tuple[int, int] | None] = [None] * length
         seen: set[str] = set()
         is_valid = True
         for judged in tell.judged:
             candidate, evaluation = judged.candidate, judged.evaluation
             is_repeat = candidate.program is not None and candidate.program.id in seen
+            spans[candidate.slot] = candidate.token_span
             if candidate.program is not None:
                 seen.add(candidate.program.id)
+                program_ids[candidate.slot] = candidate.program.id
             if evaluation is None:
                 continue
             if evaluation.status is Status.SANDBOX_ERROR:
                 is_valid = False
             elif not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
                 rewards_M_D[candidate.slot] = evaluation.rewards or zero
-        chains.append((tell.rollout, tuple(rewards_M_D), is_valid))
-    chains.sort(key=lambda chain: chain[0].index)
+        chains.append(_Chain(tell.rollout, tuple(rewards_M_D), is_valid, tuple(program_ids), tuple(spans)))
+    chains.sort(key=lambda chain: chain.rollout.index)
     return Group(
         prompt=prompt,
-        rollouts=tuple(rollout for rollout, _, _ in chains),
-        rewards_G_M_D=tuple(rows for _, rows, _ in chains),
-        valid_G=tuple(is_valid for _, _, is_valid in chains),
+        rollouts=tuple(chain.rollout for chain in chains),
+        rewards_G_M_D=tuple(chain.rewards for chain in chains),
+        valid_G=tuple(chain.is_valid for chain in chains),
+        programs_G_M=tuple(chain.program_ids for chain in chains),
+        spans_G_M=tuple(chain.spans for chain in chains),
     )
 
 

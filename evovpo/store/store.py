@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -25,8 +26,33 @@ from evovpo.store.reading import (
     read_lineage,
 )
 from evovpo.store.summary import RunRow, RunSummary, read_runs, read_summary
-from evovpo.store.tables import objectives, policy_versions, problems, run_events, runs
-from evovpo.types import Evaluation, Group, PolicyVersion, Problem, Prompt, Run, RunStatus, Tell
+from evovpo.store.tables import objectives, problems, run_events, runs
+from evovpo.store.training import (
+    append_policy_event,
+    append_policy_version,
+    append_training,
+    append_training_step,
+    read_policy_events,
+    read_policy_versions,
+    read_served,
+    read_training_steps,
+    read_trainings,
+    require_policy_version,
+)
+from evovpo.types import (
+    Evaluation,
+    Group,
+    PolicyEvent,
+    PolicyEventKind,
+    PolicyVersion,
+    Problem,
+    Prompt,
+    Run,
+    RunStatus,
+    Tell,
+    Training,
+    TrainingStep,
+)
 
 
 class _Target(NamedTuple):
@@ -61,6 +87,11 @@ class Store:
     def name(self) -> str:
         """The URL of the database without any password, as messages and stored configurations show it."""
         return self._database.name
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the database is in, or none where it is not a SQLite file."""
+        return self._database.file
 
     def close(self) -> None:
         """Close the database; all that was told is in it already."""
@@ -274,40 +305,70 @@ class Store:
         Raises StoreError if its number is taken by another.
         """
 
-        def write(connection: Connection) -> bool:
-            stored = _policy_versions(connection).get(version.number)
-            if stored is not None and stored != version:
-                raise StoreError(
-                    f"policy version {version.number} is taken by {stored.path}; take the next number, "
-                    f"{max(_policy_versions(connection)) + 1}"
-                )
-            if stored is None:
-                row = {
-                    "number": version.number,
-                    "parent": version.parent,
-                    "path": version.path,
-                    "trained_through": version.trained_through,
-                    "config_hash": version.config_hash,
-                    "metrics": [list(pair) for pair in version.metrics],
-                }
-                append(connection, policy_versions, [row])
-            return stored is None
-
-        return self._database.write(write)
+        return self._database.write(lambda connection: append_policy_version(connection, version))
 
     def policy_versions(self) -> list[PolicyVersion]:
         """Return all policy versions, ascending by number."""
-        return list(self._database.read(_policy_versions).values())
+        return list(self._database.read(read_policy_versions).values())
 
     def policy_version(self, number: int) -> PolicyVersion:
         """Return one policy version. Raises StoreError if it is not there."""
-        found = self._database.read(_policy_versions)
-        if number not in found:
-            raise StoreError(
-                f"{self._database.name} holds no policy version {number}; it has "
-                f"{', '.join(map(str, found)) or 'none'}"
-            )
-        return found[number]
+        return self._database.read(lambda connection: require_policy_version(connection, number, self.name))
+
+    def add_policy_event(self, event: PolicyEvent) -> None:
+        """Store an event, with the present time as its date.
+
+        Raises StoreError if it publishes or serves a version that is not stored.
+        """
+        self._database.write(lambda connection: append_policy_event(connection, event, self.name))
+
+    def policy_events(self) -> list[PolicyEvent]:
+        """Return all policy events, oldest first."""
+        return self._database.read(read_policy_events)
+
+    def serve(self, number: int, reason: str = "", *, is_roll_back: bool = False) -> bool:
+        """Make a stored version the one that searches follow; return False if it is already.
+
+        Raises StoreError if it is not stored.
+        """
+        kind = PolicyEventKind.ROLLED_BACK if is_roll_back else PolicyEventKind.SERVED
+
+        def write(connection: Connection) -> bool:
+            served = read_served(connection)
+            if served is not None and served.number == number:
+                return False
+            append_policy_event(connection, PolicyEvent(number, kind, reason), self.name)
+            return True
+
+        return self._database.write(write)
+
+    def served(self) -> PolicyVersion | None:
+        """Return the version that searches follow, or none if none was ever served."""
+        return self._database.read(read_served)
+
+    # Trainings
+
+    def add_training(self, training: Training) -> bool:
+        """Store a training as it begins; return False if this very training is stored already.
+
+        Raises StoreError if its id is taken by another, or its start version or a run is not stored.
+        """
+        return self._database.write(lambda connection: append_training(connection, training, self.name))
+
+    def trainings(self) -> list[Training]:
+        """Return all trainings, oldest first."""
+        return self._database.read(read_trainings)
+
+    def add_training_step(self, step: TrainingStep) -> bool:
+        """Store the figures of one step; return False, changing nothing, if that step was told before.
+
+        Raises StoreError for an unknown training and for figures that are not finite.
+        """
+        return self._database.write(lambda connection: append_training_step(connection, step, self.name))
+
+    def training_steps(self, training_id: str) -> list[TrainingStep]:
+        """Return the steps of a training in order; none if it has none."""
+        return self._database.read(lambda connection: read_training_steps(connection, training_id))
 
     # Reports
 
@@ -364,18 +425,3 @@ def _target(connection: Connection, run_id: str) -> _Target:
         .order_by(objectives.c.objective)
     ).all()
     return _Target(rows[0].problem_version, tuple(row.name for row in rows))
-
-
-def _policy_versions(connection: Connection) -> dict[int, PolicyVersion]:
-    rows = connection.execute(select(policy_versions).order_by(policy_versions.c.number))
-    return {
-        row.number: PolicyVersion(
-            number=row.number,
-            parent=row.parent,
-            path=row.path,
-            trained_through=row.trained_through,
-            config_hash=row.config_hash,
-            metrics=tuple((name, value) for name, value in row.metrics),
-        )
-        for row in rows
-    }

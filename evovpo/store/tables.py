@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, JSON_TEXT
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """The Alembic revision that these tables are."""
 
 metadata = MetaData()
@@ -209,4 +209,60 @@ policy_versions = Table(
     Column("trained_through", String(255)),
     Column("config_hash", String(255), nullable=False),
     Column("metrics", JSON_TEXT, nullable=False),
+)
+
+policy_events = Table(
+    "policy_events",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("policy_version", Integer),
+    Column("kind", String(32), nullable=False),
+    Column("detail", ANY_TEXT, nullable=False),
+    Column("at", String(64), nullable=False),
+)
+
+trainings = Table(
+    "trainings",
+    metadata,
+    Column("id", _id(), primary_key=True),
+    Column("objective", String(32), nullable=False),
+    Column("config", ANY_TEXT, nullable=False),
+    Column("start_version", ForeignKey("policy_versions.number"), nullable=False),
+    Column("seed", DIGITS, nullable=False),
+    Column("created_at", String(64), nullable=False),
+)
+
+training_runs = Table(
+    "training_runs",
+    metadata,
+    Column("training_id", ForeignKey("trainings.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("after_prompt", ForeignKey("prompts.id")),
+    Column("through_prompt", ForeignKey("prompts.id")),
+    sqlite_with_rowid=False,
+)
+
+training_steps = Table(
+    "training_steps",
+    metadata,
+    Column("training_id", ForeignKey("trainings.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("set_score", Double, nullable=False),
+    Column("pool_score", Double, nullable=False),
+    Column("mean_reward", Double, nullable=False),
+    Column("pass_rate", Double, nullable=False),
+    Column("diversity", Double, nullable=False),
+    Column("distinct_programs", Double, nullable=False),
+    Column("entropy", Double, nullable=False),
+    Column("kl", Double, nullable=False),
+    Column("clip_share", Double, nullable=False),
+    Column("zero_spread_share", Double, nullable=False),
+    Column("staleness", Double, nullable=False),
+    Column("loss", Double, nullable=False),
+    Column("grad_norm", Double, nullable=False),
+    Column("groups", Integer, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("seconds", Double, nullable=False),
+    sqlite_with_rowid=False,
 )
