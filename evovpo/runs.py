@@ -51,22 +51,62 @@ class Outcome(NamedTuple):
     """Source of the best program."""
 
 
-def open_proposer(problem: Problem, config: Config) -> Proposer:
-    """Return the proposer that the configuration names.
+def open_proposer(problem: Problem, config: Config, store: Store | None = None) -> Proposer:
+    """Return the proposer that the configuration names, sampling from the policy version that it names.
 
-    Raises `PolicyError` for a model folder that is not one, `ConfigError` for a name without a
-    proposer of its own (`scripted` is built by tests).
+    Without a store the only policy is `start`. Raises `PolicyError` for a model folder that is not one or is
+    gone, `StoreError` for a policy version that the store does not hold, `ConfigError` for a name without a
+    proposer of its own (`scripted` is built by tests) and for a server without an address.
     """
-    if config.proposer.name == "random":
+    settings = config.proposer
+    if settings.name == "random":
         from evovpo.proposers.random import RandomProposer
 
         return RandomProposer(problem)
-    if config.proposer.name == "local":
+    if settings.name == "local":
         from evovpo.proposers.local import LocalProposer
 
-        folder = config.proposer.model or str(BUILT_IN_MODEL)
-        return LocalProposer(PolicyVersion(0, None, folder), threads=config.proposer.threads or 1)
-    raise ConfigError(f"proposer.name is '{config.proposer.name}'; expected local or random; change it")
+        start = PolicyVersion(0, None, settings.model or str(BUILT_IN_MODEL))
+        version, follow = _choose_policy(settings.policy, start, store)
+        return LocalProposer(version, threads=settings.threads or 1, follow=follow)
+    if settings.name == "openai":
+        if not settings.model:
+            raise ConfigError(
+                "proposer.model is empty; expected the name under which the server offers its model (its "
+                "/v1/models lists them)"
+            )
+        from evovpo.proposers.openai import OpenAIProposer
+
+        version, follow = _choose_policy(settings.policy, PolicyVersion(0, None, settings.model), store)
+        return OpenAIProposer(
+            settings.base_url,
+            settings.model,
+            version=version,
+            follow=follow,
+            timeout_seconds=settings.timeout_seconds,
+            attempts=settings.attempts,
+            tolerance=settings.tolerance,
+        )
+    raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
+
+
+def _choose_policy(
+    policy: str, start: PolicyVersion, store: Store | None
+) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
+    """Return the version to sample from, and for `served` what says before each request which it is now."""
+    if policy == "start":
+        return start, None
+    if store is None:
+        raise ConfigError(f"proposer.policy is {policy}, and there is no store here; change it to start")
+    if policy == "served":
+
+        def follow() -> PolicyVersion:
+            return store.served() or start
+
+        return follow(), follow
+    if int(policy) == 0 and not any(version.number == 0 for version in store.policy_versions()):
+        return start, None
+    return store.policy_version(int(policy)), None
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
@@ -104,7 +144,7 @@ def start(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     search = build_search(problem, config, run)
-    proposer = proposer or open_proposer(problem, config)
+    proposer = proposer or open_proposer(problem, config, store)
     store.add_problem(problem)
     store.add_run(run)
     on_start(run)
@@ -130,7 +170,7 @@ def resume(
         on_start(run)
         with open_sandbox(problem, config) as sandbox:
             return _outcome(search, Evaluator(problem, sandbox), store, 0.0)
-    proposer = proposer or open_proposer(problem, config)
+    proposer = proposer or open_proposer(problem, config, store)
     store.set_run_status(run.id, RunStatus.RUNNING)
     on_start(run)
     return _drive(search, problem, config, store, proposer, on_tell)

@@ -1,7 +1,8 @@
 """Who writes the completions: the `Proposer` protocol that search and model servers share.
 
-`scripted` replies from given texts (tests), `local` samples from a model folder in this process. Importing
-this package loads no torch; importing `evovpo.proposers.local` does.
+`scripted` replies from given texts (tests), `local` samples from a model folder in this process, `openai`
+asks a server, `random` draws from the grammar. Importing this package loads no torch; importing
+`evovpo.proposers.local` does.
 """
 
 from __future__ import annotations

@@ -1,25 +1,28 @@
 """A proposer that samples from a Hugging Face model folder in this process, on the CPU.
 
 The model is loaded by transformers; the sampling loop is our own (`evovpo.proposers.sampler`). This module
-is the only one of the package that needs torch: `pip install 'evovpo[local]'`.
+is the only one of the package that needs torch: `pip install 'evovpo[local]'`. The folder may also hold a
+PEFT adapter, which is merged into its base model; that needs `pip install 'evovpo[train]'`.
 
-Not covered: chat templates (the prompt is the plain concatenation of the messages), adapters, GPUs. For
-these, serve the model with vLLM.
+Not covered: chat templates (the prompt is the plain concatenation of the messages), GPUs. For these, serve
+the model with vLLM.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.proposers import check_ticket, rollout_id
+from evovpo.proposers.server import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 
 try:
@@ -75,47 +78,57 @@ class LocalPolicy:
         return str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
 
 
+class LoadedModel(NamedTuple):
+    """What a policy folder holds, an adapter merged into its base."""
+
+    model: Any
+    """A transformers causal language model in float32."""
+    tokenizer: Any
+    end_ids: tuple[int, ...]
+
+
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
     """Return the policy in the folder `version.path`, in float32.
 
-    Raises `PolicyError` if the folder is missing, lacks a file, cannot be read, or holds a model that the
-    sampler does not compute.
+    Raises as `load_model`, and `PolicyError` for a model that the sampler does not compute.
     """
-    folder = Path(version.path)
-    _check_files(folder)
+    config = _config(version)
+    for name in config.architectures or ():  # before the weights are read
+        check_supported(name, config)
+    model, tokenizer, end_ids = load_model(version)
+    return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
+
+
+def load_model(version: PolicyVersion) -> LoadedModel:
+    """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
+
+    Raises `PolicyError` if the folder is missing, lacks a file, cannot be read or names no end token, or
+    if it is an adapter and peft is not installed.
+    """
+    base = base_version(version)
+    folder = Path(base.path)
+    _check_files(folder, version)
     loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        for name in config.architectures or ():
-            check_supported(name, config)
+    with _damage_named(folder), no_progress_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        with _no_progress_bar():
-            model, info = loader.from_pretrained(
-                folder,
-                config=config,
-                dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-            )
-    except PolicyError:
-        raise
-    except Exception as error:  # the libraries below raise some ten classes for a damaged file
-        raise PolicyError(
-            f"model folder {folder} cannot be loaded ({type(error).__name__}: {error}); "
-            "write it again with save_pretrained of model and tokenizer"
-        ) from error
+        model, info = loader.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
         raise PolicyError(
             f"the weights in {folder} lack {len(missing)} tensors of the model in config.json, {missing[0]} "
             "among them; write the folder again with save_pretrained"
         )
-    weights = Weights(model)
+    embeddings = len(model.get_input_embeddings().weight)
     largest = max(tokenizer.get_vocab().values())
-    if largest >= len(weights.embedding):
+    if largest >= embeddings:
         raise PolicyError(
-            f"the tokenizer in {folder} has ids up to {largest}, the model only {len(weights.embedding)} "
+            f"the tokenizer in {folder} has ids up to {largest}, the model only {embeddings} "
             "embeddings; put the tokenizer that the model was trained with beside it"
         )
     end_ids = _end_ids(model.generation_config.eos_token_id, tokenizer.eos_token_id)
@@ -124,12 +137,48 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
             f"model folder {folder} names no end token; set eos_token_id in generation_config.json "
             "or eos_token in tokenizer_config.json"
         )
-    return LocalPolicy(version.number, weights, tokenizer, end_ids)
+    if base is not version:
+        model = _with_adapter(model, Path(version.path))
+    return LoadedModel(model.eval(), tokenizer, end_ids)
+
+
+def _config(version: PolicyVersion) -> Any:
+    folder = Path(base_version(version).path)
+    _check_files(folder, version)
+    with _damage_named(folder):
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+
+
+def _with_adapter(model: Any, folder: Path) -> Any:
+    """Return the model with the adapter in `folder` merged into its weights."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise PolicyError(
+            f"{folder} holds an adapter, and merging it needs peft ({error}); run: pip install "
+            "'evovpo[train]', or serve it with vLLM"
+        ) from error
+    with _damage_named(folder), warnings.catch_warnings():
+        # Tensors that the file lacks are only warned about, and the adapter would count as untrained.
+        warnings.filterwarnings("error", "Found missing adapter keys")
+        return PeftModel.from_pretrained(model, folder, local_files_only=True).merge_and_unload()
 
 
 @contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    """Keep transformers from drawing into the caller's terminal while it loads."""
+def _damage_named(folder: Path) -> Iterator[None]:
+    """Turn what the libraries raise for a damaged file, some ten classes, into one `PolicyError`."""
+    try:
+        yield
+    except Exception as error:
+        raise PolicyError(
+            f"model folder {folder} cannot be loaded ({type(error).__name__}: {error}); "
+            "write it again with save_pretrained of model and tokenizer"
+        ) from error
+
+
+@contextmanager
+def no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing into the caller's terminal while it loads or writes."""
     log: Any = transformers_logging  # not typed
     was_enabled = log.is_progress_bar_enabled()
     log.disable_progress_bar()
@@ -140,16 +189,18 @@ def _no_progress_bar() -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _check_files(folder: Path) -> None:
+def _check_files(folder: Path, version: PolicyVersion) -> None:
+    if version.number > 0:
+        require_folder(version)
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
             "give the path of a Hugging Face model folder"
         )
-    if (folder / "adapter_config.json").exists():
+    if is_adapter(PolicyVersion(0, None, str(folder))):
         raise PolicyError(
-            f"{folder} holds a LoRA adapter, not a model; merge it into its base model (merge_and_unload) "
-            "or serve both with vLLM"
+            f"the adapter in {version.path} stands on {folder}, which is an adapter itself; merge that one "
+            "into its base (merge_and_unload) and train on the result"
         )
     wanted = (("config.json",), _WEIGHT_FILES, _TOKENIZER_FILES)
     missing = [" or ".join(names) for names in wanted if not any((folder / name).exists() for name in names)]
@@ -183,11 +234,22 @@ class LocalProposer:
     larger request goes alone). Token ids of a rollout include the end token, its text does not.
 
     `threads` is the number of CPU threads of the worker's products: one is best for models of a few
-    million parameters and whenever other processes are busy.
+    million parameters and whenever other processes are busy. `follow` is called before every request for
+    the version to use: another one than the present is loaded by the worker, between two batches.
     """
 
-    def __init__(self, version: PolicyVersion, *, max_batch_rows: int = 32, threads: int = 1) -> None:
+    def __init__(
+        self,
+        version: PolicyVersion,
+        *,
+        max_batch_rows: int = 32,
+        threads: int = 1,
+        follow: Callable[[], PolicyVersion] | None = None,
+    ) -> None:
         self._policy = load_local_policy(version)
+        self._version = version
+        self._follow = follow
+        self._loading = asyncio.Lock()
         self._max_batch_rows = max_batch_rows
         self._waiting: list[_Waiting] = []
         self._serving: asyncio.Task[None] | None = None
@@ -201,24 +263,25 @@ class LocalProposer:
         """Number of the version that the next request is sampled from."""
         return self._policy.number
 
-    def load_policy(self, version: PolicyVersion) -> None:
+    def swap(self, version: PolicyVersion) -> None:
         """Serve another version from the next request on; requests on their way keep theirs.
 
         Raises `PolicyError`, and goes on serving the present version, if the folder cannot be loaded.
         """
-        self._policy = load_local_policy(version)
+        self._policy, self._version = load_local_policy(version), version
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`. Needs the event loop to stay the same.
 
-        Raises `PolicyError` for a prompt that does not fit into the model's context.
+        Raises `PolicyError` for a prompt that does not fit into the model's context, and for a version to
+        follow that cannot be loaded.
         """
         check_ticket(prompt, indices)
         if self._is_closed:
             raise RuntimeError("this proposer is closed; make a new one")
         if not indices:
             return []
-        policy = self._policy
+        policy = await self._policy_to_use()
         loop = asyncio.get_running_loop()
         waiting = _Waiting(policy, policy.request(prompt, indices, sampling), loop.create_future())
         self._waiting.append(waiting)
@@ -245,9 +308,22 @@ class LocalProposer:
     async def aclose(self) -> None:
         """Finish the requests on their way, then end the worker thread."""
         self._is_closed = True
+        async with self._loading:
+            pass  # requests that wait for a version have joined the queue now
         if self._serving is not None and not self._serving.done():
             await self._serving
         self._worker.shutdown()
+
+    async def _policy_to_use(self) -> LocalPolicy:
+        if self._follow is None or self._follow() == self._version:
+            return self._policy
+        async with self._loading:  # of several requests that see a new version, the first loads it
+            version = self._follow()
+            if version != self._version:
+                run = asyncio.get_running_loop().run_in_executor
+                self._policy = await run(self._worker, load_local_policy, version)
+                self._version = version
+            return self._policy
 
     async def _serve(self) -> None:
         """Sample batch after batch until nothing waits."""

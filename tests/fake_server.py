@@ -1,0 +1,284 @@
+"""A small vLLM: an HTTP server on this machine that samples from a model folder with our own sampler.
+
+It speaks what `evovpo.proposers.openai` and `evovpo.proposers.server` use of vLLM, and can be told to
+misbehave as servers do. One request at a time is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+
+from evovpo.proposers.local import load_model
+from evovpo.proposers.sampler import Request, Weights, sample
+from evovpo.types import PolicyVersion
+
+Answer = tuple[int, dict[str, Any]]
+
+
+class _Loaded:
+    """A model by name: for sampling, and for the log-probabilities of a given text."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.model, self.tokenizer, self.end_ids = load_model(PolicyVersion(0, None, folder))
+        self.weights = Weights(self.model)
+
+    def next_logprobs(self, ids: list[int], temperature: float = 1.0) -> torch.Tensor:
+        """Return the log-probabilities (T, V) behind every prefix of `ids`."""
+        with torch.no_grad():
+            logits = self.model(input_ids=torch.tensor([ids])).logits[0]
+        return torch.log_softmax(logits / temperature, -1)
+
+
+@dataclass
+class Faults:
+    """How the server misbehaves; the defaults are good behaviour."""
+
+    statuses: list[int] = field(default_factory=list)
+    """Answers to the next completion requests, instead of completions."""
+    retry_after: str = "0"
+    lies: bool = False
+    """Answer 200 to new weights and go on with the base model's."""
+    has_adapters: bool = True
+    """Know the paths that load and unload adapters, as vLLM does only when started so."""
+    refuses: bool = False
+    """Answer 500 to new weights."""
+    reloads: str = ""
+    """Folder that is loaded in place of any full weights asked for."""
+    forgets_cache: bool = True
+    """Empty the prefix cache when told to; false: say so and keep it."""
+    has_logprobs: bool = True
+    has_token_ids: bool = True
+    obeys_n: bool = True
+    follows_temperature: bool = True
+    aborts: int = 0
+    """Completion requests that are broken off half done."""
+    gibberish: int = 0
+    """Completion requests that are answered with something that is no completion."""
+    seconds: float = 0.0
+    """Pause before each completion."""
+
+
+class FakeServer:
+    """See the module; `requests` records every (path, body), `faults` may be changed at any time."""
+
+    def __init__(self, folder: Path, model: str = "base", max_model_len: int = 96) -> None:
+        self.name = model
+        self.max_model_len = max_model_len
+        self._base = _Loaded(str(folder))
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.gate = threading.Event()
+        """Completions of the models in `held` wait until it is set."""
+        self.held: set[str] = set()
+        self._cache: dict[tuple[str, str, tuple[int, ...]], torch.Tensor] = {}
+        self._lock = threading.Lock()
+        self.restart()
+
+    def restart(self) -> None:
+        """Go back to the state at the start: the base model, no faults, nothing recorded."""
+        self.models = {self.name: self._base}
+        self.faults = Faults()
+        self.is_paused = False
+        self.requests.clear()
+        self._cache.clear()
+        self.held.clear()
+        self.gate.clear()
+
+    @property
+    def completions(self) -> list[dict[str, Any]]:
+        """The bodies of the completion requests so far."""
+        return [body for path, body in self.requests if path == "/v1/completions"]
+
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        """Return status and JSON of the answer to a request."""
+        self.requests.append((path, body))
+        faults = self.faults  # those of now: a client that gave up leaves its request behind
+        if path == "/v1/completions":
+            if body["model"] in self.held:
+                self.gate.wait(30)
+            time.sleep(faults.seconds)
+        with self._lock:
+            if path == "/v1/completions":
+                return self._complete(body, faults)
+            routes = {
+                "/v1/models": self._list,
+                "/tokenize": self._tokenize,
+                "/v1/load_lora_adapter": self._load,
+                "/v1/unload_lora_adapter": self._unload,
+                "/collective_rpc": self._reload,
+                "/reset_prefix_cache": self._reset,
+                "/pause": self._pause,
+                "/resume": self._resume,
+            }
+            return routes[path](body) if path in routes else _error(404, "Not Found")
+
+    def _list(self, body: dict[str, Any]) -> Answer:
+        return 200, {"object": "list", "data": [{"id": name} for name in self.models]}
+
+    def _tokenize(self, body: dict[str, Any]) -> Answer:
+        ids = self.models[body["model"]].tokenizer(body["prompt"])["input_ids"]
+        return 200, {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids}
+
+    def _load(self, body: dict[str, Any]) -> Answer:
+        name, folder = body["lora_name"], body["lora_path"]
+        if not self.faults.has_adapters:
+            return _error(404, "Not Found")
+        if self.faults.refuses:
+            return _error(500, "Call to add_lora method failed: out of memory")
+        if name in self.models:
+            return _error(400, f"The lora adapter '{name}' has already been loaded.")
+        self.models[name] = self.models[self.name] if self.faults.lies else _Loaded(folder)
+        return 200, {}
+
+    def _unload(self, body: dict[str, Any]) -> Answer:
+        if self.models.pop(body["lora_name"], None) is None:
+            return _error(404, f"The lora adapter '{body['lora_name']}' cannot be found.")
+        return 200, {}
+
+    def _reload(self, body: dict[str, Any]) -> Answer:
+        if self.faults.refuses:
+            return _error(500, "out of memory")
+        if not self.faults.lies:
+            self.models[self.name] = _Loaded(self.faults.reloads or body["kwargs"]["weights_path"])
+        return 200, {"results": [None]}
+
+    def _reset(self, body: dict[str, Any]) -> Answer:
+        if self.faults.forgets_cache:
+            self._cache.clear()
+        return 200, {"success": True}
+
+    def _pause(self, body: dict[str, Any]) -> Answer:
+        self.is_paused = True
+        return 200, {"status": "paused"}
+
+    def _resume(self, body: dict[str, Any]) -> Answer:
+        self.is_paused = False
+        return 200, {"status": "resumed"}
+
+    def _complete(self, body: dict[str, Any], faults: Faults) -> Answer:
+        if faults.statuses:
+            return _error(faults.statuses.pop(0), "as the test wants it")
+        if faults.gibberish:
+            faults.gibberish -= 1
+            return 200, {"choices": None}
+        if body["model"] not in self.models:
+            return _error(404, f"The model `{body['model']}` does not exist.")
+        prompts = body["prompt"]
+        if isinstance(prompts, str):
+            prompts = [self.models[body["model"]].tokenizer(prompts)["input_ids"]]
+        choices: list[dict[str, Any]] = []
+        for ids in prompts:
+            status, found = self._complete_one(body, faults, ids)
+            if status != 200:
+                return status, found
+            choices += found["choices"]
+        for index, choice in enumerate(choices):
+            choice["index"] = index
+        fixed = {"id": "cmpl", "object": "text_completion", "created": 0, "model": body["model"]}
+        return 200, fixed | {"choices": choices[::-1]}
+
+    def _complete_one(self, body: dict[str, Any], faults: Faults, ids: list[int]) -> Answer:
+        loaded = self.models[body["model"]]
+        if len(ids) + body["max_tokens"] > self.max_model_len:
+            return _error(400, f"This model's maximum context length is {self.max_model_len} tokens.")
+        count = body.get("n", 1) if faults.obeys_n else 1
+        completions = sample(
+            loaded.weights,
+            [
+                Request(
+                    tuple(ids),
+                    body.get("seed", 0),
+                    tuple(range(count)),
+                    body["temperature"],
+                    body["max_tokens"],
+                )
+            ],
+            loaded.end_ids,
+        )[0]
+        first = self._first_place(body, loaded, ids)
+        choices = []
+        for index, completion in enumerate(completions):
+            tokens, logprobs = list(completion.token_ids), list(completion.logprobs)
+            finish = "stop" if completion.is_stopped else "length"
+            if faults.aborts and index == len(completions) - 1:
+                faults.aborts -= 1
+                finish, tokens, logprobs = "abort", tokens[:1], logprobs[:1]
+            choice: dict[str, Any] = {
+                "text": loaded.tokenizer.decode(tokens, skip_special_tokens=True),
+                "finish_reason": finish,
+            }
+            if body.get("logprobs") is not None and faults.has_logprobs:
+                choice["logprobs"] = {"token_logprobs": logprobs, "top_logprobs": [first]}
+            if body.get("return_token_ids") and faults.has_token_ids:
+                choice |= {"token_ids": tokens, "prompt_token_ids": list(ids)}
+            choices.append(choice)
+        return 200, {"choices": choices}
+
+    def _first_place(self, body: dict[str, Any], loaded: _Loaded, ids: list[int]) -> dict[str, float]:
+        """Return the likeliest first tokens, out of the prefix cache if the prompt is in it."""
+        temperature = body["temperature"] if self.faults.follows_temperature else 1.0
+        key = (body["model"], str(temperature), tuple(ids))
+        if key not in self._cache:
+            self._cache[key] = loaded.next_logprobs(ids, temperature)[-1]
+        values, tokens = self._cache[key].topk(int(body.get("logprobs") or 1))
+        return {
+            f"token_id:{token}": value for token, value in zip(tokens.tolist(), values.tolist(), strict=True)
+        }
+
+
+def _error(status: int, message: str) -> Answer:
+    return status, {"error": {"message": message, "type": "Error", "code": status}}
+
+
+@contextmanager
+def serve(server: FakeServer) -> Iterator[str]:
+    """Serve on a free port of this machine; yields the base URL, which ends in `/v1`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet
+
+        def do_GET(self) -> None:
+            self._answer({})
+
+        def do_POST(self) -> None:
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}"))
+
+        def _answer(self, body: dict[str, Any]) -> None:
+            status, found = server.answer(urlsplit(self.path).path, body)
+            data = json.dumps(found).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                if status >= 400:
+                    self.send_header("Retry-After", server.faults.retry_after)
+                self.end_headers()
+                self.wfile.write(data)
+            except ConnectionError:
+                pass  # the client did not wait
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
+    finally:
+        server.gate.set()
+        http.shutdown()
+        http.server_close()
+        thread.join()
