@@ -7,8 +7,6 @@ more than it uses. Exit codes: 0 done as asked, 2 bad input, 3 nothing could be 
 from __future__ import annotations
 
 import io
-import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,16 +17,29 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from evovpo.errors import EvovpoError, ReplayError, SandboxError
+from evovpo.terminal import (
+    BAD_INPUT,
+    NOTHING_EVALUATED,
+    STOPPED,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    RunName,
+    StoreUrl,
+    console,
+    fail,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
     from evovpo.config import Config
     from evovpo.live import LiveProgress
     from evovpo.runs import Outcome
     from evovpo.store import Store
-
-BAD_INPUT, NOTHING_EVALUATED, STOPPED = 2, 3, 130
 
 app = typer.Typer(
     name="evovpo",
@@ -60,37 +71,8 @@ class ProposerName(StrEnum):
     """Who writes the programs."""
 
     LOCAL = "local"
+    OPENAI = "openai"
     RANDOM = "random"
-
-
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of one, or [bold]latest[/bold].")
-]
-StoreUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Database: a file or an SQLAlchemy URL.  [dim]\\[default: sqlite:///evovpo.db][/dim]",
-        show_default=False,
-    ),
-]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="TOML file; [bold]evovpo config[/bold] prints one to start from."
-    ),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be given several times."
-    ),
-]
 
 
 # ---------------------------------------------------------------- problems
@@ -106,9 +88,10 @@ def list_problems() -> None:
     from evovpo.report import problems_table
 
     problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
-    _show(problems_table(problems))
-    if problems:
-        _print(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[0].id}")
+    show_answer(problems_table(problems))
+    by_example = [problem for problem in problems if problem.is_by_example]
+    if by_example:
+        say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {by_example[0].id}")
 
 
 @app.command("new", rich_help_panel="Problems")
@@ -130,8 +113,8 @@ def new(
 
     folder = new_problem(name, kind.value)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
-    _print(f"{folder} is ready: {files}")
-    _print(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
+    say(f"{folder} is ready: {files}")
+    say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
 
 
 @app.command("check", rich_help_panel="Problems")
@@ -149,9 +132,9 @@ def check(
     from evovpo.report import check_view
 
     report = check_problem(resolve_problem(path))
-    _show(check_view(report))
+    show_answer(check_view(report))
     if not alignment_fault(report.problem):
-        _print(f"\nNext:  evovpo evolve {path}")
+        say(f"\nNext:  evovpo evolve {path}")
 
 
 # ---------------------------------------------------------------- running
@@ -189,14 +172,18 @@ def evolve(
     proposer: Annotated[
         ProposerName | None,
         typer.Option(
-            help="[bold]local[/bold]: a model in this process; [bold]random[/bold]: programs of the same "
-            "language without a model, as a baseline.  [dim]\\[default: local][/dim]",
+            help="[bold]local[/bold]: a model in this process; [bold]openai[/bold]: one behind the server at "
+            "proposer.base_url; [bold]random[/bold]: programs of the same language without a model, as a "
+            "baseline.  [dim]\\[default: local][/dim]",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Model folder of your own instead of the built-in one."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Model folder of your own instead of the built-in one; of a server, the name it has there.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -226,7 +213,7 @@ def evolve(
         [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)],
     )
     problem = load_problem(resolve_problem(problem_name))
-    with _open_store(config.store.url, create=True) as store:
+    with open_store(config.store.url, create=True) as store:
         _finish(
             store,
             as_json,
@@ -247,7 +234,7 @@ def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) ->
     from evovpo.report import find_run
     from evovpo.runs import resume as take_up
 
-    with _open_store(store_url) as store:
+    with open_store(store_url) as store:
         run_id = find_run(store, run)
         config = Config.from_json(store.run(run_id).config_json)
         _finish(
@@ -269,16 +256,16 @@ def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
 
     [dim]Example:[/dim]  evovpo runs
     """
-    with _open_store(store_url) as store:
+    with open_store(store_url) as store:
         rows = store.runs()
     if as_json:
-        _print_json([row._asdict() for row in rows])
+        print_json([row._asdict() for row in rows])
     elif rows:
         from evovpo.report import runs_table
 
-        _show(runs_table(rows))
+        show_answer(runs_table(rows))
     else:
-        _print("No runs yet. Start one:  evovpo evolve strings/phone-with-hyphens")
+        say("No runs yet. Start one:  evovpo evolve strings/phone-with-hyphens")
 
 
 @app.command("show", rich_help_panel="Runs")
@@ -308,20 +295,20 @@ def show(
     """
     from evovpo import report
 
-    with _open_store(store_url) as store:
+    with open_store(store_url) as store:
         view = report.read_run(store, report.find_run(store, run))
         ancestors = [] if view.best is None else report.lineage(store, view.run.id, view.problem, view.best)
         picture = None if no_png else png or Path(f"evovpo-{view.run.id}.png")
         if picture is not None:
             report.write_curve_png(view, picture)
         if as_json:
-            _print_json(report.run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
+            print_json(report.run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
             return
-        _show(report.run_report(view, ancestors))
+        show_answer(report.run_report(view, ancestors))
         if picture is not None:
-            _print(f"Curve written to {picture}")
+            say(f"Curve written to {picture}")
         if view.run.status.value not in ("solved", "exhausted"):
-            _print(f"To go on:  evovpo resume {view.run.id}{_store_option(store)}")
+            say(f"To go on:  evovpo resume {view.run.id}{store_option(store)}")
 
 
 @app.command("replay", rich_help_panel="Runs")
@@ -347,7 +334,7 @@ def replay(
     from evovpo.runs import verify as verify_run
 
     began = time.monotonic()
-    with _open_store(store_url) as store:
+    with open_store(store_url) as store:
         run_id = report.find_run(store, run)
         difference: ReplayError | None = None
         search, compared = None, 0
@@ -366,15 +353,78 @@ def replay(
                 found["identical"] = difference is None
             if search is not None:
                 found["islands"] = report.population_json(search)
-            _print_json(found)
+            print_json(found)
     if difference is not None:
         raise difference
     if not as_json and search is not None:
         if verify:
-            _print(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
+            say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
         else:
-            _print(f"Run {run_id} rebuilt: {search.proposed} evaluations in {search.tells} tells.\n")
-        _show(report.population_table(search))
+            say(f"Run {run_id} rebuilt: {search.proposed} evaluations in {search.tells} tells.\n")
+        show_answer(report.population_table(search))
+
+
+@app.command("doctor", rich_help_panel="Runs")
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|PROBLEM", help="A run, or a problem, of which the newest run is taken, or one made."
+        ),
+    ],
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write the picture.  [dim]\\[default: evovpo-doctor-RUN.png][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a problem's reward vector is worth training on with VPO, and what to change if not.
+
+    Of a problem without runs, 240 answers are sampled by a search first; --config and --set change it.
+
+    [dim]Examples:[/dim]
+
+    evovpo doctor latest
+
+    evovpo doctor strings/name-short-form --png vector.png
+    """
+    from evovpo import doctor_report
+    from evovpo.config import load_config
+    from evovpo.live import LiveProgress
+
+    given = [] if store_url is None else [f"store.url={store_url}"]
+    config = load_config(config_file, [*doctor_report.SAMPLING, *(overrides or ()), *given])
+    problem = doctor_report.named_problem(target)
+    with open_store(config.store.url, create=problem is not None) as store:
+        live = LiveProgress(console(stderr=True))
+        try:
+            if problem is None:
+                report = doctor_report.examine_run(store, target)
+            else:
+                with live:
+                    live.waiting("looking for runs, or sampling answers")
+                    report = doctor_report.examine_problem(
+                        store, problem, config, on_start=live.started, on_tell=live.told
+                    )
+        except KeyboardInterrupt:
+            _stopped(live, store)
+    picture = None if no_png else png or Path(f"evovpo-doctor-{report.run.id}.png")
+    if picture is not None:
+        doctor_report.write_png(report, picture)
+    if as_json:
+        print_json(doctor_report.report_json(report) | {"png": None if picture is None else str(picture)})
+        return
+    show_answer(doctor_report.report_view(report))
+    if picture is not None:
+        say(f"\nPicture written to {picture}")
 
 
 # ---------------------------------------------------------------- setting up
@@ -388,7 +438,7 @@ def show_config(config_file: ConfigFile = None, overrides: Overrides = None) -> 
     """
     from evovpo.config import load_config
 
-    _print(load_config(config_file, overrides or ()).to_toml().rstrip("\n"))
+    say(load_config(config_file, overrides or ()).to_toml().rstrip("\n"))
 
 
 @store_app.command("upgrade")
@@ -404,14 +454,14 @@ def upgrade_store(
     """
     from evovpo.store import upgrade
 
-    _print(f"The store has schema version {upgrade(store_url)}.")
+    say(f"The store has schema version {upgrade(store_url)}.")
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        _print(f"evovpo {version('evovpo')}")
+        say(f"evovpo {version('evovpo')}")
         raise typer.Exit
 
 
@@ -433,7 +483,7 @@ def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgr
     from evovpo import report
     from evovpo.live import LiveProgress
 
-    live = LiveProgress(_console(stderr=True))
+    live = LiveProgress(console(stderr=True))
     try:
         with live:
             live.waiting(waiting)
@@ -442,29 +492,29 @@ def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgr
         _stopped(live, store)
     except EvovpoError:
         if live.run is not None:
-            hint = f"evovpo resume {live.run.id}{_store_option(store)}"
-            _print(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+            hint = f"evovpo resume {live.run.id}{store_option(store)}"
+            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
         raise
     if as_json:
-        _print_json(outcome._asdict())
+        print_json(outcome._asdict())
     else:
-        _show(report.result(report.read_run(store, outcome.run), outcome))
-        option = _store_option(store)
+        show_answer(report.result(report.read_run(store, outcome.run), outcome))
+        option = store_option(store)
         if not outcome.solved:
-            _print("\nTo search on: start again with more --evaluations, or with another --seed.")
-        _print(f"\nLineage and curve:  evovpo show {outcome.run}{option}")
-        _print(f"All runs:           evovpo runs{option}")
+            say("\nTo search on: start again with more --evaluations, or with another --seed.")
+        say(f"\nLineage and curve:  evovpo show {outcome.run}{option}")
+        say(f"All runs:           evovpo runs{option}")
     reason = report.nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
-        _fail(reason, NOTHING_EVALUATED)
+        fail(reason, NOTHING_EVALUATED)
 
 
 def _stopped(live: LiveProgress, store: Store) -> NoReturn:
     if live.run is None:
-        _print("Stopped before the run began; nothing was stored.", stderr=True)
+        say("Stopped before the run began; nothing was stored.", stderr=True)
     else:
-        _print(f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.", stderr=True)
-        _print(f"To go on:  evovpo resume {live.run.id}{_store_option(store)}", stderr=True)
+        say(f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.", stderr=True)
+        say(f"To go on:  evovpo resume {live.run.id}{store_option(store)}", stderr=True)
     raise typer.Exit(STOPPED)
 
 
@@ -472,44 +522,19 @@ def _loading(config: Config) -> str:
     return "getting ready" if config.proposer.name == "random" else "loading the model (a few seconds)"
 
 
-def _open_store(url: str | None, *, create: bool = False) -> Store:
-    from evovpo.store import Store
+def mount_commands() -> None:
+    """Add the commands that installed packages offer as entry points of `evovpo.commands`: the trainer's.
 
-    return Store.open(url, create=create)
+    An entry point names a typer app that imports nothing heavy; doing it twice changes nothing.
+    """
+    from importlib.metadata import entry_points
 
-
-def _store_option(store: Store) -> str:
-    """Return the option that names this store in a command to type, empty for the default one."""
-    from evovpo.store import DEFAULT_URL
-
-    return "" if store.name == DEFAULT_URL else f" --store {shlex.quote(store.name)}"
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False)
-
-
-def _show(answer: RenderableType) -> None:
-    """Print tables and programs; a line of a program that is wider than the terminal is left to it."""
-    _console().print(answer, crop=False)
-
-
-def _print(text: str, *, stderr: bool = False) -> None:
-    """Print text as it is, without markup and without wrapping, so that commands in it can be copied."""
-    from evovpo.report import printable
-
-    print(printable(text), file=sys.stderr if stderr else sys.stdout, flush=True)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value), flush=True)
-
-
-def _fail(message: object, code: int) -> NoReturn:
-    _print(f"error: {message}", stderr=True)
-    raise SystemExit(code)
+    for point in sorted(entry_points(group="evovpo.commands")):
+        known = {command.name for command in app.registered_commands}
+        offered: typer.Typer = point.load()
+        app.registered_commands += [
+            command for command in offered.registered_commands if command.name not in known
+        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -518,12 +543,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # Not every terminal can show every character of an example; that must not end a run.
             stream.reconfigure(errors="backslashreplace")
+    mount_commands()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
     except SandboxError as error:
-        _fail(error, NOTHING_EVALUATED)
+        fail(error, NOTHING_EVALUATED)
     except EvovpoError as error:
-        _fail(error, BAD_INPUT)
+        fail(error, BAD_INPUT)
     raise SystemExit(0)
 
 

@@ -135,7 +135,7 @@ def load_problem(path: Path | str) -> Problem:
     elif not (has_examples or has_scorer):
         faults.add("", "", f"either {_EXAMPLES} or {_SCORER}", "neither", "add one")
 
-    faults.check_keys(_TOML, "", data, ("problem", "limits", "objectives", "features"))
+    faults.check_keys(_TOML, "", data, ("problem", "limits", "objectives", "features", "grouping"))
     if "problem" not in data:
         faults.add(_TOML, "[problem]", "this section", "none", "add it, with statement and inputs")
     about = _table(data, "problem", faults)
@@ -157,6 +157,7 @@ def load_problem(path: Path | str) -> Problem:
         objectives = _objectives(data, faults)
         _check_scorer_source(folder / _SCORER, faults)
     features = _features(data, objectives, faults)
+    groups = _groups(_table(data, "grouping", faults), objectives, faults)
     seeds = _seeds(folder, entry, parameters, faults)
     faults.raise_any()
 
@@ -174,6 +175,7 @@ def load_problem(path: Path | str) -> Problem:
         scorer_path=str(folder / _SCORER) if has_scorer else None,
         features=features,
         folder=str(folder),
+        groups=groups,
     )
     return dataclasses.replace(problem, version=_version(problem))
 
@@ -182,11 +184,12 @@ def _version(problem: Problem) -> str:
     """Return a hash over what can change a judgement or a run, wherever the folder lies.
 
     That is every value of the problem and, with a scorer, the bytes of `score.py` and of all files under
-    `data/`. Notes, comments in `problem.toml` and other files do not count.
+    `data/`. Notes, comments in `problem.toml` and other files do not count. Nor does the grouping: it says
+    how a trainer reads the judgements, which stay the same, so it may be set after the runs were made.
     """
     values = dataclasses.asdict(problem)
-    for place in ("id", "version", "folder", "scorer_path"):
-        del values[place]
+    for outside in ("id", "version", "folder", "scorer_path", "groups"):
+        del values[outside]
     digests: dict[str, str] = {}
     if problem.scorer_path is not None:
         scorer = Path(problem.scorer_path)
@@ -196,6 +199,19 @@ def _version(problem: Problem) -> str:
                     name = path.relative_to(scorer.parent).as_posix()
                     digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return content_id(json.dumps(values, sort_keys=True), json.dumps(digests, sort_keys=True))
+
+
+def with_folder_grouping(problem: Problem) -> Problem:
+    """Return a stored problem with the grouping that its folder has now.
+
+    The grouping is no part of the version and may have been set after the problem was stored. Where the
+    folder is gone, or holds another version by now, the problem comes back as it was stored. Raises
+    `ProblemError` if the folder is there and cannot be used.
+    """
+    if problem.folder is None or not (Path(problem.folder) / _TOML).is_file():
+        return problem
+    now = load_problem(problem.folder)
+    return dataclasses.replace(problem, groups=now.groups) if now.version == problem.version else problem
 
 
 def _read(path: Path, faults: _Faults, advice: str = "add it") -> str | None:
@@ -343,6 +359,37 @@ def _features(
             inner = tuple(float(edge) for edge in edges)
             features.append(Feature(name, inner, len(inner) + 1 if inner else bins))
     return tuple(features)
+
+
+def _groups(
+    table: Mapping[str, Any], objectives: Sequence[Objective], faults: _Faults
+) -> tuple[tuple[int, ...], ...]:
+    """Return the groups that `[grouping]` names, and a group of its own for every other objective.
+
+    Ordered by the first member; empty if nothing is grouped.
+    """
+    faults.check_keys(_TOML, "[grouping] ", table, ("groups",))
+    value, where = table.get("groups", []), "[grouping] groups"
+    if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
+        fix = 'write for example groups = [["row-1", "row-4"]]'
+        faults.add(_TOML, where, "a list of lists of objective names", _shown(value), fix)
+        return ()
+    names = [objective.name for objective in objectives]
+    place: dict[str, int] = {}
+    for number, group in enumerate(value):
+        for name in group:
+            if name not in names:
+                if names:  # else the objectives themselves are at fault, which is said already
+                    hint = nearest_hint(str(name), names)
+                    faults.add(_TOML, where, "a known objective", _shown(name), hint)
+            elif name in place:
+                faults.add(_TOML, where, "each objective once", f"{name!r} again", "remove it from one group")
+            else:
+                place[name] = number
+    members: dict[int, list[int]] = {}
+    for index, name in enumerate(names):
+        members.setdefault(place.get(name, len(value) + index), []).append(index)
+    return tuple(map(tuple, members.values())) if len(members) < len(names) else ()
 
 
 def _is_number(value: object) -> bool:
@@ -695,12 +742,15 @@ def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
             else:
                 yield f"examples.json: {second.where} repeats {first.where}; remove one"
     count = len(problem.objectives)
-    if count > _MANY_OBJECTIVES:
+    components = len(problem.groups) or count
+    if components > _MANY_OBJECTIVES:
+        what = f"{components} groups of objectives" if problem.groups else f"{count} objectives"
         yield (
-            f"{count} objectives; above {_MANY_OBJECTIVES} random weightings are nearly even, and training"
-            " rewards little but the mean: group the rows, or train with alpha below 1"
+            f"{what}; above {_MANY_OBJECTIVES} random weightings are nearly even, and training rewards little"
+            " but the mean: group what is alike in [grouping] (`evovpo doctor` suggests how), or train with"
+            " alpha below 1"
         )
-    if count == 1:
+    if components == 1:
         yield "one objective only; search and training then see one number, not a vector"
     programs: dict[str, str] = {}
     for seed in seeds:

@@ -407,14 +407,15 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """Return problems with what they ask for."""
+    """Return problems with what they ask for: the first paragraph of each statement."""
     table = _table()
     table.add_column("problem", no_wrap=True)
     table.add_column("rows", justify="right")
     table.add_column("asks for", overflow="fold")
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
-        table.add_row(problem.id, rows, Text(printable(problem.statement)))
+        asked = " ".join(problem.statement.strip().split("\n\n")[0].split())
+        table.add_row(problem.id, rows, Text(printable(asked)))
     return table
 
 

@@ -14,12 +14,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS: dict[str, frozenset[str]] = {
-    "records": frozenset({"types", "errors", "config", "skeletons"}),
-    "pure": frozenset({"expressions", "models", "selection", "population", "prompts", "joins"}),
+    "records": frozenset({"types", "errors", "options", "config", "skeletons"}),
+    "pure": frozenset(
+        {"expressions", "models", "selection", "population", "prompts", "joins", "grouping", "doctor"}
+    ),
     "search": frozenset({"search"}),
     "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem"}),
     "driver": frozenset({"driver"}),
-    "wiring": frozenset({"runs", "report", "live", "cli", "__main__"}),
+    "wiring": frozenset({"runs", "report", "doctor_report", "live", "terminal", "cli", "__main__"}),
 }
 """Every module or package of evovpo, by layer."""
 MAY_IMPORT = {

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evovpo.cli import app, main
+from evovpo.cli import app, main, mount_commands
 from evovpo.runs import Outcome
 from evovpo.store import Store
 
@@ -412,6 +412,7 @@ def test_config_prints_a_file_that_config_takes(evovpo: Shell, tmp_path: Path) -
 
 
 def test_the_help_of_every_command_has_an_example() -> None:
+    mount_commands()
     for command in app.registered_commands:
         assert command.callback is not None
         text = command.callback.__doc__ or ""
@@ -429,7 +430,8 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 def test_every_command_that_the_readme_names_exists() -> None:
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"(?:\.venv/bin/|`|^|&& )evovpo (\w+)", readme, flags=re.MULTILINE))
-    assert named >= {"evolve", "show", "runs", "resume", "replay", "new", "check"}
+    assert named >= {"evolve", "show", "runs", "resume", "replay", "new", "check", "retrain", "loop"}
+    mount_commands()
     assert named <= {command.name for command in app.registered_commands}
 
 

@@ -1,4 +1,4 @@
-"""Updates on given rollouts, against a slow version: a plain forward pass a rollout, formulas written anew."""
+"""Updates on given rollouts, against a slow version: a plain forward pass each, formulas written anew."""
 
 from __future__ import annotations
 

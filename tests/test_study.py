@@ -139,7 +139,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> None:
     monkeypatch.setattr(trainer.study, "TUNING_KS", (1, 2))
 
     @contextmanager
-    def toy(name: str) -> Iterator[ToyDomain]:
+    def toy(name: str, start: str) -> Iterator[ToyDomain]:
         yield domain
 
     class Here:

@@ -29,6 +29,14 @@ def study(
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Keeps every training, tables and pictures.")
     ] = Path("study"),
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Start model of all arms instead of the domain's own.",
+            show_default=False,
+        ),
+    ] = None,
     tokens: Annotated[
         int, typer.Option(min=1, metavar="N", help="Tokens that every training generates.")
     ] = 120_000,
@@ -81,6 +89,7 @@ def study(
         seeds=seeds,
         validation_tasks=validation_tasks,
         test_tasks=test_tasks,
+        start="" if model is None else str(model.resolve()),
         ks=(*(k for k in KS if k < largest_k), largest_k),
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

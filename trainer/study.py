@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evovpo.errors import ConfigError
+from evovpo.models import BUILT_IN_MODEL
 from trainer.arms import Arm, TrainingBudget, curves, load_start_model, measure, train, with_settings
 from trainer.domains import Domain
 from trainer.statistics import Interval, mean_interval, paired_interval
@@ -52,6 +53,8 @@ class StudySettings(NamedTuple):
     validation_tasks: int
     test_tasks: int
     ks: tuple[int, ...] = KS
+    start: str = ""
+    """Folder of the start model of all arms; empty is the domain's own."""
 
 
 TUNING_SEED = 1000
@@ -163,7 +166,7 @@ def run_job(domain_name: str, job: Job, settings: StudySettings, path: Path) -> 
     torch.set_num_threads(1)
     transformers_logging.disable_progress_bar()
     began, cpu = time.monotonic(), time.process_time()
-    with open_domain(domain_name) as domain:
+    with open_domain(domain_name, settings.start) as domain:
         log: list[dict[str, float]] = []
         diverged = ""
         model = None
@@ -204,17 +207,21 @@ def run_job(domain_name: str, job: Job, settings: StudySettings, path: Path) -> 
 
 
 @contextmanager
-def open_domain(name: str) -> Iterator[Domain]:
-    """Yield a domain by name, ready to judge. Raises `ConfigError` for an unknown one."""
+def open_domain(name: str, start: str = "") -> Iterator[Domain]:
+    """Yield a domain by name, ready to judge, with its own start model or the one in the folder `start`.
+
+    Raises `ConfigError` for an unknown one.
+    """
     if name == "strings":
         from trainer.string_tasks import StringDomain
 
-        with StringDomain() as domain:
+        with StringDomain(Path(start) if start else BUILT_IN_MODEL) as domain:
             yield domain
     elif name == "maze":
+        from trainer.maze import MAZE_MODEL
         from trainer.maze.domain import MazeDomain
 
-        yield MazeDomain()
+        yield MazeDomain(model_folder=Path(start) if start else MAZE_MODEL)
     else:
         raise ConfigError(f"unknown domain {name!r}; expected strings or maze")
 

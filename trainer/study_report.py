@@ -20,7 +20,13 @@ def report_markdown(results: Mapping[str, Any]) -> str:
         ("pass_at_k", "pass@k"),
         ("expected_at_k", "E_w best@k under random weightings"),
     )
-    for figure, title in titles:
+    # On mazes no answer is ever right: a table of zeros says nothing.
+    shown = [
+        (figure, title)
+        for figure, title in titles
+        if any(entry[figure][k]["mean"] for entry in rows.values() for k in ks)
+    ]
+    for figure, title in shown:
         lines = [[name, *(f"{entry[figure][k]['mean']:.3f}" for k in ks)] for name, entry in rows.items()]
         parts.append(_table([title, *(f"k = {k}" for k in ks)], lines))
     for key, title in (
