@@ -344,10 +344,16 @@ def test_a_run_whose_groups_are_only_alike_is_no_error(store: Store, tmp_path: P
     assert (len(found.groups), found.skipped) == (0, {Skip.NO_SPREAD: 3})
 
 
-def test_a_budget_that_the_groups_cannot_estimate_is_refused(store: Store, tmp_path: Path) -> None:
-    run = write_run(store, tmp_path / "model", groups=1, rollouts=4)
-    with pytest.raises(ConfigError, match="c = 4 needs at least 5 rollouts"):
+def test_groups_too_small_for_the_budget_are_left_out_and_a_run_of_such_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    run = write_run(store, tmp_path / "model", groups=2, rollouts=4)
+    with pytest.raises(
+        TrainingError, match=r"2 too few rollouts for k or c\); lower objective.k or objective.c"
+    ):
         read_run(store, run, tiny_reader("vpo-at-c", c=4))
+    found = read_run(store, run, tiny_reader("vpo-at-c", c=3))
+    assert Skip.FEW_ROLLOUTS not in found.skipped
 
 
 # Steps

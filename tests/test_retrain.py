@@ -562,7 +562,7 @@ def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_on
 
 
 def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
-    refused(place, ConfigError, "c = 4 needs at least 5 rollouts", configured("objective.name=vpo-at-c"))
+    refused(place, TrainingError, "too few rollouts for k or c", configured("objective.name=vpo-at-c"))
 
 
 def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:

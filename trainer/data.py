@@ -41,6 +41,8 @@ class Skip(StrEnum):
 
     ONE_ROLLOUT = "one rollout"
     """There is nothing to compare it with."""
+    FEW_ROLLOUTS = "too few rollouts for k or c"
+    """The objective's search budget is not below them; the last group of a run is often a smaller one."""
     ANSWERS = "several answers a rollout"
     """The objective is one of single answers."""
     NO_LOGPROBS = "no log-probabilities"
@@ -59,11 +61,12 @@ class Skip(StrEnum):
     @property
     def is_of_run(self) -> bool:
         """True if what is wrong is how the run was made, so that a run of nothing else is a mistake."""
-        return self in (Skip.ONE_ROLLOUT, Skip.ANSWERS, Skip.NO_LOGPROBS, Skip.MASKED, Skip.NO_SPANS)
+        return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
 _REMEDIES = {
     Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual)",
+    Skip.FEW_ROLLOUTS: "lower objective.k or objective.c, or search with more search.rollouts",
     Skip.ANSWERS: "choose an objective of sets, such as vpo, or search with search.answers=1",
     Skip.NO_LOGPROBS: "sample with a proposer that gives token ids and log-probabilities, such as local",
     Skip.MASKED: "search without sampling.grammar_masked",
@@ -145,8 +148,7 @@ def read_run(
     """Return the groups of a run completed after prompt `after`, up to and with prompt `through`.
 
     None stands for the first and the last there is. Raises `TrainingError` if the groups there are cannot
-    be trained on because of how the run was made, or were written in another format than the start model's;
-    `ConfigError` for an objective that the groups cannot estimate.
+    be trained on because of how the run was made, or were written in another format than the start model's.
     """
     run = store.run(run_id)
     problem = current_problem(store.problem(run.problem_id, run.problem_version))
@@ -184,6 +186,9 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
     judged = [rollout for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True) if is_valid]
     if len(group.rollouts) < 2:
         return Skip.ONE_ROLLOUT
+    budgets = (getattr(reader.objective, name) for name in ("k", "c") if name in objective.settings)
+    if any(budget >= len(group.rollouts) for budget in budgets):
+        return Skip.FEW_ROLLOUTS
     if objective.answers == "one" and any(len(rows) > 1 for rows in group.rewards_G_M_D):
         return Skip.ANSWERS
     if any(not _has_logprobs(rollout) for rollout in judged):
