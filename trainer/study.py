@@ -235,8 +235,9 @@ def summarise(
 ) -> dict[str, Any]:
     """Return what the study found: means, and paired differences to GRPO and to the start model by k.
 
-    The start model of a comparison is the one asked for single answers if the study has it: the stronger
-    baseline. Intervals are over tasks and training seeds.
+    `minus_start` compares with the start model asked for single answers, if the study has that: independent
+    sampling, the stronger baseline; `minus_own_start` with the start model asked for what the arm is asked.
+    Intervals are over tasks and training seeds.
     """
     start = {m: jobs[f"start-m{m}-test"] for m in sorted({arm.answers for arm in arms})}
     baseline = start[min(start)]
@@ -267,6 +268,7 @@ def summarise(
     for name, trained in finals.items():
         entry = _means(trained, settings.ks)
         entry["minus_start"] = _differences(trained, [baseline], settings.ks)
+        entry["minus_own_start"] = _differences(trained, [start[chosen[name].answers]], settings.ks)
         entry["logs"] = [job["log"] for job in trained]
         if reference is not None and trained is not reference:
             entry["minus_grpo"] = _differences(trained, reference, settings.ks)

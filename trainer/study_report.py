@@ -29,16 +29,19 @@ def report_markdown(results: Mapping[str, Any]) -> str:
     for figure, title in shown:
         lines = [[name, *(f"{entry[figure][k]['mean']:.3f}" for k in ks)] for name, entry in rows.items()]
         parts.append(_table([title, *(f"k = {k}" for k in ks)], lines))
-    for key, title in (
-        ("minus_grpo", "best@k minus tuned GRPO's"),
-        ("minus_start", "best@k minus the start's"),
-    ):
-        lines = [
-            [name, *(_signed(entry[key]["best_at_k"][k]) for k in ks)]
-            for name, entry in results["arms"].items()
-            if key in entry
-        ]
-        parts.append(_table([f"{title} [95 % interval]", *(f"k = {k}" for k in ks)], lines))
+    references = (
+        ("minus_grpo", "tuned GRPO's"),
+        ("minus_start", "the start model's single answers'"),
+        ("minus_own_start", "the start model's in the same format"),
+    )
+    for key, other in references:
+        for figure, title in shown:
+            lines = [
+                [name, *(_signed(entry[key][figure][k]) for k in ks)]
+                for name, entry in results["arms"].items()
+                if key in entry
+            ]
+            parts.append(_table([f"{title} minus {other}", *(f"k = {k}" for k in ks)], lines))
     lines = [
         [
             name,
@@ -87,9 +90,8 @@ def write_pictures(folder: Path, results: Mapping[str, Any], domain: str) -> lis
             written.append(path)
     panels = {
         title: [
-            Line(name, [row["step"] for row in log], _smooth([row[figure] for row in log]))
+            _mean_line(name, [[row[figure] for row in log] for log in entry["logs"]])
             for name, entry in results["arms"].items()
-            for log in entry["logs"]
         ]
         for figure, title in (
             ("set_score", "set score of a chain"),
@@ -100,7 +102,7 @@ def write_pictures(folder: Path, results: Mapping[str, Any], domain: str) -> lis
     }
     path = folder / f"{domain}-training.png"
     write_training(
-        path, panels, title=f"Training on {domain}", note="Means of five steps; one line a training."
+        path, panels, title=f"Training on {domain}", note=f"Means over {seeds} trainings and ten steps."
     )
     return [*written, path]
 
@@ -110,11 +112,12 @@ def _curve(name: str, ks: tuple[int, ...], intervals: Mapping[str, Mapping[str, 
     return Curve(name, ks, tuple(Interval(i["mean"], i["low"], i["high"], 0) for i in found))
 
 
-def _smooth(values: Sequence[float], width: int = 5) -> list[float]:
-    return [
-        sum(values[max(0, i - width + 1) : i + 1]) / len(values[max(0, i - width + 1) : i + 1])
-        for i in range(len(values))
-    ]
+def _mean_line(name: str, trainings: Sequence[Sequence[float]], width: int = 10) -> Line:
+    """Return an arm's figure against its steps: the mean over trainings, and over the last `width` steps."""
+    steps = min(map(len, trainings))
+    means = [sum(values[step] for values in trainings) / len(trainings) for step in range(steps)]
+    windows = [means[max(0, step - width + 1) : step + 1] for step in range(steps)]
+    return Line(name, range(steps), [sum(window) / len(window) for window in windows])
 
 
 def _signed(interval: Mapping[str, float]) -> str:
