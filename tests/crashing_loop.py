@@ -13,11 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+from clock import Clock
 from sqlalchemy import Engine, event
 
 from evovpo.config import Config, ProposerConfig, SandboxConfig, SearchConfig, StoreConfig
@@ -28,20 +28,6 @@ from trainer.loop import Loop, LoopWatch, begin, search_round, search_rounds, tr
 
 ROUNDS = 2
 WATCH = LoopWatch()
-
-
-class Clock:
-    """Counts ticks and ends the process at one of them."""
-
-    def __init__(self, last: int | None) -> None:
-        self.now = 0
-        self._last = last
-
-    def tick(self, *_ignored: object, **_also: object) -> None:
-        """Count one; the process may end here."""
-        self.now += 1
-        if self.now == self._last:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def make_loop(store: Store) -> Loop:

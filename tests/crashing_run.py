@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from clock import Clock
 from sqlalchemy import Engine, event
 from toy_runs import HARD, toy_script
 
@@ -32,20 +32,6 @@ CONFIG = Config(
     sandbox=SandboxConfig(workers=1),
 )
 RUN = "crashing"
-
-
-class Clock:
-    """Counts ticks and ends the process at one of them."""
-
-    def __init__(self, last: int | None) -> None:
-        self.now = 0
-        self._last = last
-
-    def tick(self, *_ignored: object, **_also: object) -> None:
-        """Count one; the process may end here."""
-        self.now += 1
-        if self.now == self._last:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def work(database: str, acknowledged: Path, last: int | None) -> int:

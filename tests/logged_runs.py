@@ -10,7 +10,6 @@ from random import Random
 from tiny_models import write_tiny_folder
 
 from evovpo.config import Config, ProposerConfig
-from evovpo.proposers import rollout_id
 from evovpo.proposers.local import load_local_policy
 from evovpo.proposers.sampler import Completion, sample
 from evovpo.store import Store
@@ -105,21 +104,7 @@ def write_run(
         request = loaded.request(prompt, range(rollouts), sampling)
         (completions,) = sample(loaded.weights, [request], loaded.end_ids)
         for index, completion in enumerate(completions):
-            rollout = edit(
-                Rollout(
-                    id=rollout_id(prompt.id, index),
-                    prompt_id=prompt.id,
-                    index=index,
-                    policy_version=loaded.number,
-                    text=loaded.text(completion),
-                    token_ids=completion.token_ids,
-                    logprobs=completion.logprobs,
-                    prompt_token_ids=request.prompt_ids,
-                    sampling=sampling,
-                    finish_reason="stop" if completion.is_stopped else "length",
-                    seconds=0.0,
-                )
-            )
+            rollout = edit(loaded.rollout(prompt, request, index, completion, sampling))
             store.add_tell(run_id, judged(rollout, completion, answers, judge), order)
             order += 1
     return run_id

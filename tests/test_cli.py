@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -13,9 +12,9 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from shell import Shell
 
 from evovpo.cli import app, main, mount_commands
 from evovpo.runs import Outcome
@@ -24,31 +23,6 @@ from evovpo.store import Store
 EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1")
 """Random programs solve it within a hundred evaluations."""
 NOT_CONTROL = {"\n", "\t"}
-
-
-class Answer(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The last line of standard output, read as JSON."""
-        return json.loads(self.out.splitlines()[-1])
-
-
-class Shell:
-    """Runs commands in this process, in the current directory."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | Path) -> Answer:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return Answer(int(ended.value.code or 0), *self._capsys.readouterr())
 
 
 @pytest.fixture

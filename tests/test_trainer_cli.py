@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from logged_runs import without_logprobs, write_run
+from shell import Shell
 from tiny_models import write_tiny_folder
 
-from evovpo.cli import app, main, mount_commands
+from evovpo.cli import app, mount_commands
 from evovpo.store import Store
 from trainer import cli, retrain
 from trainer.config import TrainConfig
@@ -23,31 +22,6 @@ from trainer.config import TrainConfig
 FIELDS = [
     "policy_version", "objective", "groups_used", "groups_skipped", "steps", "tokens", "seconds", "probe",
 ]  # fmt: skip
-
-
-class Answer(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The last line of standard output, read as JSON."""
-        return json.loads(self.out.splitlines()[-1])
-
-
-class Shell:
-    """Runs commands in this process, in the current directory."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | Path) -> Answer:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return Answer(int(ended.value.code or 0), *self._capsys.readouterr())
 
 
 @pytest.fixture(scope="module")

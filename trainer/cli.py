@@ -6,7 +6,6 @@ Nothing heavy is imported here, so that `evovpo --help` stays instant; what the 
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +25,7 @@ from evovpo.terminal import (
     store_option,
 )
 from trainer.cli_loop import loop
+from trainer.cli_options import Objective, Policies, check_installed
 from trainer.cli_study import study
 
 if TYPE_CHECKING:
@@ -35,26 +35,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode="rich")
 _PANEL = "Training"
-_NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="NAME",
-        help="How advantages follow from reward vectors.  [dim]\\[default: vpo][/dim]",
-        show_default=False,
-    ),
-]
-Policies = Annotated[
-    Path | None,
-    typer.Option(
-        "--policies",
-        metavar="FOLDER",
-        help="Where policy versions go.  [dim]\\[default: policies, beside the database][/dim]",
-        show_default=False,
-    ),
-]
 TrainConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -226,13 +207,6 @@ def rollback(
 
 
 # ---------------------------------------------------------------- shared by the commands
-
-
-def check_installed() -> None:
-    """Raise `ConfigError`, saying what to install, where the trainer's packages are missing."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")
 
 
 def _targets(servers: list[str] | None) -> list[PolicyServer]:

@@ -24,6 +24,7 @@ from evovpo.terminal import (
     show_answer,
     store_option,
 )
+from trainer.cli_options import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
     from evovpo.driver import Progress as SearchProgress
@@ -61,15 +62,7 @@ def loop(
             "--evaluations", "-n", min=1, metavar="N", help="Budget of one search, in proposed programs."
         ),
     ] = 240,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="NAME",
-            help="How advantages follow from reward vectors.  [dim]\\[default: vpo][/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    objective: Objective = None,
     side_by_side: Annotated[
         bool,
         typer.Option(
@@ -86,15 +79,7 @@ def loop(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Source of all randomness.")] = 0,
     store_url: StoreUrl = None,
-    policies: Annotated[
-        Path | None,
-        typer.Option(
-            "--policies",
-            metavar="FOLDER",
-            help="Where policy versions go.  [dim]\\[default: policies, beside the database][/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    policies: Policies = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     train_overrides: Annotated[
@@ -127,8 +112,6 @@ def loop(
 
     evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
     """
-    from trainer.cli import check_installed
-
     check_installed()
     from evovpo.config import load_config
     from evovpo.errors import ConfigError

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evovpo.terminal import STOPPED, AsJson, console, print_json, say, show_answer
+from trainer.cli_options import check_installed
 
 
 class DomainName(StrEnum):
@@ -66,8 +67,6 @@ def study(
 
     [dim]Example:[/dim]  evovpo study strings --out study-strings
     """
-    from trainer.cli import check_installed
-
     check_installed()
     from rich.markdown import Markdown
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

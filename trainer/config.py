@@ -116,7 +116,7 @@ class ProbeConfig(Section):
     section: ClassVar[str] = "probe"
 
     problems: int = option(
-        12, "Held-out problems; more for a finer comparison, 0 for none at all.", low=0, high=10_000
+        24, "Held-out problems; more for a finer comparison, 0 for none at all.", low=0, high=10_000
     )
     answers: int = option(
         48,

@@ -27,7 +27,6 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.evaluator import Evaluator, open_sandbox
 from evovpo.prompts import AlignmentFormat, choose_rows
-from evovpo.proposers import rollout_id
 from evovpo.types import (
     Evaluation,
     Example,
@@ -40,7 +39,6 @@ from evovpo.types import (
     Prompt,
     PromptKind,
     Rewards,
-    Rollout,
     Sampling,
     Status,
     content_id,
@@ -255,19 +253,7 @@ def _sample_chains(
         completions = sample(policy.weights, requests, policy.end_ids)
         for prompt, request, replies in zip(batch, requests, completions, strict=True):
             for index, reply in enumerate(replies):
-                rollout = Rollout(
-                    id=rollout_id(prompt.id, index),
-                    prompt_id=prompt.id,
-                    index=index,
-                    policy_version=policy.number,
-                    text=policy.text(reply),
-                    token_ids=reply.token_ids,
-                    logprobs=reply.logprobs,
-                    prompt_token_ids=request.prompt_ids,
-                    sampling=sampling,
-                    finish_reason="stop" if reply.is_stopped else "length",
-                    seconds=0.0,
-                )
+                rollout = policy.rollout(prompt, request, index, reply, sampling)
                 slots = prompt_format.answers(problem, rollout, prompt.answers)
                 found.append([slot.program for slot in slots])
     return found

@@ -73,9 +73,29 @@ class LocalPolicy:
         check_request(request, self.weights.context)
         return request
 
-    def text(self, completion: Completion) -> str:
-        """Return the text of a reply, without its end token and other special tokens."""
-        return str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
+    def rollout(
+        self,
+        prompt: Prompt,
+        request: Request,
+        index: int,
+        completion: Completion,
+        sampling: Sampling,
+        seconds: float = 0.0,
+    ) -> Rollout:
+        """Return a sampled reply as a record; its text is without end token and other special tokens."""
+        return Rollout(
+            id=rollout_id(prompt.id, index),
+            prompt_id=prompt.id,
+            index=index,
+            policy_version=self.number,
+            text=str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True)),
+            token_ids=completion.token_ids,
+            logprobs=completion.logprobs,
+            prompt_token_ids=request.prompt_ids,
+            sampling=sampling,
+            finish_reason="stop" if completion.is_stopped else "length",
+            seconds=seconds,
+        )
 
 
 class LoadedModel(NamedTuple):
@@ -289,19 +309,7 @@ class LocalProposer:
             self._serving = loop.create_task(self._serve())
         completions, seconds = await waiting.future
         return [
-            Rollout(
-                id=rollout_id(prompt.id, index),
-                prompt_id=prompt.id,
-                index=index,
-                policy_version=policy.number,
-                text=policy.text(completion),
-                token_ids=completion.token_ids,
-                logprobs=completion.logprobs,
-                prompt_token_ids=waiting.request.prompt_ids,
-                sampling=sampling,
-                finish_reason="stop" if completion.is_stopped else "length",
-                seconds=seconds,
-            )
+            policy.rollout(prompt, waiting.request, index, completion, sampling, seconds)
             for index, completion in zip(indices, completions, strict=True)
         ]
 
