@@ -31,9 +31,9 @@ from evovpo.doctor import (
     take_sample,
 )
 from evovpo.driver import Progress
-from evovpo.errors import ConfigError, ProblemError, StoreError
+from evovpo.errors import ProblemError, StoreError
 from evovpo.problem import load_problem, resolve_problem, with_folder_grouping
-from evovpo.report import find_run, printable
+from evovpo.report import find_run, printable, save_png
 from evovpo.runs import start
 from evovpo.store import Store
 from evovpo.types import Json, Problem, Run
@@ -420,12 +420,7 @@ def write_png(report: Report, path: Path) -> None:
     figure.suptitle(
         _plain(f"{report.problem.id}: {_HEADLINES[diagnosis.verdict]}"), fontsize=14, x=0.01, ha="left"
     )
-    try:
-        figure.savefig(path, format="png")
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the picture cannot be written ({error.strerror}); give another --png"
-        ) from error
+    save_png(figure, path)
 
 
 def _draw_correlations(axes: Any, diagnosis: Diagnosis) -> Any:

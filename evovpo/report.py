@@ -11,7 +11,7 @@ import ast
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -671,6 +671,11 @@ def write_curve_png(view: RunView, path: Path) -> None:
     figure.legend(loc="outside lower center", fontsize=11, frameon=False, ncols=2)
     title = f"{problem.id}: run {view.run.id}, seed {view.run.seed}"
     axes.set_title(printable(title).replace("$", r"\$"), fontsize=13, loc="left")
+    save_png(figure, path)
+
+
+def save_png(figure: Any, path: Path) -> None:
+    """Write a matplotlib figure; raises `ConfigError` if that cannot be done."""
     try:
         figure.savefig(path, format="png")
     except OSError as error:

@@ -6,18 +6,16 @@ is normalised here: advantages belong to `trainer/objectives.py`.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evovpo.errors import PolicyError, ProblemError, TrainingError
+from evovpo.errors import PolicyError, TrainingError
 from evovpo.grouping import grouped
-from evovpo.problem import load_problem
+from evovpo.problem import with_folder_grouping
 from evovpo.store import Store
 from evovpo.types import Group, PolicyVersion, Problem, Rollout
 from trainer.config import ObjectiveConfig
@@ -151,7 +149,7 @@ def read_run(
     be trained on because of how the run was made, or were written in another format than the start model's.
     """
     run = store.run(run_id)
-    problem = current_problem(store.problem(run.problem_id, run.problem_version))
+    problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
     groups: list[TrainingGroup] = []
     alike: list[TrainingGroup] = []
     skipped: Counter[Skip] = Counter()
@@ -231,19 +229,6 @@ def objective_settings(objective: ObjectiveConfig) -> dict[str, Any]:
         "reading": objective.reading,
         "sampler": objective.sampler,
     }
-
-
-def current_problem(stored: Problem) -> Problem:
-    """Return the problem with the grouping that its folder names now, if that is still the same version.
-
-    The grouping says how judgements are read, not what they are, and may have been set after the run.
-    """
-    if stored.folder is not None and Path(stored.folder).is_dir():
-        with contextlib.suppress(ProblemError):
-            there = load_problem(stored.folder)
-            if there.version == stored.version:
-                return there
-    return stored
 
 
 def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:

@@ -21,13 +21,12 @@ import torch
 from evovpo.config import Config, RunConfig
 from evovpo.driver import Progress
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
-from evovpo.models import BUILT_IN_MODEL
 from evovpo.runs import Outcome, resume, start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, PolicyVersion, Problem, Run, RunStatus, Training, content_id
 from trainer.config import TrainConfig
 from trainer.probe import KS, ProbeResult, generated_problems, probe, split_problems
-from trainer.retrain import RetrainResult, Watch, retrain
+from trainer.retrain import RetrainResult, Watch, retrain, serve_start_model, start_version
 
 POLL_SECONDS = 1.0
 """How often the trainer of a loop side by side looks for new groups."""
@@ -215,10 +214,7 @@ def loop_trainings(loop: Loop, store: Store) -> list[Training]:
 
 def begin(loop: Loop, store: Store) -> None:
     """Serve the start model if nothing is served yet."""
-    if store.served() is None:
-        folder = loop.search.proposer.model or str(BUILT_IN_MODEL)
-        store.add_policy_version(PolicyVersion(0, None, str(Path(folder).expanduser().resolve())))
-        store.serve(0, "the start model")
+    serve_start_model(store, start_version(loop.search.proposer.model))
 
 
 def _is_done(store: Store, training: Training) -> bool:

@@ -24,6 +24,7 @@ import torch
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError, TrainingError
 from evovpo.models import BUILT_IN_MODEL
+from evovpo.problem import with_folder_grouping
 from evovpo.prompts import alignment_fault
 from evovpo.proposers.local import no_progress_bar
 from evovpo.proposers.server import PolicyServer
@@ -47,7 +48,6 @@ from trainer.data import (
     RunData,
     Skip,
     StepData,
-    current_problem,
     nothing_left,
     plan_steps,
     read_run,
@@ -253,9 +253,7 @@ def retrain(
         folder = policies.resolve() / "trainings" / plan.training.id
         version = plan.published
         if version is None:
-            if store.served() is None:
-                store.add_policy_version(plan.start_model)
-                store.serve(0, "the start model")
+            serve_start_model(store, plan.start_model)
             store.add_training(plan.training)
             version = _train_and_publish(store, plan, config, policies, folder, problems, targets, watch)
         else:
@@ -277,6 +275,18 @@ def retrain(
     )
 
 
+def start_version(folder: str) -> PolicyVersion:
+    """Return the model folder of a run's settings (empty for the built-in model) as version 0."""
+    return PolicyVersion(0, None, str(Path(folder or BUILT_IN_MODEL).expanduser().resolve()))
+
+
+def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
+    """Store version 0 and serve it, unless something is served already."""
+    if store.served() is None:
+        store.add_policy_version(start_model)
+        store.serve(0, "the start model")
+
+
 def default_policies(store: Store) -> Path:
     """Return the policies folder of a store: beside its file, or in the current directory for a server."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
@@ -295,8 +305,8 @@ def _start_model(runs: Sequence[Run], config: TrainConfig) -> PolicyVersion:
                 f"run {runs[0].id} was sampled from a server, by the name {settings.model!r}; say in which "
                 "folder that model lies: run.model=FOLDER"
             )
-        folder = settings.model or str(BUILT_IN_MODEL)
-    return PolicyVersion(0, None, str(Path(folder).expanduser().resolve()))
+        folder = settings.model
+    return start_version(folder)
 
 
 def _check_model(run: Run, start_model: PolicyVersion) -> None:
@@ -533,7 +543,7 @@ def _metrics(store: Store, plan: Plan) -> dict[str, float]:
 def _generated(store: Store, plan: Plan, config: TrainConfig) -> tuple[Problem, ...]:
     """Return generated problems to probe on, or none where the built-in format does not fit the runs."""
     stored = [store.run(run_id) for run_id in plan.training.runs]
-    of_runs = [current_problem(store.problem(run.problem_id, run.problem_version)) for run in stored]
+    of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in stored]
     if config.probe.problems == 0 or any(alignment_fault(problem) for problem in of_runs):
         return ()
     return generated_problems(config.probe.problems)
