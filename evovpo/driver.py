@@ -24,6 +24,7 @@ from evovpo.types import (
     Evaluation,
     Judged,
     Parent,
+    ParentRole,
     ParseStatus,
     Problem,
     Program,
@@ -105,7 +106,7 @@ class Driver:
                         if ticket is None:
                             break
                         prompt, missing = ticket
-                        if prompt.proposals or prompt.kind is PromptKind.SEED:
+                        if not prompt.has_model:
                             await self._judge_proposals(prompt, pool)
                         else:
                             task = asyncio.create_task(self.proposer.propose(prompt, missing, sampling))
@@ -141,7 +142,7 @@ class Driver:
         parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
         if prompt.kind is PromptKind.JOIN:
             parents = self.search.join_parents(prompt.id)
-        slots = read_slots(self.prompt_format, self.problem, prompt, None)
+        slots = read_slots(self.prompt_format, self.search, prompt, None)
         tell = self._judge(prompt, None, slots, parents, await self._evaluate(slots, pool), set())
         if prompt.kind is PromptKind.SEED and all(
             judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
@@ -158,7 +159,7 @@ class Driver:
         self, prompt: Prompt, rollouts: Sequence[Rollout], pool: ThreadPoolExecutor
     ) -> None:
         """Judge a group: all its new programs in parallel, then one tell a rollout."""
-        slots_of = [read_slots(self.prompt_format, self.problem, prompt, rollout) for rollout in rollouts]
+        slots_of = [read_slots(self.prompt_format, self.search, prompt, rollout) for rollout in rollouts]
         parents = [prompt.parents] * prompt.answers
         found = await self._evaluate([slot for slots in slots_of for slot in slots], pool)
         counted: set[str] = set()
@@ -226,12 +227,14 @@ class Driver:
 
 
 def read_slots(
-    prompt_format: PromptFormat, problem: Problem, prompt: Prompt, rollout: Rollout | None
+    prompt_format: PromptFormat, search: Search, prompt: Prompt, rollout: Rollout | None
 ) -> list[Answer]:
     """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
-    return prompt_format.answers(problem, rollout, prompt.answers)
+    parents = [parent.program_id for parent in prompt.parents if parent.role is ParentRole.PARENT]
+    parent = search.program(parents[0]) if parents else None
+    return prompt_format.answers(search.problem, rollout, prompt.answers, parent)
 
 
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
@@ -283,7 +286,7 @@ def _read_again(search: Search, prompt_format: PromptFormat, prompt: Prompt, tel
     """Return what the candidates of a reply must be, just before it is told."""
     found: list[_AsRead] = []
     in_reply: set[str] = set()
-    for slot in read_slots(prompt_format, search.problem, prompt, tell.rollout):
+    for slot in read_slots(prompt_format, search, prompt, tell.rollout):
         status = ParseStatus.UNPARSED
         if slot.program is not None:
             is_known = slot.program.id in in_reply or search.evaluation(slot.program.id) is not None

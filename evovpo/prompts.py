@@ -19,7 +19,16 @@ import numpy as np
 from evovpo.errors import ProblemError
 from evovpo.expressions import MAX_ARGUMENTS, canonical, from_source, to_source
 from evovpo.models.chain_format import MAX_ROWS, encode_prompt, split_chain
-from evovpo.types import Evaluation, Json, Message, ParentRole, Problem, Program, Rollout
+from evovpo.types import (
+    Evaluation,
+    Json,
+    Message,
+    ParentRole,
+    Problem,
+    Program,
+    PromptKind,
+    Rollout,
+)
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's own parser and unparser raise for text that is no program, or one nested too deeply."""
@@ -33,32 +42,60 @@ class Shown:
     evaluation: Evaluation
 
 
+class Attempt(NamedTuple):
+    """An earlier answer to the same parent that came to nothing."""
+
+    text: str
+    """As the model wrote it."""
+    reason: str
+    """Why it was refused, or how it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a prompt is to be made of."""
+
+    answers: int
+    """M: answers asked for in one completion."""
+    kind: PromptKind = PromptKind.ROOT
+    parent: Shown | None = None
+    partner: Shown | None = None
+    """The second parent of a crossover."""
+    inspirations: tuple[Shown, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    """Earlier answers to the same parent that came to nothing, oldest first."""
+    rows: tuple[int, ...] = ()
+    """Training rows to show, in order."""
+    notes: str = ""
+    """What a model wrote down about the search so far."""
+
+
 class Answer(NamedTuple):
     """One slot of a completion: its text, its program if one could be read, and its tokens."""
 
     text: str
     program: Program | None
     token_span: tuple[int, int] | None
+    reason: str = ""
+    """Why there is no program, where the format can say more than that it cannot be read."""
 
 
 class PromptFormat(Protocol):
     """How a problem is put to a model and how its answers are read."""
 
-    def messages(
-        self,
-        problem: Problem,
-        answers: int,
-        parent: Shown | None,
-        inspirations: Sequence[Shown],
-        rows: Sequence[int],
-    ) -> tuple[Message, ...]:
-        """Return the prompt; `rows` are the training rows to show, in order."""
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True if a prompt can show this program in this part; search offers only such programs."""
 
-    def answers(self, problem: Problem, rollout: Rollout, answers: int) -> list[Answer]:
-        """Return exactly `answers` slots; what the model did not write is an empty one."""
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return exactly `answers` slots; what the model did not write is an empty one.
+
+        `parent` is the program that the prompt showed for improvement, which an edit applies to.
+        """
 
 
 class AlignmentFormat:
@@ -72,29 +109,27 @@ class AlignmentFormat:
                 "it writes string expressions from examples of strings; use another proposer"
             )
 
-    def messages(
-        self,
-        problem: Problem,
-        answers: int,
-        parent: Shown | None,
-        inspirations: Sequence[Shown],
-        rows: Sequence[int],
-    ) -> tuple[Message, ...]:
-        """Return one message; inspirations have no place in this format and are left out."""
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return one message; a parent and rows are all that has a place in this format."""
+        rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
         expression, got = None, []
         if parent is not None:
             expression = read_expression(parent.program.source, problem.entry)
             got = [_got(problem, parent.evaluation, row) for row in rows][:MAX_ROWS]
-        text = encode_prompt(inputs, [str(example.output) for example in chosen], answers, expression, got)
+        text = encode_prompt(
+            inputs, [str(example.output) for example in chosen], request.answers, expression, got
+        )
         return (Message("user", text),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True for a parent that is one expression."""
         return role is ParentRole.PARENT and read_expression(program.source, problem.entry) is not None
 
-    def answers(self, problem: Problem, rollout: Rollout, answers: int) -> list[Answer]:
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
         """Return the chain's slots; an answer is a program if it is one Python expression."""
         found = []
         for text, span in split_chain(rollout.text, rollout.token_ids)[:answers]:
@@ -152,21 +187,14 @@ _FEEDBACK_CHARACTERS = 1000
 class RewriteFormat:
     """Whole programs from an instruction model, one fenced Python block an answer."""
 
-    def messages(
-        self,
-        problem: Problem,
-        answers: int,
-        parent: Shown | None,
-        inspirations: Sequence[Shown],
-        rows: Sequence[int],
-    ) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return a system and a user message: task, objectives, examples, programs with their vectors."""
         parts = [
             problem.statement,
             f"Define `{problem.entry}({', '.join(problem.parameters)})` in plain Python.",
         ]
         if problem.is_by_example:
-            shown = (problem.train[row] for row in rows)
+            shown = (problem.train[row] for row in request.rows)
             parts.append(
                 "Examples:\n" + "\n".join(f"{problem.entry}{_call(e.inputs)} == {e.output!r}" for e in shown)
             )
@@ -174,17 +202,17 @@ class RewriteFormat:
             listed = (f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
             parts.append("Objectives, each in [0, 1], higher is better:\n" + "\n".join(listed))
         for title, item in [
-            ("Program to improve", parent),
-            *(("Another program", other) for other in inspirations),
+            ("Program to improve", request.parent),
+            *(("Another program", other) for other in request.inspirations),
         ]:
             if item is not None:
                 source = item.program.source.rstrip("\n")
                 parts.append(f"{title}:\n```python\n{source}\n```\n{_judgement(problem, item.evaluation)}")
-        if answers == 1:
+        if request.answers == 1:
             parts.append("Answer with one program in a ```python block.")
         else:
             parts.append(
-                f"Answer with {answers} genuinely different programs, each complete and in its own "
+                f"Answer with {request.answers} genuinely different programs, each complete and in its own "
                 "```python block."
             )
         system = "You write short, correct Python functions. You answer with code blocks."
@@ -194,7 +222,9 @@ class RewriteFormat:
         """True: any program can be shown as text."""
         return True
 
-    def answers(self, problem: Problem, rollout: Rollout, answers: int) -> list[Answer]:
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
         """Return the fenced blocks; without any fence the whole text is one answer."""
         blocks = _BLOCK.findall(rollout.text) or ([rollout.text] if rollout.text.strip() else [])
         found = [Answer(block, _module(block), None) for block in blocks[:answers]]

@@ -17,7 +17,7 @@ from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.joins import Join, Joiner
 from evovpo.population import Grid, Insertion, InsertionStatus, Island, Member
-from evovpo.prompts import PromptFormat, Shown, alignment_fault, choose_rows
+from evovpo.prompts import PromptFormat, Request, Shown, alignment_fault, choose_rows
 from evovpo.selection import SELECTIONS, inspirations
 from evovpo.types import (
     Evaluation,
@@ -146,6 +146,11 @@ class Search:
         shown = self._shown.get(program_id)
         return None if shown is None else shown.evaluation
 
+    def program(self, program_id: str) -> Program | None:
+        """Return a program that this run has proposed and judged, or none."""
+        shown = self._shown.get(program_id)
+        return None if shown is None else shown.program
+
     def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
         """Return the parents of each proposal of a join ticket."""
         joins = self._ticket(prompt_id).joins
@@ -185,7 +190,7 @@ class Search:
                 f"reply {index} was told to prompt {prompt.id}, which asked for {prompt.rollouts}"
             )
         is_model_reply = tell.rollout is not None
-        if is_model_reply == (prompt.kind in (PromptKind.SEED, PromptKind.JOIN)):
+        if is_model_reply != prompt.has_model:
             raise SearchError(
                 f"prompt {prompt.id} is a {prompt.kind} ticket; its replies come "
                 + ("without a rollout" if is_model_reply else "each with the rollout that a model wrote")
@@ -300,7 +305,10 @@ class Search:
                 if self.problem.is_by_example and 2 <= len(failed) < len(member.rewards):
                     only = failed
         rows = choose_rows(len(self.problem.train), rng, only)
-        messages = self._format.messages(self.problem, answers, parent, shown_inspirations, rows)
+        messages = self._format.messages(
+            self.problem,
+            Request(answers, parent=parent, inspirations=tuple(shown_inspirations), rows=rows),
+        )
         parents = [] if parent is None else [Parent(parent.program.id, ParentRole.PARENT)]
         parents += [Parent(item.program.id, ParentRole.INSPIRATION) for item in shown_inspirations]
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE

@@ -39,6 +39,15 @@ class Status(StrEnum):
         return self not in (Status.OK, Status.SANDBOX_ERROR)
 
 
+class Trust(StrEnum):
+    """How far a judgement can be believed."""
+
+    HIGH = "high"
+    """The candidate's process never held the evaluator or the expected answers."""
+    LOW = "low"
+    """Candidate and evaluator ran in one process: a program may have forged its own judgement."""
+
+
 class ParseStatus(StrEnum):
     """What became of one answer slot before evaluation."""
 
@@ -57,6 +66,8 @@ class ParentRole(StrEnum):
 
     PARENT = "parent"
     INSPIRATION = "inspiration"
+    PARTNER = "partner"
+    """The second parent of a crossover."""
     JOIN_THEN = "join_then"
     JOIN_ELSE = "join_else"
 
@@ -70,6 +81,12 @@ class PromptKind(StrEnum):
     """Write programs from the problem alone."""
     MUTATE = "mutate"
     """Improve on a parent program."""
+    CROSSOVER = "crossover"
+    """Combine two parent programs; the second is an inspiration of role `PARTNER`."""
+    REPAIR = "repair"
+    """Mend a parent program that fails."""
+    NOTES = "notes"
+    """Write down what was learned so far: one completion without answers, shown in later prompts."""
     JOIN = "join"
     """No model: the ticket itself carries the joined programs to judge."""
 
@@ -100,6 +117,8 @@ class RunStatus(StrEnum):
     RUNNING = "running"
     SOLVED = "solved"
     EXHAUSTED = "exhausted"
+    STOPPED = "stopped"
+    """Ended before its evaluations were used: target reached, no progress, or tokens or money used up."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
@@ -161,12 +180,52 @@ class Feature:
     bins: int = 8
 
 
+class EvaluatorMode(StrEnum):
+    """Where the candidate runs when its evaluator imports it."""
+
+    WHOLE = "whole"
+    """Evaluator and candidate together in one sandboxed process: always works, low trust."""
+    PROXY = "proxy"
+    """The candidate alone in the sandbox, the evaluator calling its functions through a stub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How one number that an evaluator returns becomes one reward component.
+
+    A plain metric is linear from `low` (reward 0) to `high` (reward 1), clipped. A soft one, whose range
+    nobody declared, is 1/2 + atan((x - low) / (high - low)) / pi: it never saturates, so a better value is
+    always a better reward. With `lower_is_better` the reward is one minus that.
+    """
+
+    name: str
+    low: float
+    high: float
+    lower_is_better: bool = False
+    is_soft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorFolder:
+    """An evaluator that imports the candidate itself, in OpenEvolve's format."""
+
+    file: str
+    """Name of the Python file in the problem's folder that defines `evaluate(program_path)`."""
+    mode: EvaluatorMode
+    metrics: tuple[Metric, ...]
+    """One for each objective, in order."""
+    thresholds: tuple[float, ...] = ()
+    """Of the cascade: stage i + 1 runs where stage i reached `thresholds[i - 1]`; empty: `evaluate` alone."""
+    artifacts: bool = True
+    """Whether artifacts that the evaluator returns become feedback."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A task with D objectives, as loaded and checked from its folder.
 
-    Exactly one of `train` (programming by example) and `scorer_path` is set. `heldout` rows are
-    for reports only: nothing that selects, stops or prompts may read them.
+    Exactly one of `train` (programming by example), `scorer_path` and `evaluator` is set. `heldout` rows
+    are for reports only: nothing that selects, stops or prompts may read them.
     """
 
     id: str
@@ -174,7 +233,7 @@ class Problem:
     """Hash over everything in the folder that can change a judgement."""
     statement: str
     entry: str
-    """Name of the function that a program must define."""
+    """Name of the function that a program must define; empty where the evaluator knows it."""
     parameters: tuple[str, ...]
     """Parameter names of the entry function, in order."""
     objectives: tuple[Objective, ...]
@@ -188,11 +247,20 @@ class Problem:
     groups: tuple[tuple[int, ...], ...] = ()
     """Which objectives a trainer takes as one component, the mean of a group: every objective is in one
     group; empty means that each is a component of its own. Search and store never read it."""
+    suffix: str = ".py"
+    """File ending of programs, with the dot; `/` for programs that are folders (`evovpo/bundles.py`)."""
+    evaluator: EvaluatorFolder | None = None
 
     @property
     def is_by_example(self) -> bool:
         """True for a programming-by-example problem, where objective i is training row i."""
-        return self.scorer_path is None
+        return self.scorer_path is None and self.evaluator is None
+
+    @property
+    def trust(self) -> Trust:
+        """How far judgements of this problem can be believed."""
+        whole = self.evaluator is not None and self.evaluator.mode is EvaluatorMode.WHOLE
+        return Trust.LOW if whole else Trust.HIGH
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +311,11 @@ class Prompt:
             return 0
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
 
+    @property
+    def has_model(self) -> bool:
+        """True for a ticket that a model answers, rather than one that carries its own programs."""
+        return self.kind not in (PromptKind.SEED, PromptKind.JOIN)
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -272,6 +345,38 @@ class Rollout:
     """`stop` (end token), `length` (limit reached) or what the server said."""
     seconds: float
     """Wall-clock seconds of the request, divided by the rollouts that shared it."""
+    model: str = ""
+    """Which of several models wrote it, by the name that its server knows; empty where there is one."""
+
+
+class CallOutcome(StrEnum):
+    """How one request to a model server ended."""
+
+    OK = "ok"
+    RETRIED = "retried"
+    """It failed, and was sent again."""
+    FAILED = "failed"
+    """It failed for the last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model server, whatever became of it."""
+
+    run_id: str
+    prompt_id: str
+    attempt: int
+    """From 1."""
+    model: str
+    outcome: CallOutcome
+    reason: str
+    """Why it failed, for example `http 429` or `timeout`; empty for `ok`."""
+    prompt_tokens: int | None
+    """As the server counts them, or none where it does not say."""
+    completion_tokens: int | None
+    cost: float | None
+    """In the currency of the configured prices, or none without prices."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +397,8 @@ class Candidate:
     parents: tuple[Parent, ...]
     text: str = ""
     """The slot's text as written."""
+    reason: str = ""
+    """Why it has no program or was rejected, as later prompts tell the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +417,9 @@ class Evaluation:
     """Sandbox level that was in force, for example `landlock+seccomp`."""
     outputs: tuple[Json, ...] | None = None
     """What the program returned per case, where the problem keeps outputs for prompts."""
+    metrics: tuple[tuple[str, Json], ...] | None = None
+    """What an evaluator of its own returned, as it came and in order; not finite numbers as text."""
+    trust: Trust = Trust.HIGH
 
     def __post_init__(self) -> None:
         for index, value in enumerate(self.rewards or ()):

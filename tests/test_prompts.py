@@ -16,6 +16,7 @@ from evovpo.models.chain_format import END, END_ID, MAX_ROWS, SEPARATOR, SEPARAT
 from evovpo.prompts import (
     AlignmentFormat,
     PromptFormat,
+    Request,
     RewriteFormat,
     Shown,
     alignment_fault,
@@ -58,8 +59,8 @@ def shown(
 
 
 def text_of(made_by: PromptFormat, problem: Problem, **given: object) -> str:
-    values = {"answers": 2, "parent": None, "inspirations": (), "rows": (0, 3), **given}
-    return made_by.messages(problem, **values)[-1].content  # type: ignore[arg-type]
+    values = {"answers": 2, "rows": (0, 3), **given}
+    return made_by.messages(problem, Request(**values))[-1].content  # type: ignore[arg-type]
 
 
 # The built-in model's format

@@ -34,7 +34,7 @@ from evovpo.config import SELECTIONS, SearchConfig
 from evovpo.errors import SearchError
 from evovpo.evaluator import Evaluator
 from evovpo.population import LEARNING_PROGRAMS
-from evovpo.prompts import AlignmentFormat
+from evovpo.prompts import AlignmentFormat, Request
 from evovpo.sandbox import Sandbox
 from evovpo.types import (
     Evaluation,
@@ -389,7 +389,7 @@ def test_focus_prompts_show_only_rows_that_the_chosen_program_fails() -> None:
         # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
         assert prompt.messages[0].content.count("⟦ex⟧") == 5
         rows = sorted(set(range(8)) - passed)
-        wanted = shown.messages(HARD, prompt.answers, None, (), rows)[0].content
+        wanted = shown.messages(HARD, Request(prompt.answers, rows=tuple(rows)))[0].content
         assert sorted(prompt.messages[0].content.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]) == sorted(
             wanted.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]
         )

@@ -26,7 +26,7 @@ from rich.text import Text
 from evovpo.config import Config
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.evaluator import Evaluator, open_sandbox
-from evovpo.prompts import AlignmentFormat, choose_rows
+from evovpo.prompts import AlignmentFormat, Request, choose_rows
 from evovpo.types import (
     Evaluation,
     Example,
@@ -230,7 +230,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
                 kind=PromptKind.ROOT,
                 island=0,
                 parents=(),
-                messages=prompt_format.messages(problem, answers, None, (), rows),
+                messages=prompt_format.messages(problem, Request(answers, rows=rows)),
                 rollouts=min(_CHAINS_PER_PROMPT, chains - first),
                 answers=answers,
                 seed=int(rng.integers(2**31)),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from evovpo.errors import SearchError
-from evovpo.types import Prompt, PromptKind, Rollout, Sampling, content_id
+from evovpo.types import Prompt, Rollout, Sampling, content_id
 
 __all__ = ["Proposer", "check_ticket", "rollout_id"]
 
@@ -51,7 +51,7 @@ def rollout_id(prompt_id: str, index: int) -> str:
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
     """Raise `SearchError` unless `indices` are distinct reply numbers of a ticket that a model answers."""
-    if prompt.kind in (PromptKind.JOIN, PromptKind.SEED):
+    if not prompt.has_model:
         raise SearchError(
             f"prompt {prompt.id} is a {prompt.kind} ticket; its replies are prompt.proposals: judge them "
             "without a proposer"
