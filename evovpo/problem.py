@@ -46,6 +46,8 @@ _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "thr
 _LONGEST_SECONDS = 86_400
 _DEEPEST_VALUE = 50
 _FAULTS_SHOWN = 20
+_LATER_FIELDS = {"suffix": ".py", "evaluator": None}
+"""Fields of a problem that came after the first stored ones, with the value that says nothing."""
 _MANY_OBJECTIVES = 16
 _FEW_ROWS = 4
 
@@ -190,6 +192,9 @@ def _version(problem: Problem) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
         del values[outside]
+    for later, unset in _LATER_FIELDS.items():  # so that older versions stay what they are
+        if values[later] == unset:
+            del values[later]
     digests: dict[str, str] = {}
     if problem.scorer_path is not None:
         scorer = Path(problem.scorer_path)
