@@ -50,7 +50,10 @@ def study(
     arms: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,...", help="Only these arms.  [dim]\\[default: all six][/dim]", show_default=False
+            metavar="A,B,...",
+            help="Only these arms.  Further ones: grpo-entropy, vpo-entropy, vpo-mixed, vpo-at-c-mixed, "
+            "vpo-reuse.  [dim]\\[default: the six objectives][/dim]",
+            show_default=False,
         ),
     ] = None,
     validation_tasks: Annotated[int, typer.Option(min=2, metavar="N", help="Tasks to tune on.")] = 60,
@@ -73,11 +76,11 @@ def study(
 
     from evovpo.errors import ConfigError, nearest_hint
     from trainer.arms import TrainingBudget
-    from trainer.study import ARMS, KS, StudySettings, run_study
+    from trainer.study import ARMS, KS, VARIANTS, StudySettings, run_study
     from trainer.study_report import report_markdown, write_pictures
 
     wanted = [arm.name for arm in ARMS] if arms is None else arms.split(",")
-    known = {arm.name: arm for arm in ARMS}
+    known = {arm.name: arm for arm in (*ARMS, *VARIANTS)}
     for name in wanted:
         if name not in known:
             raise ConfigError(f"--arms: unknown arm {name!r}; {nearest_hint(name, known)}")

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 
 from evovpo.models.chain_format import END_ID, SEPARATOR_ID
 from evovpo.proposers.sampler import Request, Weights, sample
-from trainer.arms import load_start_model
+from trainer.arms import curves, load_start_model, measure
 from trainer.domains import Domain
 from trainer.offline import TOKENS_AT_ONCE, TrainingRow, collate, completion_logits, pack
 from trainer.string_tasks import StringDomain
@@ -140,8 +140,34 @@ def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequenc
     return total
 
 
+class Coverage(NamedTuple):
+    """What answers of one model in one format are worth."""
+
+    name: str
+    best_at_k: tuple[float, ...]
+    """Mean over tasks for each of `KS`."""
+
+
+KS = (1, 2, 3, 6, 12, 24, 48)
+
+
+def coverage(name: str, model: Any, domain: Domain, tasks: Sequence[Any], answers: int) -> Coverage:
+    """Return best@k of `model` on `tasks`, from 48 answers a task in chains of `answers`."""
+    found = curves(measure(model, domain, tasks, answers, max(KS), seed=7), KS)
+    return Coverage(name, tuple(np.mean(found.best_at_k, axis=0).tolist()))
+
+
+def coverage_markdown(rows: Sequence[Coverage]) -> str:
+    """Return the table of several models, in Markdown."""
+    lines = ["| best@k | " + " | ".join(f"k = {k}" for k in KS) + " |", "|---" * (len(KS) + 1) + "|"]
+    lines += [
+        f"| {row.name} | " + " | ".join(f"{value:.3f}" for value in row.best_at_k) + " |" for row in rows
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Command line: write the taught model to a folder."""
+    """Command line: write the taught model to a folder, and print what it covers beside the model before."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -149,12 +175,13 @@ def main() -> None:
     parser.add_argument(
         "--tasks", type=int, default=DistilSettings().tasks, help="tasks to sample answers for"
     )
+    parser.add_argument("--validation-tasks", type=int, default=60, help="held-out tasks to measure on")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    columns = (TextColumn("teaching chains"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                TextColumn("loss {task.fields[loss]:.3f}"))  # fmt: skip
     with StringDomain() as domain, Progress(*columns) as progress:
-        bar = progress.add_task("", total=None, loss=float("nan"))
+        bar = progress.add_task("teaching chains", total=None, loss=float("nan"))
         model = distil(
             domain,
             DistilSettings(tasks=options.tasks),
@@ -162,6 +189,13 @@ def main() -> None:
         )
         model.save_pretrained(options.out)
         AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(options.out)
+        tasks = domain.tasks("validation", options.validation_tasks)
+        rows = []
+        for when, measured in (("before", load_start_model(domain)), ("after", model)):
+            for answers, what in ((1, "single answers"), (DistilSettings().answers, "chains of three")):
+                progress.update(bar, description=f"measuring {what} {when}")
+                rows.append(coverage(f"{when} teaching, {what}", measured, domain, tasks, answers))
+    print(coverage_markdown(rows))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,14 @@ ARMS = (
     Arm("vpo-to-go", "vpo-to-go", 3, 8),
 )
 """The arms of the main comparison: 24 answers a prompt each."""
+VARIANTS = (
+    Arm("grpo-entropy", "grpo", 1, 24, entropy=0.003),
+    Arm("vpo-entropy", "vpo", 3, 8, entropy=0.003),
+    Arm("vpo-mixed", "vpo", 3, 8, single_share=0.5),
+    Arm("vpo-at-c-mixed", "vpo-at-c", 3, 8, {"c": 4}, single_share=0.5),
+    Arm("vpo-reuse", "vpo", 3, 8, passes=2),
+)
+"""Further arms, compared when named: an entropy bonus, single answers mixed in, every sample used twice."""
 
 
 class StudySettings(NamedTuple):
