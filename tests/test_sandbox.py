@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ import pytest
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, Sandbox
+from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.paths import reading_rules
 from evovpo.sandbox.probe import Offer, choose_level
+from evovpo.sandbox.seatbelt import seatbelt_profile
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
@@ -142,9 +145,12 @@ def test_every_program_starts_from_the_same_randomness() -> None:
     assert seen == [seen[0]] * 4
 
 
-def test_threads_are_refused_by_name() -> None:
-    with Sandbox(workers=1, preload=()) as sandbox, pytest.raises(ConfigError, match=r"limits\.threads is 2"):
-        sandbox.run(IDENTITY, "f", [[1]], Limits(threads=2))
+def test_threads_and_processes_are_refused_by_name() -> None:
+    with Sandbox(workers=1, preload=()) as sandbox:
+        with pytest.raises(ConfigError, match=r"limits\.threads is 2"):
+            sandbox.run(IDENTITY, "f", [[1]], Limits(threads=2))
+        with pytest.raises(ConfigError, match=r"limits\.processes is 1"):
+            sandbox.run(IDENTITY, "f", [[1]], Limits(processes=1))
 
 
 # --- reading
@@ -230,7 +236,9 @@ def test_a_program_ends_with_its_fork_server() -> None:
         assert server is not None
         thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
         thread.start()
-        log = sandbox._workers[0]._descriptors[2]
+        worker = sandbox._workers[0]
+        assert isinstance(worker, ForkServer)
+        log = worker._descriptors[2]
         _wait_until(lambda: os.pread(log, 1, 0) == b"1", "the program did not start")
         (child,) = _descendants(server)
         os.kill(server, signal.SIGKILL)
@@ -295,7 +303,8 @@ def test_closing_waits_for_the_program_that_runs() -> None:
 def test_everything_ends_with_the_supervisor(level: Level) -> None:
     program = (
         "from evovpo.sandbox import Level, Sandbox\nfrom evovpo.types import Limits\n"
-        f"s = Sandbox(workers=1, preload=(), level=Level({str(level)!r}))\n"
+        f"level = Level({str(level)!r})\n"
+        "s = Sandbox(workers=1, preload=(), level=level, minimum_level=level)\n"
         "s.run('def f(x): return x', 'f', [[1]])\n"
         "print(s._workers[0].pid, flush=True)\n"
         "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]], Limits(wall_seconds=300.0))\n"
@@ -310,28 +319,96 @@ def test_everything_ends_with_the_supervisor(level: Level) -> None:
     _wait_until(lambda: not any(map(_is_alive, family)), f"still there: {family}")
 
 
+# --- weaker levels
+
+
+def test_without_isolation_limits_hold_and_the_result_says_so() -> None:
+    with Sandbox(workers=1, preload=(), level=Level.NONE, minimum_level=Level.NONE) as sandbox:
+        result = sandbox.run(IDENTITY, "f", [[1]])
+        assert (result.status, result.outputs, result.isolation) == (Status.OK, [1], "none")
+        reads = "def f(x):\n    return open('/proc/stat').read(3)\n"
+        assert sandbox.run(reads, "f", [[1]]).outputs == ["cpu"]
+        assert sandbox.run("def f(x):\n    return bytearray(1 << 40)\n", "f", [[1]]).status is Status.MEMORY
+
+
+FRESH = {
+    "def f(x):\n    print('said')\n    return x\n": (Status.OK, [1, 2]),
+    "def f(x):\n    return 1 // (x - 2)\n": (Status.ERROR, [-1, None]),
+    "import os\ndef f(x):\n    os._exit(3)\n": (Status.CRASH, [None, None]),
+    "def f(x):\n    return len(bytearray(1 << 40))\n": (Status.MEMORY, [None, None]),
+    "def f(x):\n    while True: pass\n": (Status.TIMEOUT, [None, None]),
+    "def f(x):\n    return 'x' * 2000\n": (Status.OUTPUT_LIMIT, [None, None]),
+}
+
+
+@pytest.mark.parametrize("code", FRESH)
+def test_a_fresh_process_gives_the_results_of_a_fork_server(code: str) -> None:
+    limits = Limits(wall_seconds=60.0, cpu_seconds=1, result_bytes=1024, log_bytes=100)
+    result = FreshProcess(Settings(Level.NONE)).run(code, "f", [[1], [2]], limits, False)
+    server = ForkServer(Settings(Level.NONE))
+    other = server.run(code, "f", [[1], [2]], limits, False)
+    server.stop()
+    assert (result.status, result.outputs) == FRESH[code]
+    assert (result.status, result.outputs, result.log) == (other.status, other.outputs, other.log)
+
+
+def test_a_fresh_process_ends_at_its_wall_clock_limit() -> None:
+    code = "import time\ndef f(x):\n    time.sleep(60)\n"
+    fresh = FreshProcess(Settings(Level.NONE))
+    assert fresh.run(code, "f", [[1]], Limits(wall_seconds=0.2), False).status is Status.TIMEOUT
+    assert fresh.cpu_seconds() > 0
+
+
+def test_the_profile_for_macos_names_what_may_be_read_and_hides_the_rest_last() -> None:
+    lines = seatbelt_profile(["/lib/py"], ['/lib/py/"a'], ["/lib/py/run"]).splitlines()
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    assert lines[-3:] == [
+        '(allow file-read* (subpath "/lib/py"))',
+        '(deny file-read-data (subpath "/lib/py/\\"a"))',
+        '(allow file-read* (subpath "/lib/py/run"))',
+    ]
+    assert not any("write" in line or "network" in line or "fork" in line for line in lines)
+
+
 # --- what a machine offers
 
 
-def test_nothing_runs_unprotected() -> None:
-    with pytest.raises(SandboxError, match=r"Landlock not available; seccomp available; .* use Linux 5\.13"):
-        choose_level(Offer(0, True, "not installed"), Level.LANDLOCK_SECCOMP)
-    with pytest.raises(SandboxError, match="seccomp not available"):
-        choose_level(Offer(7, False, ""), Level.LANDLOCK_SECCOMP)
+STRONG = Offer(7, True, "")
+OFFERS = {
+    Level.NONE: Offer(0, False, "not installed"),
+    Level.SANDBOX_EXEC: Offer(0, False, "needs Linux", sandbox_exec=True),
+    Level.SECCOMP: Offer(0, True, ""),
+    Level.LANDLOCK_SECCOMP: Offer(7, True, "refused (setting up uid map: Permission denied)"),
+    Level.BWRAP_LANDLOCK_SECCOMP: STRONG,
+}
 
 
-def test_a_minimum_level_that_is_not_offered_is_refused_with_the_reason() -> None:
-    offer = Offer(7, True, "refused (setting up uid map: Permission denied)")
-    assert choose_level(offer, Level.LANDLOCK_SECCOMP) is Level.LANDLOCK_SECCOMP
+@pytest.mark.parametrize("strongest", list(Level))
+@pytest.mark.parametrize("minimum", list(Level))
+def test_the_strongest_level_on_offer_is_taken_unless_it_is_below_the_minimum(
+    strongest: Level, minimum: Level
+) -> None:
+    offer = OFFERS[strongest]
+    if list(Level).index(strongest) >= list(Level).index(minimum):
+        assert choose_level(offer, minimum) is strongest
+    else:
+        with pytest.raises(SandboxError, match=rf"level {re.escape(minimum)} or better .*minimum_level to "):
+            choose_level(offer, minimum)
+
+
+def test_the_refusal_says_what_is_missing_and_what_to_do() -> None:
+    with pytest.raises(SandboxError, match=r"Landlock not available; seccomp not .* use Linux 5\.13"):
+        choose_level(OFFERS[Level.NONE], Level.LANDLOCK_SECCOMP)
     with pytest.raises(SandboxError, match=r"uid map: Permission denied.* install bubblewrap"):
-        choose_level(offer, Level.BWRAP_LANDLOCK_SECCOMP)
+        choose_level(OFFERS[Level.LANDLOCK_SECCOMP], Level.BWRAP_LANDLOCK_SECCOMP)
 
 
-def test_the_strongest_level_is_taken_unless_one_is_named() -> None:
-    offer = Offer(7, True, "")
-    assert choose_level(offer, Level.LANDLOCK_SECCOMP) is Level.BWRAP_LANDLOCK_SECCOMP
-    named = choose_level(offer, Level.LANDLOCK_SECCOMP, Level.LANDLOCK_SECCOMP)
-    assert named is Level.LANDLOCK_SECCOMP
+def test_a_level_that_is_named_is_taken_and_never_replaced_by_another() -> None:
+    assert choose_level(STRONG, Level.SECCOMP, Level.LANDLOCK_SECCOMP) is Level.LANDLOCK_SECCOMP
+    with pytest.raises(SandboxError, match=r"level none is below the minimum seccomp"):
+        choose_level(STRONG, Level.SECCOMP, Level.NONE)
+    with pytest.raises(SandboxError, match=r"need isolation level sandbox-exec .* use macOS"):
+        choose_level(STRONG, Level.NONE, Level.SANDBOX_EXEC)
 
 
 def test_a_module_that_cannot_be_preloaded_is_named() -> None:

@@ -57,6 +57,22 @@ def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
     assert _broken(settings, target) == []
 
 
+def test_attacks_are_held_where_no_file_can_be_opened(target: Target) -> None:
+    assert _broken(Settings(Level.SECCOMP, hidden=HIDDEN), target) == []
+
+
+def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
+    server = ForkServer(Settings(Level.SECCOMP, preload=("numpy",)))
+    try:
+        code = "import {}\ndef f(x): return x\n"
+        loaded = server.run(code.format("statistics, numpy.random, textwrap"), "f", [[1]], Limits(), False)
+        other = server.run(code.format("telnetlib"), "f", [[1]], Limits(), False)
+    finally:
+        server.stop()
+    assert (loaded.status, loaded.outputs, loaded.isolation) == (Status.OK, [1], "seccomp")
+    assert (other.status, "PermissionError" in other.detail) == (Status.FORBIDDEN, True)
+
+
 @pytest.mark.parametrize("abi", [1, 3, 4, 6])
 def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: Target) -> None:
     if probe().landlock_abi < abi:
@@ -153,6 +169,34 @@ def test_filters_of_every_architecture_refuse_what_leads_out(architecture: str) 
     assert [name for name in outward if is_allowed(name)] == []
 
 
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(architecture: str) -> None:
+    build = pytest.importorskip("evovpo.sandbox.filters.build")
+
+    def verdict(kind: str, name: str, *arguments: int) -> int:
+        number = build.seccomp.resolve_syscall(build.ARCHITECTURES[architecture], name)
+        return _verdict(filter_path(kind, architecture).read_bytes(), architecture, number, arguments)
+
+    allow, refuse = build.seccomp.ALLOW, build.seccomp.ERRNO(1)
+    own = ("execve", "wait4", "setsid", "openat", "mkdirat", "unlinkat", "renameat2", "sendto", "fchmodat")
+    assert {name: verdict("whole", name) for name in own} == dict.fromkeys(own, allow)
+    outward = ("socket", "connect", "bind", "prctl", "setuid", "mknodat", "setxattr", "truncate", "tkill")
+    assert {name: verdict("whole", name, 99) for name in outward} == dict.fromkeys(outward, refuse)
+    hostile = ("ptrace", "process_vm_writev", "mount", "unshare", "bpf", "setns")
+    assert {verdict("whole", name) for name in hostile} == {build.seccomp.KILL_PROCESS}
+    assert verdict("whole", "clone", 17) == allow
+    assert verdict("whole", "clone", 0x10000000) == refuse
+    assert verdict("whole", "socketpair", 1, 1 | 0o2000000) == allow
+    assert verdict("whole", "socketpair", 1, 2) == refuse
+    for process in (build.WATCHER_PLACEHOLDER, build.SUPERVISOR_PLACEHOLDER, 0xFFFFFFFF, 2**64 - 1):
+        assert verdict("outside", "kill", process, 9) == refuse
+    assert verdict("outside", "kill", 4711, 9) == allow
+    assert verdict("outside", "openat", 0, 0, 0o1000) == refuse
+    assert verdict("outside", "openat", 0, 0, 0o1001) == allow
+    assert verdict("metadata", "fchmodat") == build.seccomp.ERRNO(0)
+    assert verdict("metadata", "openat") == allow
+
+
 def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     from evovpo.sandbox import __main__ as command
     from evovpo.sandbox.result import Result
@@ -167,6 +211,8 @@ def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFix
         "uid": report["uid"],
         "cpu_ms_trivial": 1.235,
         "cpu_ms_numpy": None,
+        "cpu_ms_whole": None,
+        "cpu_ms_proxy": None,
         "failed": ["b"],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -11,8 +12,19 @@ from collections.abc import Sequence
 from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.selftest import Costs, Outcome, exposed_target, hidden_file, measure_costs, run_attacks
+from evovpo.sandbox.selftest import (
+    Costs,
+    Outcome,
+    exposed_target,
+    hidden_file,
+    measure_costs,
+    run_attacks,
+    run_mode_attacks,
+)
 from evovpo.types import Json
+
+LEVELS = [level for level in Level if level is not Level.NONE]
+"""Those at which the attacks are held; without isolation they would go through."""
 
 
 def main() -> int:
@@ -20,7 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evovpo.sandbox", description="Test the sandbox.")
     parser.add_argument("--selftest", action="store_true", required=True, help="run the table of attacks")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
-    parser.add_argument("--level", type=Level, choices=list(Level), help="not the strongest that works")
+    parser.add_argument("--level", type=Level, choices=LEVELS, help="not the strongest that works")
     options = parser.parse_args()
     try:
         return _selftest(options.level, options.json)
@@ -32,12 +44,20 @@ def main() -> int:
 def _selftest(level: Level | None, is_json: bool) -> int:
     with (
         exposed_target() as target,
-        Sandbox(workers=1, preload=(), hidden=[hidden_file()], level=level, retries=0) as sandbox,
+        Sandbox(
+            workers=1,
+            preload=(),
+            hidden=[hidden_file()],
+            level=level,
+            minimum_level=Level.LANDLOCK_SECCOMP if level is None else level,
+            retries=0,
+        ) as sandbox,
     ):
         if not is_json:
             print(f"level {sandbox.level}, user {os.geteuid()}; {probe().describe()}")
         outcomes = []
-        for outcome in run_attacks(sandbox, target):
+        modes = run_mode_attacks(sandbox.level, target) if sandbox.level.has_landlock else ()
+        for outcome in itertools.chain(run_attacks(sandbox, target), modes):
             outcomes.append(outcome)
             if not is_json:
                 print(_row(outcome), flush=True)
@@ -49,6 +69,8 @@ def _selftest(level: Level | None, is_json: bool) -> int:
     else:
         with_numpy = "" if costs.numpy is None else f", {costs.numpy:.2f} ms with numpy"
         print(f"{passed} of {len(outcomes)} held; CPU per evaluation {costs.trivial:.2f} ms{with_numpy}")
+        if costs.whole is not None and costs.proxy is not None:
+            print(f"with an evaluator that imports it {costs.whole:.0f} ms, by proxy {costs.proxy:.0f} ms")
     return 0 if passed == len(outcomes) else 1
 
 
@@ -60,14 +82,21 @@ def report(outcomes: Sequence[Outcome], costs: Costs, level: Level) -> dict[str,
         "level": str(level),
         "uid": os.geteuid(),
         "cpu_ms_trivial": round(costs.trivial, 3),
-        "cpu_ms_numpy": None if costs.numpy is None else round(costs.numpy, 3),
+        "cpu_ms_numpy": _rounded(costs.numpy),
+        "cpu_ms_whole": _rounded(costs.whole),
+        "cpu_ms_proxy": _rounded(costs.proxy),
         "failed": [outcome.name for outcome in outcomes if not outcome.is_held],
     }
 
 
+def _rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 3)
+
+
 def _row(outcome: Outcome) -> str:
     result = outcome.result
-    remark = f"{result.outputs} {result.detail}"[:70] if not outcome.is_held else result.detail[:70]
+    detail = result.detail.partition("\n")[0]
+    remark = f"{result.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"
     return f"{mark} {outcome.name:<52} {result.status:<12} {result.cpu_ms:6.0f} ms  {remark}"
 

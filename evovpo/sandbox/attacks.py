@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evovpo.types import Limits, Status
@@ -69,6 +69,129 @@ def attacks(target: Target) -> list[Attack]:
     if platform.machine() != "x86_64":
         table = [attack for attack in table if "x32" not in attack.name]
     return table
+
+
+def whole_attacks(target: Target) -> list[Attack]:
+    """Return attacks by a candidate that shares a process with its evaluator, which may start processes."""
+    evaluation = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8)
+    table = [
+        attack
+        for attack in [*_endless(), *_memory()[:2], *_endings(), *_secret_files(target), *_sockets()]
+        if attack.limits is not SHORT
+    ]
+    own = [
+        _attack(
+            "kills itself and all others",
+            "import os\ndef f(x):\n    os.kill(-1, 9)\n    os.kill(os.getppid(), 9)",
+            Status.FORBIDDEN,
+        ),
+        _attack(
+            "fork bomb",
+            """
+            import os, time
+            def f(x):
+                while True:
+                    try: os.fork()
+                    except OSError: time.sleep(0.01)
+            """,
+            Status.FORBIDDEN,
+            Status.TIMEOUT,
+        ),
+        _attack(
+            "daemon by two forks",
+            """
+            import os, time
+            def f(x):
+                if os.fork() == 0:
+                    os.setsid()
+                    if os.fork() == 0: time.sleep(600)
+                    os._exit(0)
+                return []
+            """,
+            Status.OK,
+        ),
+        _attack(
+            "result that is no JSON",
+            "import os\ndef f(x):\n    os.write(3, b'[' * 500000)\n    os._exit(0)",
+            Status.BAD_OUTPUT,
+        ),
+    ]
+    return [replace(attack, limits=evaluation) for attack in [*table, *own]]
+
+
+def proxy_attacks(target: Target) -> list[Attack]:
+    """Return attacks by a candidate that an evaluator calls in another process."""
+    return [
+        *_secret_files(target),
+        *_sockets(),
+        _attack("exits in a call", "import os\ndef f(x): os._exit(0)", Status.ERROR),
+        _attack("kills itself in a call", "import os\ndef f(x): os.kill(os.getpid(), 9)", Status.CRASH),
+        _attack("never answers", "def f(x):\n    while True: pass", Status.TIMEOUT),
+        _attack("object in place of a value", "def f(x): return open", Status.ERROR),
+        _attack("NaN", "def f(x): return float('nan')", Status.ERROR),
+        _attack(
+            "looks for the evaluator",
+            """
+            import gc, sys
+            def f(x):
+                seen = [name for name in sys.modules if "evaluator" in name]
+                frame = sys._getframe()
+                while frame:
+                    seen += [name for name in frame.f_globals if name == "evaluate"]
+                    frame = frame.f_back
+                dictionaries = [found for found in gc.get_objects() if isinstance(found, dict)]
+                return seen + [1 for found in dictionaries if "evaluate" in found]
+            """,
+            Status.OK,
+        ),
+        _attack(
+            "sends descriptors",
+            """
+            import array, socket
+            def f(x):
+                try:
+                    with socket.socket(fileno=5) as calls:
+                        socket.send_fds(calls, [b"x"], [0])
+                        return [1]
+                except OSError: return []
+            """,
+            Status.OK,
+            Status.ERROR,
+        ),
+    ]
+
+
+def _secret_files(target: Target) -> list[Attack]:
+    return [
+        *(attack for attack in _files(target) if attack.name == "reads the environment"),
+        _attack(
+            "reads and changes the home",
+            _attempts(
+                "import os",
+                {
+                    "key": f"open({target.home + '/.ssh/id_rsa'!r}).read()",
+                    "users": "open('/etc/passwd').read()",
+                    "supervisor": f"open('/proc/{target.pid}/environ').read()",
+                    "append": f"open({target.home + '/.bashrc'!r}, 'a').write('x')",
+                    "create": f"open({target.home + '/new'!r}, 'w')",
+                    "remove": f"os.unlink({target.home + '/.bashrc'!r})",
+                    "rename": f"os.rename({target.home + '/.bashrc'!r}, 'x')",
+                },
+            ),
+            Status.OK,
+        ),
+    ]
+
+
+def _sockets() -> list[Attack]:
+    kinds = {"tcp": "2, 1", "udp": "2, 2", "unix": "1, 1", "netlink": "16, 3"}
+    return [
+        _attack(
+            "opens sockets",
+            _attempts("import socket", {name: f"socket.socket({kind})" for name, kind in kinds.items()}),
+            Status.OK,
+        )
+    ]
 
 
 def _attack(name: str, code: str, *expected: Status, limits: Limits = QUICK) -> Attack:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -12,25 +14,38 @@ from evovpo.sandbox.paths import python_paths
 BWRAP = "/usr/bin/bwrap"
 """Only the system's own: where user namespaces are restricted, the exception is for this path."""
 
+WRITABLE = ("/tmp", "/dev/shm")
+"""Folders in memory that the namespaces of an evaluation have."""
+ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL")
+"""What root keeps in there to become another user, and to end what that user started."""
 
-def bwrap_command(readable: Iterable[str]) -> list[str]:
+
+def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed: bool = False) -> list[str]:
     """Return the start of a command line that runs the rest in namespaces of its own.
 
-    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, and `readable`. There is
-    no `--die-with-parent`, which acts when the *thread* that started it ends: the fork-server ends at
-    the end of its control socket, and the namespaces with it.
+    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, and `readable`. With
+    `writable_mb` there are an empty `/tmp` and `/dev/shm` as well, in memory, each of that size. With
+    `is_user_changed`, which root alone can ask for, users stay what they are outside, so that the rest
+    can become another. There is no `--die-with-parent`, which acts when the *thread* that started it
+    ends: the fork-server ends at the end of its control socket, and the namespaces with it.
     """
-    command = [
-        BWRAP,
-        "--unshare-all",
-        "--new-session",
-        "--cap-drop",
-        "ALL",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-    ]
+    command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
+    if is_user_changed:
+        command += [
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        ]
+        for capability in ROOT_CAPABILITIES:
+            command += ["--cap-add", capability]
+    else:
+        command.append("--unshare-all")
+    command += ["--dev", "/dev", "--proc", "/proc"]
+    if writable_mb:
+        for path in WRITABLE:
+            command += ["--perms", "1777", "--size", str(writable_mb << 20), "--tmpfs", path]
     command += ["--ro-bind", "/usr", "/usr"]
     for path in ("/bin", "/lib", "/lib64"):
         if Path(path).is_symlink():
@@ -42,11 +57,11 @@ def bwrap_command(readable: Iterable[str]) -> list[str]:
     return [*command, "--"]
 
 
-def bwrap_refusal() -> str:
+def bwrap_refusal(is_user_changed: bool = False) -> str:
     """Return why bubblewrap cannot run this Python here; an empty text if it can."""
     if not Path(BWRAP).exists():
         return f"not installed at {BWRAP}"
-    command = [*bwrap_command([]), sys.executable, "-I", "-S", "-c", ""]
+    command = [*bwrap_command([], is_user_changed=is_user_changed), sys.executable, "-I", "-S", "-c", ""]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -54,3 +69,9 @@ def bwrap_refusal() -> str:
     return (
         "" if tried.returncode == 0 else f"refused ({tried.stderr.decode(errors='replace').strip()[-120:]})"
     )
+
+
+@functools.cache
+def can_change_user() -> bool:
+    """True for root where it can be root in namespaces too; tried once per process."""
+    return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

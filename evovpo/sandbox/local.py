@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.sandbox.worker import ForkServer, Settings
@@ -33,8 +35,8 @@ class Sandbox:
         retries: How often a program is run again after the sandbox (not the program) failed.
         recycle_after: Replace a fork-server after so many programs.
 
-    Raises `SandboxError` if the machine does not offer the level, or nothing safe at all: nothing is
-    ever run unprotected.
+    Raises `SandboxError` if the machine does not offer the level: nothing is run unprotected unless the
+    minimum is `none`.
     """
 
     def __init__(
@@ -52,9 +54,12 @@ class Sandbox:
         self.sandbox_errors = 0
         """Runs so far that failed by the sandbox's fault, those that were tried again included."""
         settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
-        self._workers = [ForkServer(settings) for _ in range(workers or len(os.sched_getaffinity(0)))]
+        # Elsewhere than on Linux nothing of what a fork-server is made of exists.
+        make = ForkServer if sys.platform == "linux" else FreshProcess
+        count = workers or usable_cores()
+        self._workers: list[ForkServer | FreshProcess] = [make(settings) for _ in range(count)]
         # Last in, first out: as many fork-servers start as there are programs at a time.
-        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
+        self._free: queue.LifoQueue[ForkServer | FreshProcess] = queue.LifoQueue()
         for worker in self._workers:
             self._free.put(worker)
         self._retries = retries
@@ -80,13 +85,14 @@ class Sandbox:
         says why, and the status is `ok` if the end was reached. Arguments and outputs are JSON:
         tuples come back as lists, numpy arrays too, and numbers are finite.
 
-        Raises `SandboxError` if no fork-server can be started, `ConfigError` for `limits.threads`.
+        Raises `SandboxError` if no fork-server can be started, `ConfigError` for threads or processes.
         """
-        if limits.threads:
-            raise ConfigError(
-                f"limits.threads is {limits.threads}; this sandbox refuses threads, which it cannot count; "
-                "set it to 0"
-            )
+        for name in ("threads", "processes"):
+            if getattr(limits, name):
+                raise ConfigError(
+                    f"limits.{name} is {getattr(limits, name)}; this sandbox refuses {name}, which it cannot "
+                    "count; set it to 0"
+                )
         worker = self._free.get()
         try:
             if self._is_closed:
@@ -103,7 +109,7 @@ class Sandbox:
 
     def _attempt(
         self,
-        worker: ForkServer,
+        worker: ForkServer | FreshProcess,
         code: str,
         entry: str,
         cases: Sequence[Sequence[Json]],
@@ -138,7 +144,7 @@ class Sandbox:
                 worker.stop()
 
     @contextlib.contextmanager
-    def _all_workers(self) -> Iterator[list[ForkServer]]:
+    def _all_workers(self) -> Iterator[list[ForkServer | FreshProcess]]:
         """Hold every worker for the time of a block."""
         with self._gathering:  # two takers at once would each wait for what the other holds
             workers = [self._free.get() for _ in self._workers]
@@ -153,3 +159,8 @@ class Sandbox:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -12,15 +12,27 @@ from enum import StrEnum
 from evovpo.errors import SandboxError
 from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.filters import filter_path
+from evovpo.sandbox.seatbelt import sandbox_exec_works
 
 
 class Level(StrEnum):
     """How a candidate is held, weakest first; written into every result."""
 
+    NONE = "none"
+    """A process of its own with resource limits, and nothing else: it can do whatever its user can."""
+    SANDBOX_EXEC = "sandbox-exec"
+    """On macOS: no writing, no network, no processes, by the system's own sandbox."""
+    SECCOMP = "seccomp"
+    """No writing, no network, no processes, and no opening of any file: only what was loaded before."""
     LANDLOCK_SECCOMP = "landlock+seccomp"
     """No writing, no network, no processes; reading only below the Python installation."""
     BWRAP_LANDLOCK_SECCOMP = "bwrap+landlock+seccomp"
     """The same in namespaces of its own: other files do not exist, nor other processes."""
+
+    @property
+    def has_landlock(self) -> bool:
+        """True for a level at which the kernel says which files may be read."""
+        return self.is_at_least(Level.LANDLOCK_SECCOMP)
 
     def is_at_least(self, other: Level) -> bool:
         """True if this level holds a candidate as well as `other` or better."""
@@ -38,18 +50,30 @@ class Offer:
     """The kernel takes filters, and there is one for this processor."""
     bwrap_refusal: str
     """Why bubblewrap cannot be used; empty if it can."""
+    sandbox_exec: bool = False
+    """This is macOS, with a sandbox-exec that runs this Python."""
 
     @property
     def levels(self) -> Sequence[Level]:
         """The levels that this machine can run, weakest first."""
-        if not (self.landlock_abi and self.seccomp):
-            return []
-        return [Level.LANDLOCK_SECCOMP] if self.bwrap_refusal else list(Level)
+        levels = [Level.NONE]
+        if self.sandbox_exec:
+            levels.append(Level.SANDBOX_EXEC)
+        if self.seccomp:
+            levels.append(Level.SECCOMP)
+            if self.landlock_abi:
+                levels.append(Level.LANDLOCK_SECCOMP)
+                if not self.bwrap_refusal:
+                    levels.append(Level.BWRAP_LANDLOCK_SECCOMP)
+        return levels
 
     def describe(self) -> str:
         """Return the findings as one line for an error message."""
+        system = f"{platform.system()} {platform.release()} on {platform.machine()}"
+        if self.sandbox_exec:
+            return f"{system}; sandbox-exec works"
         return (
-            f"{platform.system()} {platform.release()} on {platform.machine()}; "
+            f"{system}; "
             f"Landlock {f'ABI {self.landlock_abi}' if self.landlock_abi else 'not available'}; "
             f"seccomp {'available' if self.seccomp else 'not available'}; "
             f"bubblewrap {self.bwrap_refusal or 'works'}"
@@ -60,7 +84,7 @@ class Offer:
 def probe() -> Offer:
     """Return what this machine offers; tried once per process."""
     if sys.platform != "linux":
-        return Offer(0, False, "needs Linux")
+        return Offer(0, False, "needs Linux", sandbox_exec_works())
     from evovpo.sandbox.forkserver import kernel  # elsewhere it cannot even be imported
 
     has_filter = filter_path("server", platform.machine()).exists()
@@ -70,22 +94,31 @@ def probe() -> Offer:
 def choose_level(offer: Offer, minimum: Level, wanted: Level | None = None) -> Level:
     """Return the strongest level on offer, or `wanted`.
 
-    Raises `SandboxError` if none is on offer, or only one below `minimum`, or not the wanted one.
+    Raises `SandboxError` if it is below `minimum`, or the wanted one is not on offer.
     """
-    level = wanted or (offer.levels[-1] if offer.levels else None)
-    if level is None or level not in offer.levels or not level.is_at_least(minimum):
+    level = wanted or offer.levels[-1]
+    if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(
-            f"untrusted programs need isolation level {wanted or minimum!s} or better here, "
-            f"but this machine offers {offer.levels[-1] if offer.levels else 'none'} ({offer.describe()}); "
-            f"{_remedy(offer)}"
+            f"isolation level {wanted} is below the minimum {minimum}; ask for a stronger level or set "
+            f"sandbox.minimum_level to {wanted}"
+        )
+    if level not in offer.levels or not level.is_at_least(minimum):
+        needed = wanted or minimum
+        raise SandboxError(
+            f"untrusted programs need isolation level {needed!s} or better here, "
+            f"but this machine offers {offer.levels[-1]} ({offer.describe()}); {_remedy(offer, needed)}"
         )
     return level
 
 
-def _remedy(offer: Offer) -> str:
-    if offer.levels:
-        return "install bubblewrap and allow user namespaces, or lower the minimum level"
+def _remedy(offer: Offer, needed: Level) -> str:
+    """Return what to do about a level that is not on offer."""
+    lower = f"or, for programs that you trust that far, set sandbox.minimum_level to {offer.levels[-1]}"
+    if needed is Level.BWRAP_LANDLOCK_SECCOMP and offer.levels[-1] is Level.LANDLOCK_SECCOMP:
+        return f"install bubblewrap and allow user namespaces, {lower}"
+    if needed is Level.SANDBOX_EXEC:
+        return f"use macOS with /usr/bin/sandbox-exec, {lower}"
     return (
         "use Linux 5.13 or newer on x86_64 or aarch64 with Landlock enabled ('landlock' in the lsm= boot "
-        "option), WSL2, or a container whose seccomp profile allows the landlock_* calls"
+        f"option), WSL2, or a container whose seccomp profile allows the landlock_* calls, {lower}"
     )

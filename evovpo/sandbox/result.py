@@ -96,6 +96,28 @@ def judge(
     )
 
 
+def judge_serving(report: Report, log: bytes, limits: Limits, isolation: str) -> Result:
+    """Return how a program ended that answered calls until it was told to end, which is no fault."""
+    status, detail = Status.OK, ""
+    if not report.is_ready:
+        status = Status.SANDBOX_ERROR
+        detail = f"the child failed before the candidate ran: {log[-_TEXT_LIMIT:].decode(errors='replace')}"
+    elif not report.is_killed and os.WIFSIGNALED(report.status):
+        status, detail = _signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
+    elif not report.is_killed and report.status != 0:
+        status, detail = Status.CRASH, f"exit status {os.WEXITSTATUS(report.status)}"
+    return Result(
+        status,
+        [],
+        detail,
+        log.decode(errors="replace"),
+        report.wall_ms,
+        report.cpu_ms,
+        report.maxrss_kb / 1024,
+        isolation,
+    )
+
+
 def _verdict(report: Report, lines: Lines, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
     """Return status and detail: the kernel's word first, the child's last."""
     if not report.is_ready:
@@ -154,7 +176,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
     is_done, exception = False, None
     for raw in filter(None, data.split(b"\n")):
         try:
-            line, impurity = _Decoder().read(raw)
+            line, impurity = Decoder().read(raw)
             index = line.get("i")
             if "exc" in line:
                 exception = line
@@ -176,7 +198,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
     return Lines(outputs, errors, is_done, exception, "")
 
 
-class _Decoder:
+class Decoder:
     """Reads one line of JSON, and notes the first value in it that is JSON but not acceptable."""
 
     def __init__(self) -> None:

@@ -20,9 +20,11 @@ from evovpo.sandbox.bwrap import bwrap_command
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.result import Report, Result, judge, sandbox_failure
+from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
 from evovpo.types import Json, Limits
 
+END_REQUEST = b"end"
+"""As the fork-server knows it."""
 START_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
@@ -42,6 +44,47 @@ ENVIRONMENT = {
     "VECLIB_MAXIMUM_THREADS": "1",
 }
 """The whole environment of a fork-server: nothing of ours is inherited."""
+
+SEALED_PRELOAD = [
+    "abc",
+    "array",
+    "base64",
+    "binascii",
+    "calendar",
+    "cmath",
+    "collections.abc",
+    "colorsys",
+    "contextlib",
+    "csv",
+    "decimal",
+    "difflib",
+    "enum",
+    "fractions",
+    "graphlib",
+    "hashlib",
+    "html",
+    "inspect",
+    "io",
+    "mmap",
+    "numbers",
+    "pickle",
+    "pprint",
+    "queue",
+    "secrets",
+    "statistics",
+    "struct",
+    "textwrap",
+    "threading",
+    "time",
+    "traceback",
+    "types",
+    "unicodedata",
+    "uuid",
+    "warnings",
+    "weakref",
+    "zlib",
+]
+"""Further modules for programs that cannot open any file, and so import nothing that is not loaded."""
 
 # Not -I: it implies -E, and without PYTHONHASHSEED the order of sets differs from server to server.
 PYTHON_OPTIONS = ("-s", "-P")
@@ -107,6 +150,31 @@ class ForkServer:
             per_case,
             self._settings.level,
         )
+
+    def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
+        """Have the program `code` answer calls that come by a socket, until `finish` or its limits.
+
+        Raises `SandboxError` if the fork-server cannot be started or fails.
+        """
+        if self._process is None:
+            self._start()
+        self.evaluations += 1
+        self._rewind(marshal.dumps((code, "", [], False)))
+        self._control.settimeout(ANSWER_SECONDS)
+        try:
+            socket.send_fds(self._control, [_request(limits)], [calls.fileno()])
+        except OSError as error:
+            self.stop()
+            raise SandboxError(f"the fork-server died: {error}") from error
+
+    def finish(self, limits: Limits) -> Result:
+        """End the program that answers calls and return how it ended: `ok` if only by this request."""
+        message = self._ask(END_REQUEST, ANSWER_SECONDS)
+        log = os.pread(self._descriptors[2], limits.log_bytes, 0)
+        if not message:
+            self.stop()
+            return sandbox_failure("the fork-server died or does not answer", 0, self._settings.level)
+        return judge_serving(Report(**json.loads(message)), log, limits, self._settings.level)
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the fork-server and its children have used since the start."""
@@ -187,22 +255,27 @@ def _server_settings(settings: Settings) -> dict[str, Json]:
     libraries = library_paths(settings.preload)
     rules = reading_rules([*python_paths(), *libraries, *SYSTEM_PATHS], [*settings.hidden, str(PACKAGE)])
     abi = probe().landlock_abi if settings.landlock_abi is None else settings.landlock_abi
-    filters = {
-        f"{name}_filter": filter_path(name, platform.machine()).read_bytes().hex()
-        for name in ("server", "child")
-    }
+    has_landlock = settings.level.has_landlock and "landlock" not in settings.switched_off
+    has_seccomp = settings.level is not Level.NONE and "seccomp" not in settings.switched_off
+    is_sealed = settings.level is Level.SECCOMP
     return {
-        "preload": list(settings.preload),
+        "preload": [*(SEALED_PRELOAD if is_sealed else ()), *settings.preload],
         "library_paths": list(libraries),
         "readable": [list(rule) for rule in rules],
-        "landlock_abi": 0 if "landlock" in settings.switched_off else abi,
-        **({"server_filter": "", "child_filter": ""} if "seccomp" in settings.switched_off else filters),
+        "landlock_abi": abi if has_landlock else 0,
+        "server_filter": compiled_filter("sealed" if is_sealed else "server") if has_seccomp else "",
+        "child_filter": compiled_filter("child") if has_seccomp else "",
     }
+
+
+def compiled_filter(name: str) -> str:
+    """Return a seccomp filter for this processor, in hexadecimal digits."""
+    return filter_path(name, platform.machine()).read_bytes().hex()
 
 
 def _command(settings: Settings) -> list[str]:
     """Return the command line of a fork-server, up to its file descriptors. It holds no secrets."""
-    python = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py")]
+    python = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "server"]
     if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
         return [*bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)]), *python]
     return python

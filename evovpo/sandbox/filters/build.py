@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sys
 from typing import Any
 
 import pyseccomp as seccomp
 
 from evovpo.sandbox.filters import filter_path
-from evovpo.sandbox.forkserver.kernel import PID_PLACEHOLDER
+from evovpo.sandbox.forkserver.kernel import (
+    PID_PLACEHOLDER,
+    SUPERVISOR_PLACEHOLDER,
+    WATCHER_GROUP_PLACEHOLDER,
+    WATCHER_PLACEHOLDER,
+)
 
 ARCHITECTURES = {"x86_64": seccomp.Arch.X86_64, "aarch64": seccomp.Arch.AARCH64}
 """Names as `platform.machine()` gives them."""
@@ -56,6 +62,22 @@ ABSENT = _names("clone3 openat2 memfd_create io_uring_setup")
 SERVER_ONLY = _names("wait4 recvmsg recvfrom sendmsg sendto fork")
 """System calls that the fork-server needs and a candidate does not get."""
 
+EVALUATION = _names("""
+fork vfork execve execveat wait4 waitid setsid setpgid pidfd_open kill tgkill
+sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt setsockopt getsockname
+getpeername
+creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat flock
+fadvise64 splice tee vmsplice getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
+inotify_init1 inotify_add_watch inotify_rm_watch signalfd4 rt_sigsuspend mlock munlock
+""")
+"""System calls that an evaluation needs on top of the harmless ones: it starts programs and writes to its
+private folder. Where is not for the filter to say."""
+
+METADATA = _names("""
+chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
+""")
+"""System calls that change whom a file belongs to, who may use it, and its times."""
+
 OPEN_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CLONE_NEW_NAMESPACES = 0x7E020080
 IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
@@ -63,6 +85,13 @@ IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
 FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
 """F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. Not F_SETFL nor locks: status flags and locks
 live in the open file, which outlives the child, and would pass from one candidate to the next."""
+FCNTL_EVALUATION = (*range(8), 36, 37, 38, 1030, 1031, 1032)
+"""Besides those: F_SETFL, locks and the size of pipes. Not F_SETOWN, which sends signals."""
+IOCTL_EVALUATION = (*IOCTL_QUERIES, 0x5421)
+"""Besides those: FIONBIO, which makes sockets non-blocking."""
+SOCKET_KIND = 0xF
+"""Bits of the type of a socket that say its kind."""
+WORD = 0xFFFFFFFF
 PRCTL_SETUP = (1, 22)
 """PR_SET_PDEATHSIG, PR_SET_SECCOMP: what a child still needs before its own filter is on."""
 PRCTL_OWN = (15, 16, 3, 21, 23, 39)
@@ -70,8 +99,15 @@ PRCTL_OWN = (15, 16, 3, 21, 23, 39)
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:
-    """Return the classic BPF programs of one architecture by name: `server` and `child`."""
-    return {"server": _server_filter(architecture), "child": _child_filter(architecture)}
+    """Return the classic BPF programs of one architecture by name."""
+    return {
+        "server": _server_filter(architecture),
+        "sealed": _server_filter(architecture, can_open=False),
+        "child": _child_filter(architecture),
+        "whole": _whole_filter(architecture),
+        "outside": _outside_filter(architecture),
+        "metadata": _metadata_filter(architecture),
+    }
 
 
 def main() -> None:
@@ -109,7 +145,7 @@ class _Filter:
             return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
-def _server_filter(architecture: str) -> bytes:
+def _server_filter(architecture: str, can_open: bool = True) -> bytes:
     """Return the allow-list: what a candidate or the fork-server itself may call."""
     rules = _Filter(architecture, seccomp.ERRNO(errno.EPERM))
     rules.add(seccomp.ALLOW, HARMLESS + SERVER_ONLY)
@@ -117,8 +153,9 @@ def _server_filter(architecture: str) -> bytes:
     rules.add(seccomp.ERRNO(errno.ENOSYS), ABSENT)
     # Opening for writing is refused here too: Landlock before ABI 3 does not govern truncation, and
     # "no writes" should not hang on one mechanism.
-    rules.add(seccomp.ALLOW, "open", seccomp.Arg(1, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
-    rules.add(seccomp.ALLOW, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
+    if can_open:
+        rules.add(seccomp.ALLOW, "open", seccomp.Arg(1, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
+        rules.add(seccomp.ALLOW, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
     rules.add(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, CLONE_NEW_NAMESPACES, 0))
     rules.add(seccomp.ALLOW, ["kill", "tgkill", "pidfd_open"])
     rules.add(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0))
@@ -141,6 +178,57 @@ def _child_filter(architecture: str) -> bytes:
     rules.add(refused, "prlimit64", seccomp.Arg(2, seccomp.NE, 0))
     for operation in PRCTL_SETUP:
         rules.add(refused, "prctl", seccomp.Arg(0, seccomp.EQ, operation))
+    return rules.compile()
+
+
+def _whole_filter(architecture: str) -> bytes:
+    """Return the allow-list of an evaluation: processes and files of its own, no network.
+
+    Sockets come in connected pairs only, as event loops need them, and as streams: a datagram socket can
+    send to any path.
+    """
+    rules = _Filter(architecture, seccomp.ERRNO(errno.EPERM))
+    rules.add(seccomp.ALLOW, HARMLESS + EVALUATION)
+    rules.add(seccomp.KILL_PROCESS, [name for name in HOSTILE if name != "pidfd_send_signal"])
+    rules.add(seccomp.ERRNO(errno.ENOSYS), ABSENT)
+    rules.add(seccomp.ALLOW, ["open", "openat"])
+    rules.add(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, CLONE_NEW_NAMESPACES, 0))
+    rules.add(seccomp.ALLOW, "socketpair", seccomp.Arg(1, seccomp.MASKED_EQ, SOCKET_KIND, socket.SOCK_STREAM))
+    rules.add(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0))
+    rules.add(seccomp.ALLOW, "setrlimit")
+    rules.add(seccomp.ALLOW, "seccomp", seccomp.Arg(0, seccomp.EQ, 2))  # SECCOMP_GET_ACTION_AVAIL
+    for request in IOCTL_EVALUATION:
+        rules.add(seccomp.ALLOW, "ioctl", seccomp.Arg(1, seccomp.EQ, request))
+    for command in FCNTL_EVALUATION:
+        rules.add(seccomp.ALLOW, "fcntl", seccomp.Arg(1, seccomp.EQ, command))
+    for operation in PRCTL_SETUP + PRCTL_OWN:
+        rules.add(seccomp.ALLOW, "prctl", seccomp.Arg(0, seccomp.EQ, operation))
+    rules.add(seccomp.ALLOW, METADATA)
+    return rules.compile()
+
+
+def _outside_filter(architecture: str) -> bytes:
+    """Return what is taken away from an evaluation that sees processes outside its own."""
+    rules = _Filter(architecture, seccomp.ALLOW)
+    refused = seccomp.ERRNO(errno.EPERM)
+    everyone = WORD  # kill(-1)
+    for process in (WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER, everyone):
+        rules.add(refused, ["kill", "tgkill"], seccomp.Arg(0, seccomp.MASKED_EQ, WORD, process))
+    # Truncating without writing: Landlock before ABI 3 does not govern it.
+    kind = os.O_ACCMODE | os.O_TRUNC
+    rules.add(refused, "open", seccomp.Arg(1, seccomp.MASKED_EQ, kind, os.O_TRUNC))
+    rules.add(refused, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, kind, os.O_TRUNC))
+    return rules.compile()
+
+
+def _metadata_filter(architecture: str) -> bytes:
+    """Return what is taken away from an evaluation that sees files outside its own.
+
+    Landlock does not govern metadata. The calls are not carried out and still answered with success:
+    copying a file ends with one, and would fail.
+    """
+    rules = _Filter(architecture, seccomp.ALLOW)
+    rules.add(seccomp.ERRNO(0), METADATA)
     return rules.compile()
 
 

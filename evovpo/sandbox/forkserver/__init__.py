@@ -1,8 +1,11 @@
-"""The program that forks one child per candidate; stand-alone, standard library only.
+"""The programs that run beside or around untrusted code; stand-alone, standard library only.
 
-It is started by path in an environment built from nothing and never imports evovpo: whatever is in
-its memory is in every candidate's memory too. It holds no answers, no scorer and no other candidate's
-data; it does not even read the candidate, which the child takes from a shared memory file.
+They are started by path in an environment built from nothing and never import evovpo: whatever is in
+their memory is in every candidate's memory too. They hold no answers, no scorer and no other
+candidate's data.
 
-`kernel` wraps the system calls, `server` is the loop, `child` is what happens after the fork.
+`kernel` wraps the system calls. `server` forks one child per candidate, `child` is what happens after
+the fork, and `program` runs the candidate; `calls` lets it answer calls instead. `watcher` runs one
+evaluator together with its candidate: it forks `evaluation`, counts and ends its processes by `family`,
+and `metrics` is how the result becomes JSON.
 """

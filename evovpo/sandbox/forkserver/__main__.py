@@ -1,9 +1,9 @@
-"""Starts the fork-server; run by path, because importing evovpo is what it must not do."""
+"""Starts one of the stand-alone programs; run by path, because importing evovpo is what it must not do."""
 
+import importlib
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
-from forkserver import server  # type: ignore[import-not-found]  # found by the line above
-
+main = importlib.import_module(f"forkserver.{sys.argv[1]}").main
 del sys.path[0]
-server.main(sys.argv[1:])
+main(sys.argv[2:])

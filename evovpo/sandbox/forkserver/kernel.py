@@ -8,23 +8,42 @@ import os
 import signal
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PID_PLACEHOLDER = 0x7EADBEE1
 """Stands in a compiled filter for the process id of the child that loads it."""
+WATCHER_PLACEHOLDER = 0x7EADBEE2
+"""The same for the process that watches an evaluation."""
+WATCHER_GROUP_PLACEHOLDER = 0x7EADBEE3
+"""The same for its process group, as `kill` is told of one: the negative of the id."""
+SUPERVISOR_PLACEHOLDER = 0x7EADBEE4
+"""The same for the process that started the watcher."""
+PLACEHOLDERS = (PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER)
 
 PR_SET_PDEATHSIG = 1
+PR_SET_KEEPCAPS = 8
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_RAISE = 2
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
 SECCOMP_MODE_FILTER = 2
 
 LANDLOCK_CREATE_RULESET = 444
 LANDLOCK_ADD_RULE = 445
 LANDLOCK_RESTRICT_SELF = 446
+_EXECUTE = 1 << 0
+_WRITE_FILE = 1 << 1
 _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
+_TRUNCATE = 1 << 14
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_CHANGE = 0x7FF << 4 & ~_MAKE_DEVICES
+"""Truncate, make, rename, link and remove what is in a folder."""
 _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
 """(ABI, file system access rights that it added)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
@@ -71,11 +90,17 @@ def has_seccomp_filters() -> bool:
     return refused and ctypes.get_errno() == errno.EFAULT  # it went as far as reading the filter
 
 
-def restrict_reading(rules: Iterable[tuple[str, bool]], abi: int) -> None:
+def restrict_files(
+    rules: Iterable[tuple[str, bool]],
+    abi: int,
+    writable: Iterable[str] = (),
+    can_execute: bool = False,
+) -> None:
     """Take from this process, for good, all file access but reading below the given paths.
 
-    A rule is a path and whether only names may be listed there. Missing paths are passed over.
-    Where the ABI knows them, TCP and signals to processes outside are refused as well.
+    A rule is a path and whether only names may be listed there. Missing paths are passed over. Below
+    `writable` everything may be changed as well, and with `can_execute` programs may be started from
+    all these paths. Where the ABI knows them, TCP and signals to processes outside are refused as well.
     """
     files = _rights(_FILE_RIGHTS, abi)
     attributes = struct.pack("QQQ", files, _rights(_NETWORK_RIGHTS, abi), _rights(_SCOPES, abi))
@@ -86,8 +111,11 @@ def restrict_reading(rules: Iterable[tuple[str, bool]], abi: int) -> None:
         ctypes.c_size_t(len(attributes)),
         ctypes.c_uint32(0),
     )
+    read = _READ_FILE | (_EXECUTE if can_execute else 0)
     for path, names_only in rules:
-        _add_rule(ruleset, path, names_only)
+        _add_rule(ruleset, path, 0 if names_only else read, _READ_DIR)
+    for path in writable:
+        _add_rule(ruleset, path, read | (_WRITE_FILE | _TRUNCATE) & files, _READ_DIR | _CHANGE & files)
     # From ABI 7 on refusals are logged unless asked not to; a candidate could flood the system's log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
     os.close(ruleset)
@@ -97,14 +125,15 @@ def _rights(table: Iterable[tuple[int, int]], abi: int) -> int:
     return sum(bits for since, bits in table if abi >= since)
 
 
-def _add_rule(ruleset: int, path: str, names_only: bool) -> None:
+def _add_rule(ruleset: int, path: str, on_file: int, on_folder: int) -> None:
+    """Allow `on_file` at the path, and `on_folder` too if it is one."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         return
-    access = 0 if names_only else _READ_FILE
+    access = on_file
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        access |= _READ_DIR
+        access |= on_folder
     rule = struct.pack("<Qi", access, descriptor)
     _syscall(LANDLOCK_ADD_RULE, ruleset, 1, ctypes.c_char_p(rule), ctypes.c_uint32(0))
     os.close(descriptor)
@@ -117,22 +146,65 @@ class Filter:
         self._buffer = ctypes.create_string_buffer(program, len(program))
         self._header = _FilterProgram(len(program) // 8, ctypes.addressof(self._buffer))
         self._address = ctypes.byref(self._header)
-        placeholder = struct.pack("<I", PID_PLACEHOLDER)
         self._places = [
-            place for place in range(0, len(program), 4) if program[place:].startswith(placeholder)
+            (place, word)
+            for place, (word,) in zip(
+                range(0, len(program), 4), struct.iter_unpack("<I", program), strict=True
+            )
+            if word in PLACEHOLDERS
         ]
 
-    def load(self) -> None:
-        """Put this process under the filter, for good; the placeholder becomes its process id."""
-        for place in self._places:
-            struct.pack_into("<I", self._buffer, place, os.getpid())
+    def load(self, values: Mapping[int, int] | None = None) -> None:
+        """Put this process under the filter, for good.
+
+        `values` are for the placeholders; that of the process id becomes the id of this process.
+        """
+        known = {PID_PLACEHOLDER: os.getpid(), **(values or {})}
+        for place, placeholder in self._places:
+            struct.pack_into("<I", self._buffer, place, known[placeholder] & 0xFFFFFFFF)
         _checked(_prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, self._address, 0, 0))
 
 
 def drop_privileges() -> None:
     """Give up every capability, and the chance to gain one by starting a program."""
-    for capability in range(64):
-        _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # refused without privileges: nothing to drop
-    header = struct.pack("<Ii", 0x20080522, 0)
-    _checked(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(bytes(24))))
+    _drop_capabilities(0)
     _checked(_prctl(PR_SET_NO_NEW_PRIVS, 1, None, 0, 0))
+
+
+def reading_capability() -> int | None:
+    """Return the least capability of this process that opens files of every user; none if it has none."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
+    return next((bit for bit in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if effective >> bit & 1), None)
+
+
+def become_user(user: int, capability: int) -> None:
+    """Turn this process of root's into one of a user that nobody else is, keeping one capability.
+
+    It is that of `reading_capability`, so that the process can still open files; which, is for Landlock
+    to say. The kernel exempts root from the limit on processes and lets it signal everything; not so
+    such a user.
+    """
+    _checked(_prctl(PR_SET_KEEPCAPS, 1, None, 0, 0))
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    _drop_capabilities(1 << capability)
+    _checked(_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+    _checked(_prctl(PR_SET_NO_NEW_PRIVS, 1, None, 0, 0))
+
+
+def _drop_capabilities(kept: int) -> None:
+    """Give up every capability but those in the bit set `kept`."""
+    for capability in range(64):
+        if not kept >> capability & 1:
+            _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # refused without privileges: nothing to drop
+    header = struct.pack("<Ii", 0x20080522, 0)
+    _checked(
+        _libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(struct.pack("<6I", kept, kept, kept, 0, 0, 0)))
+    )
+
+
+def adopt_orphans() -> None:
+    """Have descendants of this process whose parent ends become its children."""
+    _checked(_prctl(PR_SET_CHILD_SUBREAPER, 1, None, 0, 0))

@@ -8,6 +8,7 @@ the kernel knows: wait status, resource usage, whether the server ended the chil
 
 from __future__ import annotations
 
+import array  # noqa: F401  # `socket.recv_fds` imports it, and no file can be opened then
 import contextlib
 import fcntl
 import gc
@@ -25,7 +26,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import child, kernel
+from . import child, kernel, program
 
 PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
@@ -33,7 +34,7 @@ PRELOAD = (
 )
 """Standard modules that candidates use: importing one in every child costs more than all the rest."""
 
-WARM_UP: child.Payload = (
+WARM_UP: program.Payload = (
     "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
     "f",
     [["a b"], [1]],
@@ -45,6 +46,8 @@ SEED = 0
 """Of the global generators: every program starts from the same state."""
 
 USAGE_REQUEST = b"usage"
+END_REQUEST = b"end"
+"""Has the child that runs killed."""
 LIMITED_TO_ZERO = (
     resource.RLIMIT_CORE,
     resource.RLIMIT_MEMLOCK,
@@ -59,7 +62,7 @@ def main(arguments: list[str]) -> None:
     _take_places([int(argument) for argument in arguments])
     with socket.socket(fileno=child.CONTROL) as control:
         try:
-            settings = json.loads(os.pread(child.PAYLOAD, os.fstat(child.PAYLOAD).st_size, 0))
+            settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
             _load(settings["library_paths"], settings["preload"])
             mapped_bytes = _mapped_bytes()
             _lock_down(settings)
@@ -67,8 +70,8 @@ def main(arguments: list[str]) -> None:
             control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
             return
         control.send(b"{}")
-        program = bytes.fromhex(settings["child_filter"])
-        child_filter = kernel.Filter(program) if program else None
+        compiled = bytes.fromhex(settings["child_filter"])
+        child_filter = kernel.Filter(compiled) if compiled else None
         gc.collect()
         gc.freeze()  # a collection in a child would copy every page that it visits
         try:
@@ -85,8 +88,8 @@ def _take_places(descriptors: list[int]) -> None:
     for descriptor, place in (
         (log, 1),
         (log, 2),
-        (payload, child.PAYLOAD),
-        (result, child.RESULT),
+        (payload, program.PAYLOAD),
+        (result, program.RESULT),
         (control, child.CONTROL),
     ):
         os.dup2(descriptor, place)
@@ -110,9 +113,9 @@ def _load(library_paths: list[str], preload: list[str]) -> None:
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208  # pathlib is not loaded here
     if threads != 1:
         raise RuntimeError(f"preloading {preload} started {threads - 1} threads, which do not survive a fork")
-    os.ftruncate(child.PAYLOAD, 0)
-    os.pwrite(child.PAYLOAD, marshal.dumps(WARM_UP), 0)
-    child.run_payload()
+    os.ftruncate(program.PAYLOAD, 0)
+    os.pwrite(program.PAYLOAD, marshal.dumps(WARM_UP), 0)
+    program.run_payload()
     del sys.modules["candidate"]
 
 
@@ -137,7 +140,7 @@ def _lock_down(settings: dict[str, Any]) -> None:
         resource.setrlimit(name, (0, 0))
     kernel.drop_privileges()
     if settings["landlock_abi"]:
-        kernel.restrict_reading(settings["readable"], settings["landlock_abi"])
+        kernel.restrict_files(settings["readable"], settings["landlock_abi"])
     if settings["server_filter"]:
         kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
 
@@ -146,12 +149,17 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, mapped_by
     """Answer requests until the other end closes."""
     server_pid = os.getpid()
     poll = select.poll()
-    poll.register(control, 0)  # nothing but hang-up
+    poll.register(control, select.POLLIN)  # the other end hangs up, or has the child ended
     request, cpu_seconds, wall_ms = b"", (0, 0), 0
-    while received := control.recv(4096):
+    while True:
+        received, sockets, _, _ = socket.recv_fds(control, 4096, 1)
+        if not received:
+            return
         if received == USAGE_REQUEST:
             control.send(json.dumps({"cpu_seconds": _cpu_seconds()}).encode())
             continue
+        if received == END_REQUEST:
+            continue  # the child had just ended by itself
         if received != request:
             request, wanted = received, json.loads(received)
             _limit_resources(wanted, mapped_bytes)
@@ -161,19 +169,27 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, mapped_by
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            child.become_candidate(server_pid, cpu_seconds, child_filter)
-        report = _wait_for(pid, poll, wall_ms)
+            child.become_candidate(server_pid, cpu_seconds, child_filter, sockets[0] if sockets else None)
+        for number in sockets:
+            os.close(number)
+        report = _wait_for(pid, poll, wall_ms, control)
         report["wall_ms"] = (time.monotonic() - started) * 1e3
         control.send(json.dumps(report).encode())
 
 
-def _wait_for(pid: int, poll: select.poll, wall_ms: int) -> dict[str, Any]:
-    """Return how the child ended; it is killed at its wall-clock limit or when the supervisor is gone."""
+def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket) -> dict[str, Any]:
+    """Return how the child ended.
+
+    It is killed at its wall-clock limit, when the supervisor asks for it, or when that is gone.
+    """
     pidfd = os.pidfd_open(pid)
     poll.register(pidfd, select.POLLIN)
-    is_in_time = any(descriptor == pidfd for descriptor, _ in poll.poll(wall_ms))
+    events = {descriptor for descriptor, _ in poll.poll(wall_ms)}
+    is_in_time = pidfd in events
     if not is_in_time:
         os.kill(pid, signal.SIGKILL)
+        if events:
+            control.recv(64)
     _, status, usage = os.wait4(pid, 0)
     poll.unregister(pidfd)
     os.close(pidfd)

@@ -1,0 +1,224 @@
+"""Calls from an evaluator to a candidate in another process: frames of JSON on a stream socket.
+
+A frame is its length (4 bytes, little-endian) and one JSON object. First the candidate says
+`{"ready": true}`, or `{"exc": ...}` if it could not be loaded. Then the evaluator asks
+`{"call": name, "args": [...], "kwargs": {...}}`, and the candidate answers `{"out": value}` or
+`{"exc": type, "msg": text}`. Values are JSON; numpy's arrays pass as `{"$array": [dtype, shape, base64]}`.
+
+`serve` runs in the candidate's process and is not trusted; `client` runs beside the evaluator and reads
+strictly: finite numbers, integers of at most 40 digits, frames of limited length.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import os
+import re
+import struct
+from types import ModuleType
+from typing import Any
+
+from . import program
+
+MODULE = "evovpo_calls"
+"""Name by which the stub that stands for the candidate finds its client."""
+ARRAY = "$array"
+_LENGTH = struct.Struct("<I")
+_DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")
+_MOST_DIGITS = 40
+
+
+class CandidateError(RuntimeError):
+    """What the candidate raised, or that it ended or answered with something that is not acceptable."""
+
+
+# ---------------------------------------------------------------- values
+
+
+def pack(value: Any) -> Any:
+    """Return a value in the form that passes; raises TypeError for what cannot.
+
+    Tuples become lists, numpy's scalars become numbers.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        if type(value).__module__ == "numpy":  # float64 is a float too
+            return value.item()  # type: ignore[union-attr]
+        return value
+    if isinstance(value, list | tuple):
+        return [pack(item) for item in value]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or key == ARRAY:
+                raise TypeError(f"a dictionary with the key {key!r:.60} cannot pass; keys are texts")
+        return {key: pack(item) for key, item in value.items()}
+    if type(value).__module__.partition(".")[0] == "numpy":
+        if value.ndim == 0:
+            return pack(value.item())
+        if _DTYPE.fullmatch(value.dtype.str):
+            return {
+                ARRAY: [value.dtype.str, list(value.shape), binascii.b2a_base64(value.tobytes()).decode()]
+            }
+    raise TypeError(f"a value of type {type(value).__name__} cannot pass between candidate and evaluator")
+
+
+def unpack(value: Any) -> Any:
+    """Return the value that `pack` took; raises ValueError where it is not acceptable."""
+    if isinstance(value, list):
+        return [unpack(item) for item in value]
+    if isinstance(value, dict):
+        return _array(value[ARRAY]) if ARRAY in value else {key: unpack(item) for key, item in value.items()}
+    return value
+
+
+def _array(parts: Any) -> Any:
+    if not (isinstance(parts, list) and len(parts) == 3):
+        raise ValueError("an array without type, shape and data")
+    kind, shape, data = parts
+    if not (isinstance(kind, str) and _DTYPE.fullmatch(kind) and isinstance(data, str)):
+        raise ValueError("an array of another type than numbers")
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("an array without a shape")
+    import numpy  # only a side that has it can be sent an array by one that has it
+
+    found = numpy.frombuffer(binascii.a2b_base64(data), dtype=kind).reshape(shape).copy()
+    if not numpy.isfinite(found).all():
+        raise ValueError("an array with a number that is not finite")
+    return found
+
+
+# ---------------------------------------------------------------- frames
+
+
+def _send(descriptor: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _receive(descriptor: int, most_bytes: int) -> bytes:
+    """Return the next frame; empty at the end. Raises ValueError for one that is too long."""
+    head = _exactly(descriptor, _LENGTH.size)
+    if not head:
+        return b""
+    (length,) = _LENGTH.unpack(head)
+    if length > most_bytes:
+        raise ValueError(f"an answer of {length} bytes; at most {most_bytes} are accepted")
+    return _exactly(descriptor, length)
+
+
+def _exactly(descriptor: int, count: int) -> bytes:
+    """Return the next `count` bytes; empty if the stream ends before."""
+    chunks = []
+    while count:
+        chunk = os.read(descriptor, min(count, 1 << 16))
+        if not chunk:
+            return b""
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)
+
+
+# ---------------------------------------------------------------- the candidate's side
+
+
+def serve(descriptor: int, code: str) -> None:
+    """Load a candidate and answer calls of its functions until the other side closes."""
+    try:
+        names = program.load(code)
+    except BaseException as error:  # SystemExit is the candidate's doing too
+        _send(descriptor, program.exception_line(error))
+        return
+    _send(descriptor, {"ready": True})
+    while frame := _receive(descriptor, 1 << 32):
+        call = json.loads(frame)
+        try:
+            arguments, keywords = unpack(call["args"]), unpack(call["kwargs"])
+            answer = {"out": pack(names[call["call"]](*arguments, **keywords))}
+            _send(descriptor, answer)
+        except BaseException as error:
+            _send(descriptor, program.exception_line(error))
+
+
+# ---------------------------------------------------------------- the evaluator's side
+
+
+def client(descriptor: int, most_bytes: int) -> ModuleType:
+    """Return a module with `call(name, args, kwargs)` and `connect()`, for the stub of a candidate."""
+    module = ModuleType(MODULE)
+    connection = _Client(descriptor, most_bytes)
+    module.__dict__.update(call=connection.call, connect=connection.connect, CandidateError=CandidateError)
+    return module
+
+
+class _Client:
+    """One side of a socket whose other side is not trusted; several threads may call, one at a time."""
+
+    def __init__(self, descriptor: int, most_bytes: int) -> None:
+        import threading  # here: in the fork-server it would make every fork slower
+
+        self._descriptor = descriptor
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._is_connected = False
+
+    def connect(self) -> None:
+        """Wait until the candidate is loaded; raises `CandidateError` if it cannot be."""
+        with self._lock:
+            if not self._is_connected:
+                if self._answer().get("ready") is not True:
+                    raise CandidateError("the candidate did not say that it is ready")
+                self._is_connected = True
+
+    def call(self, name: str, arguments: Any, keywords: Any) -> Any:
+        """Return what the candidate's function gives; raises `CandidateError`."""
+        request = {"call": name, "args": pack(arguments), "kwargs": pack(keywords)}
+        with self._lock:
+            try:
+                _send(self._descriptor, request)
+            except OSError as error:
+                raise CandidateError("the candidate ended") from error
+            answer = self._answer()
+        if "out" not in answer:
+            raise CandidateError("the candidate's answer has no value")
+        try:
+            return unpack(answer["out"])
+        except (ValueError, TypeError) as error:
+            raise CandidateError(f"the candidate's answer is not acceptable: {error}") from None
+
+    def _answer(self) -> dict[str, Any]:
+        try:
+            frame = _receive(self._descriptor, self._most_bytes)
+            if not frame:
+                raise CandidateError("the candidate ended")
+            answer = _DECODER.decode(frame.decode())
+            if not isinstance(answer, dict):
+                raise ValueError("not an object")
+        except (OSError, ValueError, RecursionError) as error:
+            raise CandidateError(f"the candidate's answer is not acceptable: {error}"[:300]) from None
+        if "exc" in answer:
+            place = f" (line {answer['line']})" if isinstance(answer.get("line"), int) else ""
+            raise CandidateError(f"{answer['exc']}: {answer.get('msg')}"[:300] + place)
+        return answer
+
+
+def _constant(text: str) -> None:
+    raise ValueError(f"{text} is not finite")
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits (at most {_MOST_DIGITS})")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is not finite")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)

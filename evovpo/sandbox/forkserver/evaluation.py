@@ -1,0 +1,232 @@
+"""What a forked evaluation does: lock itself down, write the candidate's files, and run the evaluator.
+
+One JSON object is left in the result file:
+
+- `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done": true}`, or
+- the same with `{"exc": type, "msg": text, "trace": text, "errno": number}` in place of `done`.
+
+Evaluator and candidate share this process, and so the candidate can write it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn, TypeAlias
+
+from . import calls, kernel, metrics
+from .limits import clamped
+
+RESULT, CALLS = 3, 4
+"""File descriptors. The second exists only where the candidate answers calls from elsewhere."""
+
+Settings: TypeAlias = dict[str, Any]
+"""What the supervisor wants run and how: `evovpo.sandbox.whole` writes it."""
+
+MODULE = "evovpo_evaluator"
+_TRACE_FRAMES = 4
+_TRACE_LIMIT = 1200
+
+
+def become_evaluation(settings: Settings, watcher: int, user: int | None, ready: int) -> NoReturn:
+    """Lock this fresh child down, run the evaluation, and exit.
+
+    A byte on the pipe `ready` says that the lock-down is complete, as in `child`.
+    """
+    code = 1
+    try:
+        kernel.die_with_parent()
+        if os.getppid() != watcher:
+            os._exit(1)
+        os.setsid()
+        limit_resources(settings, user)
+        os.chdir(settings["work"])
+        if user is not None:
+            kernel.become_user(user, settings["reading_capability"])
+        elif settings["is_locked"]:
+            kernel.drop_privileges()
+        if settings["landlock_abi"]:
+            kernel.restrict_files(
+                settings["readable"], settings["landlock_abi"], settings["writable"], can_execute=True
+            )
+        places = {
+            kernel.WATCHER_PLACEHOLDER: watcher,
+            kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
+            kernel.SUPERVISOR_PLACEHOLDER: settings["supervisor"],
+        }
+        for program in settings["filters"]:
+            kernel.Filter(bytes.fromhex(program)).load(places)
+        os.write(ready, b"R")
+        os.closerange(CALLS + bool(settings["has_calls"]), 1 << 16)
+        line = run(settings)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        write_result(line)
+        code = 0
+    except BaseException as error:  # the last frame of an untrusted process: report and end
+        os.write(2, f"[sandbox evaluation] {type(error).__name__}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(code)
+
+
+def limit_resources(settings: Settings, user: int | None) -> None:
+    """Put this process and its future children under the resource limits, soft and hard."""
+    limits = settings["limits"]
+    tasks = limits["processes"] + limits["threads"]
+    values = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_RTPRIO: 0,
+        resource.RLIMIT_AS: _mapped_bytes() + (limits["memory_mb"] << 20),
+        resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
+        resource.RLIMIT_STACK: limits["stack_mb"] << 20,
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        # Tasks of this very user: of this process alone, or besides it of the watcher and of what
+        # started that, or of everything else that the user runs.
+        resource.RLIMIT_NPROC: 1 + tasks + (0 if user is not None else settings["other_tasks"]),
+    }
+    for name, value in values.items():
+        resource.setrlimit(name, clamped(name, value, value))
+    seconds = limits["cpu_seconds"]
+    resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
+
+
+def _mapped_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def run(settings: Settings) -> dict[str, Any]:
+    """Return the line of an evaluation; exceptions of evaluator and candidate become part of it."""
+    found: dict[str, Any] = {}
+    artifacts: dict[str, str] = {}
+    ending: dict[str, Any] = {"done": True}
+    try:
+        path = write_files(settings)
+        if settings["has_calls"]:
+            sys.modules[calls.MODULE] = calls.client(CALLS, settings["limits"]["result_bytes"])
+        evaluator = load_evaluator(settings["evaluator"], path)
+        for index, name in enumerate(settings["functions"]):
+            if index and not hasattr(evaluator, name):
+                break
+            result = _function(evaluator, name)(path)
+            if hasattr(result, "__await__"):
+                result = _awaited(result)
+            found.update(metrics.metrics_of(result))
+            artifacts.update(metrics.artifacts_of(result))
+            thresholds = settings["thresholds"]
+            if index < len(thresholds) and not metrics.score_of(found) >= thresholds[index]:
+                break
+    except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
+        ending = {
+            "exc": type(error).__name__,
+            "msg": metrics.text(str(error)),
+            "trace": metrics.text(_trace(error)),
+            "errno": getattr(error, "errno", None),
+        }
+    return {"metrics": list(found.items()), "artifacts": metrics.capped(artifacts.items()), **ending}
+
+
+def write_files(settings: Settings) -> str:
+    """Write the candidate's files into the private folder; returns the path that the evaluator is given."""
+    work = settings["work"]
+    for name, content in settings["files"].items():
+        path = Path(work, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="")
+    return str(Path(work, settings["entry"]))
+
+
+def load_evaluator(path: str, program: str) -> ModuleType:
+    """Return the evaluator's module, run once; its folder is importable, and then the program's."""
+    folder = Path(program) if Path(program).is_dir() else Path(program).parent
+    sys.path[:0] = [str(Path(path).parent), str(folder)]
+    sys.argv = [path]
+    # Python's own ways to start a process would look for the file of this one, which nobody may read.
+    sys.modules["__main__"] = ModuleType("__main__")
+    sys.meta_path.insert(0, LightPackage())
+    spec = importlib.util.spec_from_file_location(MODULE, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{Path(path).name} is not the name of a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module  # dataclasses and pickle look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_result(line: dict[str, Any]) -> None:
+    """Write the one line of the result file."""
+    view = memoryview(json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace"))
+    while view:
+        view = view[os.write(RESULT, view) :]
+
+
+def _function(evaluator: ModuleType, name: str) -> Callable[[str], Any]:
+    function = getattr(evaluator, name, None)
+    if not callable(function):
+        raise AttributeError(f"the evaluator defines no function {name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def _awaited(result: Any) -> Any:
+    import asyncio  # slow to import, and few evaluators need it
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
+
+
+def _trace(error: BaseException) -> str:
+    """Return the innermost lines of a traceback, without this file's."""
+    own = (str(Path(__file__).parent), "<frozen importlib")
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)
+    ]
+    return "".join(traceback.format_list(frames[-_TRACE_FRAMES:]))[-_TRACE_LIMIT:]
+
+
+class LightPackage:
+    """Imports `openevolve` without running its `__init__`, which loads all of it and takes most of a second.
+
+    Evaluators want one record of one of its modules. Any name of the package itself that is not one of
+    its modules loads all of it as usual.
+    """
+
+    def find_spec(
+        self, name: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to import the package; none for any other name, and where it is not installed."""
+        real = importlib.machinery.PathFinder.find_spec(name) if name == "openevolve" else None
+        if real is None or real.submodule_search_locations is None:
+            return None
+        self._real = real
+        light = importlib.machinery.ModuleSpec(name, self, origin=real.origin, is_package=True)  # type: ignore[arg-type]
+        light.submodule_search_locations = real.submodule_search_locations
+        return light
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Have the module made as usual."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the empty module a way to find its names when they are asked for."""
+
+        def find(name: str) -> Any:
+            if name.startswith("__") or importlib.util.find_spec(f"{module.__name__}.{name}") is None:
+                del module.__dict__["__getattr__"]
+                assert self._real.loader is not None
+                self._real.loader.exec_module(module)
+                return getattr(module, name)
+            return importlib.import_module(f"{module.__name__}.{name}")
+
+        module.__dict__["__getattr__"] = find

@@ -1,0 +1,91 @@
+"""The processes that descend from one: to count them, to measure them, and to end them all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import NamedTuple
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Usage(NamedTuple):
+    """What some processes use together."""
+
+    tasks: int
+    """Processes and their threads."""
+    memory_bytes: int
+    """Resident memory that is no file's."""
+
+
+def descendants(ancestor: int) -> list[int]:
+    """Return the ids of all processes below `ancestor`, in no order; those that just end may be missing."""
+    found: list[int] = []
+    left = [ancestor]
+    while left:
+        children = _children(left.pop())
+        found += children
+        left += children
+    return found
+
+
+def _children(process: int) -> list[int]:
+    children: list[int] = []
+    folder = f"/proc/{process}/task"
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in os.listdir(folder):  # noqa: PTH208  # pathlib is not loaded here
+            with open(f"{folder}/{task}/children", encoding="ascii") as file:
+                children += map(int, file.read().split())
+    return children
+
+
+def usage(processes: list[int]) -> Usage:
+    """Return what the given processes use now."""
+    tasks = memory_bytes = 0
+    for process in processes:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            tasks += len(os.listdir(f"/proc/{process}/task"))  # noqa: PTH208
+            with open(f"/proc/{process}/statm", encoding="ascii") as file:
+                _, resident, shared, *_ = map(int, file.read().split())
+            memory_bytes += (resident - shared) * _PAGE_BYTES
+    return Usage(tasks, memory_bytes)
+
+
+def end_all(ancestor: int, seconds: float = 10.0) -> bool:
+    """Kill everything below `ancestor` and wait for it; true if nothing is left after at most `seconds`.
+
+    If `ancestor` is this process, and adopts orphans, a process cannot leave by having its parent end.
+    """
+    deadline = time.monotonic() + seconds
+    is_own = ancestor == os.getpid()
+    while True:
+        alive = descendants(ancestor)
+        for process in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        # Of another's descendants the parent may be unable to collect those that ended.
+        is_over = not (_collect() if is_own else any(map(_is_running, alive)))
+        if is_over or time.monotonic() > deadline:
+            return is_over
+        time.sleep(0.001)
+
+
+def _collect() -> bool:
+    """Collect the children of this process that ended; true if there are others."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _is_running(process: int) -> bool:
+    """True unless the process is gone or only waits to be collected."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,11 @@
+"""Resource limits that never go above those that a process was given."""
+
+from __future__ import annotations
+
+import resource
+
+
+def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
+    """Return two limits, neither above what this process was given."""
+    ceiling = resource.getrlimit(name)[1]
+    return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))

@@ -1,0 +1,222 @@
+"""The process that forks one evaluation, watches what it uses, and ends everything that it started.
+
+Started with descriptors of payload, result and log (memory files), of the control socket, and perhaps of
+a socket by which a candidate elsewhere answers calls. It runs one evaluation, sends a report of what it
+and the kernel know, and ends; in namespaces of its own, they end with it. It reads nothing that the
+evaluation writes but its log, and that only to cut it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import stat
+import sys
+import time
+from typing import Any
+
+from . import evaluation, family, kernel
+
+WATCH_SECONDS = 0.02
+"""Between two looks at processes and memory."""
+FOLDER_WATCH_SECONDS = 0.25
+"""Between two looks at the size of the private folder, where the kernel does not limit it."""
+FLOOD_BYTES = 256 << 20
+"""A log that is longer ends the evaluation; of a shorter one the rest is thrown away."""
+MEMORY_SHARE = 2
+"""All processes of an evaluation together may use this many times the memory of one."""
+_CHUNK_BYTES = 1 << 16
+_MOST_FILES = 10_000
+
+
+def main(arguments: list[str]) -> None:
+    """Run the one evaluation of the payload and report, unless the supervisor is gone."""
+    payload, result, log, control, *call_sockets = map(int, arguments)
+    try:
+        settings = json.loads(os.pread(payload, os.fstat(payload).st_size, 0))
+        report = _watch(settings, [result, *call_sockets], log, control)
+    except Exception as error:  # whatever it is, the supervisor makes it a sandbox_error
+        report = {"error": f"{type(error).__name__}: {error}"}
+    with contextlib.suppress(OSError):
+        os.write(control, json.dumps(report).encode())
+
+
+def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) -> dict[str, Any]:
+    """Return how the evaluation ended; raises OSError where it cannot even be started."""
+    kernel.adopt_orphans()
+    user = _private_user(settings)
+    ready_reader, ready_writer = os.pipe()
+    log_reader, log_writer = os.pipe()
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _become_child(settings, kept, log_writer, ready_writer, user)
+    os.close(ready_writer)
+    os.close(log_writer)
+    watch = _Watch(settings, child, log_reader, log, control)
+    try:
+        ended_for = watch.until_end(started + settings["limits"]["wall_seconds"])
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status, child_usage = os.wait4(child, 0)
+        wall_ms = (time.monotonic() - started) * 1e3
+        is_over = family.end_all(os.getpid())
+    watch.drain()
+    if ended_for == "supervisor":  # which removes the private folder otherwise
+        import shutil
+
+        shutil.rmtree(settings["work"], ignore_errors=True)
+    return {
+        "status": status,
+        "is_ready": os.read(ready_reader, 1) == b"R",
+        "ended_for": ended_for,
+        "is_over": is_over,
+        "wall_ms": wall_ms,
+        "cpu_ms": sum(
+            map(_cpu_ms, map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+        ),
+        "child_cpu_ms": _cpu_ms(child_usage),
+    }
+
+
+def _cpu_ms(usage: resource.struct_rusage) -> float:
+    return (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def _become_child(
+    settings: dict[str, Any], kept: list[int], log_writer: int, ready_writer: int, user: int | None
+) -> None:
+    """Arrange the descriptors of the fresh child, and go on as the evaluation; does not return."""
+    try:
+        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in (log_writer, ready_writer, *kept)]
+        os.dup2(high[0], 1)
+        os.dup2(high[0], 2)
+        for place, number in enumerate(high[2:], evaluation.RESULT):
+            os.dup2(number, place, inheritable=False)
+        first_free = evaluation.RESULT + len(kept)
+        os.dup2(high[1], first_free)
+        os.closerange(first_free + 1, 1 << 16)
+        sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
+        evaluation.become_evaluation(settings, os.getppid(), user, first_free)
+    except BaseException as error:
+        os.write(2, f"[sandbox watcher] {type(error).__name__}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(1)
+
+
+def _private_user(settings: dict[str, Any]) -> int | None:
+    """Return a user that nobody else is, who owns the private folder from now on; none if there is no such.
+
+    Only root can run as others, and in a container perhaps not even root.
+    """
+    settings["reading_capability"] = kernel.reading_capability()
+    user: int | None = settings["private_user"]
+    if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:
+        return None
+    try:
+        os.chown(settings["work"], user, user)
+    except OSError:
+        return None
+    return user
+
+
+class _Watch:
+    """Looks after one evaluation: its end, its log, and what all its processes use."""
+
+    def __init__(self, settings: dict[str, Any], child: int, log_reader: int, log: int, control: int) -> None:
+        limits = settings["limits"]
+        self._child = child
+        self._log_reader, self._log = log_reader, log
+        self._log_left, self._logged = limits["log_bytes"], 0
+        self._most_tasks = 1 + limits["processes"] + limits["threads"]
+        self._most_memory = MEMORY_SHARE * limits["memory_mb"] << 20
+        self._most_disk = limits["disk_mb"] << 20
+        self._work = None if settings["has_disk_limit"] else settings["work"]
+        self._folder_watched = time.monotonic()
+        os.set_blocking(log_reader, False)
+        self._pidfd = os.pidfd_open(child)
+        self._poll = select.poll()
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._poll.register(log_reader, select.POLLIN)
+        self._poll.register(control, select.POLLIN)
+        self._control = control
+
+    def until_end(self, deadline: float) -> str:
+        """Return why the evaluation is to be ended; an empty text when it ended by itself."""
+        watched = 0.0
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "wall"
+            events = {number for number, _ in self._poll.poll(min(left, WATCH_SECONDS) * 1e3)}
+            if self._pidfd in events:
+                return ""
+            if self._control in events:
+                return "supervisor"
+            if self._log_reader in events:
+                self.drain()
+            now = time.monotonic()
+            if now - watched >= WATCH_SECONDS:
+                watched = now
+                excess = self._excess(now)
+                if excess:
+                    return excess
+
+    def drain(self) -> None:
+        """Move what is in the pipe into the log, up to its limit, and throw the rest away."""
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._log_reader, _CHUNK_BYTES):
+                os.write(self._log, chunk[: self._log_left])
+                self._log_left -= min(len(chunk), self._log_left)
+                self._logged += len(chunk)
+                if self._logged > FLOOD_BYTES:
+                    return
+            with contextlib.suppress(KeyError):  # at the end of the pipe: poll would say so for ever
+                self._poll.unregister(self._log_reader)
+
+    def _excess(self, now: float) -> str:
+        """Return which limit is passed by all processes together; an empty text if none is."""
+        used = family.usage(family.descendants(os.getpid()))
+        if used.tasks > self._most_tasks:
+            return "tasks"
+        if used.memory_bytes > self._most_memory:
+            return "memory"
+        if self._logged > FLOOD_BYTES:
+            return "log"
+        if self._work is not None and now - self._folder_watched > FOLDER_WATCH_SECONDS:
+            self._folder_watched = now
+            if folder_bytes(self._work, self._most_disk) > self._most_disk:
+                return "disk"
+        return ""
+
+
+def folder_bytes(folder: str, enough: int) -> int:
+    """Return what the files below `folder` take on disk, each counted as 4 kB at least.
+
+    Stops counting where it is more than `enough`, or more than 10,000 files, which count as too much.
+    """
+    total = files = 0
+    left = [folder]
+    while left and total <= enough:
+        try:
+            entries = list(os.scandir(left.pop()))
+        except OSError:  # it was removed meanwhile
+            continue
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            files += 1
+            total += max(status.st_blocks * 512, 4096)
+            if stat.S_ISDIR(status.st_mode):
+                left.append(entry.path)
+        if files > _MOST_FILES:
+            return enough + 1
+    return total

@@ -1,0 +1,191 @@
+"""Runs an evaluator whose candidate is in another process: it calls the candidate's functions from afar.
+
+The evaluator gets, at the program's path, a stub with functions of the same names. What passes between
+the two is JSON and arrays of numbers; so a candidate cannot reach the evaluator, and the score is the
+evaluator's own. Not for evaluators that read the program's text, start it themselves, or want its
+classes or constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import queue
+import socket
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox.forkserver import calls
+from evovpo.sandbox.local import usable_cores
+from evovpo.sandbox.probe import Level
+from evovpo.sandbox.whole import WholeJob, WholeResult, WholeSandbox, check_job
+from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.types import Limits, Status
+
+START_SECONDS = 60.0
+"""Added to a candidate's wall-clock limit: it waits while the evaluator starts, whose limit ends both."""
+
+
+class ProxySandbox:
+    """As `WholeSandbox`, with the candidate alone in a process of its own; the result can be trusted.
+
+    The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
+    is that of `WholeSandbox`. Each has the limits for itself. Besides that sandbox's arguments:
+
+    Args:
+        preload: Modules that candidates find imported.
+        recycle_after: Replace a candidates' fork-server after so many programs.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        workers: int | None = None,
+        minimum_level: Level = Level.LANDLOCK_SECCOMP,
+        level: Level | None = None,
+        readable: Iterable[str | os.PathLike[str]] = (),
+        hidden: Iterable[str | os.PathLike[str]] = (),
+        writable_mb: int = 64,
+        retries: int = 2,
+        preload: Iterable[str] = ("numpy",),
+        recycle_after: int = 10_000,
+    ) -> None:
+        workers = workers or usable_cores()
+        hidden_paths = [os.fspath(path) for path in hidden]
+        self._folder = Path(folder).resolve()
+        self._evaluators = WholeSandbox(
+            folder,
+            workers=workers,
+            minimum_level=minimum_level,
+            level=level,
+            readable=readable,
+            hidden=hidden_paths,
+            writable_mb=writable_mb,
+            retries=0,
+        )
+        self.level = self._evaluators.level
+        self.sandbox_errors = 0
+        """Runs so far that failed by the sandbox's fault, those that were tried again included."""
+        settings = Settings(self.level, tuple(preload), (*hidden_paths, str(self._folder)))
+        self._servers = [ForkServer(settings) for _ in range(workers)]
+        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
+        for server in self._servers:
+            self._free.put(server)
+        self._retries = retries
+        self._recycle_after = recycle_after
+        self._counting = threading.Lock()
+        self._has_started = False
+        self._is_closed = False
+
+    def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
+        """Return what the evaluator says of the candidate.
+
+        What the evaluator returned stands, even if the candidate ended in between. Where it raised, the
+        status is how the candidate ended, if not well, and else `error`. Raises as `WholeSandbox.run`,
+        and `ConfigError` for a program of several files or none.
+        """
+        check_job(job, self._folder)
+        if len(job.files) != 1 or not job.entry:
+            raise ConfigError(
+                f"proxy mode takes programs of one file, found {len(job.files)}"
+                f"{'' if job.entry else ' and no entry'}; set the evaluator's mode to whole"
+            )
+        code = job.files[job.entry]
+        try:
+            stub = stub_of(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            detail = f"{type(error).__name__}: {error}"
+            return WholeResult(Status.ERROR, detail=detail, isolation=self.level)
+        stubbed = dataclasses.replace(job, files={job.entry: stub})
+        server = self._free.get()
+        try:
+            if self._is_closed:
+                raise SandboxError("the sandbox is closed; open another one")
+            for _ in range(self._retries + 1):
+                result = self._attempt(server, code, stubbed, limits)
+                if result.status is not Status.SANDBOX_ERROR:
+                    break
+                with self._counting:
+                    self.sandbox_errors += 1
+            return result
+        finally:
+            self._free.put(server)
+
+    def _attempt(self, server: ForkServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
+        if server.evaluations >= self._recycle_after:
+            server.stop()
+        candidates = dataclasses.replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
+        ours, theirs = socket.socketpair()
+        with ours:
+            try:
+                with theirs:
+                    server.serve(code, candidates, theirs)
+            except SandboxError as error:
+                if not self._has_started:
+                    raise
+                return WholeResult(Status.SANDBOX_ERROR, detail=str(error), isolation=self.level)
+            self._has_started = True
+            try:
+                result = self._evaluators.attempt(job, limits, ours)
+            finally:
+                candidate = server.finish(limits)
+        log = f"{result.log}{candidate.log}"[: limits.log_bytes]
+        cpu_ms = result.cpu_ms + candidate.cpu_ms
+        result = dataclasses.replace(result, log=log, cpu_ms=cpu_ms)
+        if candidate.status is Status.OK:
+            return result
+        if candidate.status is not Status.SANDBOX_ERROR and result.status in (
+            Status.OK,
+            Status.SANDBOX_ERROR,
+        ):
+            return result
+        detail = f"the candidate: {candidate.detail}\n{result.detail}".strip()
+        return dataclasses.replace(result, status=candidate.status, detail=detail)
+
+    def close(self) -> None:
+        """End all processes, after the evaluations that are running; calling it again changes nothing."""
+        servers = [self._free.get() for _ in self._servers]
+        self._is_closed = True
+        for server in servers:
+            server.stop()
+            self._free.put(server)
+        self._evaluators.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def stub_of(code: str) -> str:
+    """Return the text of a module that has the top-level functions of `code` and calls it for each.
+
+    Raises SyntaxError where `code` is not Python, and ValueError where it defines no such function.
+    """
+    found = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
+    names = [name for name in dict.fromkeys(found) if not name.startswith("__")]
+    if not names:
+        raise ValueError("the program defines no function at its top level, and proxy mode offers no more")
+    functions = "".join(
+        f"def {name}(*arguments, **keywords):\n    return _calls.call({name!r}, arguments, keywords)\n\n\n"
+        for name in names
+    )
+    return f'''"""Stands for a candidate in another process: its functions, for JSON and arrays of numbers."""
+
+import {calls.MODULE} as _calls
+
+_calls.connect()
+
+
+{functions}def __getattr__(name):
+    raise AttributeError(
+        f"the candidate is in another process, which offers only functions; {{name!r}} is none: "
+        "set the evaluator's mode to whole"
+    )
+'''

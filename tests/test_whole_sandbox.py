@@ -1,0 +1,730 @@
+"""Evaluators that import their candidate: what they can do, how each crash ends, what stays untouched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox
+from evovpo.sandbox import whole as whole_module
+from evovpo.sandbox.forkserver import family, metrics
+from evovpo.sandbox.probe import Offer, probe
+from evovpo.sandbox.whole import Report, judge
+from evovpo.types import Limits, Status
+
+QUICK = Limits(wall_seconds=60.0, cpu_seconds=1, memory_mb=400, processes=8, threads=4)
+"""The CPU limit ends what never ends, so a busy machine changes nothing."""
+
+CALLS_F = """
+import importlib.util
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
+
+def evaluate(program_path):
+    found = load(program_path).f()
+    return found if isinstance(found, dict) else {"combined_score": 1.0, "found": found}
+"""
+"""An evaluator whose metrics are what the candidate's `f()` says."""
+
+
+@pytest.fixture(scope="module", params=[Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP])
+def level(request: pytest.FixtureRequest) -> Level:
+    wanted: Level = request.param
+    if wanted not in probe().levels:
+        pytest.skip(f"this machine does not offer {wanted}")
+    return wanted
+
+
+@pytest.fixture(scope="module")
+def sandbox(level: Level, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeSandbox]:
+    folder = tmp_path_factory.mktemp("evaluator")
+    (folder / "evaluator.py").write_text(CALLS_F)
+    with WholeSandbox(folder, level=level, retries=0) as opened:
+        yield opened
+
+
+def run(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> WholeResult:
+    return sandbox.run(WholeJob({"program.py": textwrap.dedent(code)}, "program.py", "evaluator.py"), limits)
+
+
+def evaluated(
+    folder: Path,
+    evaluator: str,
+    program: str = "x = 2\n",
+    functions: tuple[str, ...] = ("evaluate",),
+    thresholds: tuple[float, ...] = (),
+    limits: Limits = QUICK,
+) -> WholeResult:
+    """Return what an evaluator of this text says, in the strongest sandbox."""
+    (folder / "evaluator.py").write_text(textwrap.dedent(evaluator))
+    job = WholeJob({"program.py": program}, "program.py", "evaluator.py", functions, thresholds)
+    with WholeSandbox(folder, workers=1) as sandbox:
+        return sandbox.run(job, limits)
+
+
+# ---------------------------------------------------------------- evaluators
+
+
+def test_an_evaluator_gets_the_program_by_its_name_and_finds_what_lies_beside_it(
+    level: Level, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.py").write_text("FACTOR = 3\n")
+    (tmp_path / "table.txt").write_text("7")
+    (tmp_path / "evaluator.py").write_text(
+        "import os, sys, helper\n"
+        "def evaluate(program_path, config=None):\n"
+        "    name = os.path.basename(program_path).removesuffix('.py')\n"
+        "    sys.path.insert(0, os.path.dirname(program_path))\n"
+        "    table = open(os.path.join(os.path.dirname(__file__), 'table.txt')).read()\n"
+        "    return {'product': __import__(name).x * helper.FACTOR, 'table': table, 'name': name,\n"
+        "            'here': os.listdir('.'), 'home': os.environ['HOME'] == os.getcwd()}\n"
+    )
+    job = WholeJob({"initial_program.py": "x = 2\n"}, "initial_program.py", "evaluator.py")
+    with WholeSandbox(tmp_path, level=level) as sandbox:
+        result = sandbox.run(job, QUICK)
+    assert result.status is Status.OK, result
+    assert dict(result.metrics) == {
+        "product": 6, "table": "7", "name": "initial_program", "here": ["initial_program.py"], "home": True,
+    }  # fmt: skip
+    assert (result.isolation, result.detail, result.log) == (level, "", "")
+    assert result.cpu_ms > 5
+
+
+def test_a_program_may_be_a_folder_and_have_any_suffix(sandbox: WholeSandbox, tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text(
+        "import pathlib\ndef evaluate(path):\n    path = pathlib.Path(path)\n"
+        "    if path.is_file(): return {'text': path.read_text(), 'suffix': path.suffix}\n"
+        "    import lib.part\n"
+        "    return {'files': sorted(str(p.relative_to(path)) for p in path.rglob('*.*')), 'x': lib.part.x}\n"
+    )
+    files = {"main.py": "", "lib/part.py": "x = 5\n"}
+    with WholeSandbox(tmp_path) as opened:
+        folder = opened.run(WholeJob(files, "", "evaluator.py"), QUICK)
+        text = opened.run(WholeJob({"p.rs": "fn é\r\n"}, "p.rs", "evaluator.py"), QUICK)
+    assert dict(folder.metrics) == {"files": ["lib/part.py", "main.py"], "x": 5}
+    assert dict(text.metrics) == {"text": "fn é\n", "suffix": ".rs"}
+
+
+def test_evaluation_results_with_artifacts_are_understood_without_loading_all_of_openevolve(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("openevolve.evaluation_result")
+    result = evaluated(
+        tmp_path,
+        """
+        import sys
+        from openevolve.evaluation_result import EvaluationResult
+        def evaluate(path):
+            light = "openevolve.controller" not in sys.modules
+            artifacts = {"stderr": "warned", "raw": b"a\\xff", "long": "x" * 9000}
+            return EvaluationResult(metrics={"combined_score": 0.5, "light": light}, artifacts=artifacts)
+        """,
+    )
+    assert result.status is Status.OK, result
+    assert dict(result.metrics) == {"combined_score": 0.5, "light": True}
+    artifacts = dict(result.artifacts)
+    assert (artifacts["stderr"], artifacts["raw"]) == ("warned", "a\ufffd")
+    assert len(artifacts["long"]) == metrics.TEXT_LIMIT
+
+
+def test_the_whole_package_is_there_for_whoever_asks_for_a_name_of_it(tmp_path: Path) -> None:
+    pytest.importorskip("openevolve")
+    result = evaluated(
+        tmp_path,
+        """
+        def evaluate(path):
+            import openevolve
+            from openevolve import evaluation_result
+            return {"name": openevolve.Config.__name__, "module": evaluation_result.__name__}
+        """,
+        limits=Limits(wall_seconds=60.0, cpu_seconds=30, memory_mb=1000, threads=8, processes=8),
+    )
+    assert dict(result.metrics) == {"name": "Config", "module": "openevolve.evaluation_result"}, result
+
+
+def test_coroutines_are_awaited(sandbox: WholeSandbox, tmp_path: Path) -> None:
+    text = """
+        import asyncio
+        async def evaluate(path):
+            await asyncio.sleep(0)
+            return {"combined_score": 0.25}
+        """
+    assert dict(evaluated(tmp_path, text).metrics) == {"combined_score": 0.25}
+
+
+CASCADE = """
+    def evaluate_stage1(path): return {"combined_score": 0.6, "a": 1}
+    def evaluate_stage2(path): return {"combined_score": 0.2, "b": True}
+    def evaluate_stage3(path): return {"c": "end"}
+    """
+STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [
+        ((0.7, 0.0), {"combined_score": 0.6, "a": 1}),
+        ((0.6, 0.3), {"combined_score": 0.2, "a": 1, "b": True}),
+        ((0.6, 0.2), {"combined_score": 0.2, "a": 1, "b": True, "c": "end"}),
+    ],
+)
+def test_a_cascade_stops_at_the_stage_that_misses_its_threshold(
+    tmp_path: Path, thresholds: tuple[float, ...], expected: Mapping[str, object]
+) -> None:
+    result = evaluated(tmp_path, CASCADE, functions=STAGES, thresholds=thresholds)
+    assert dict(result.metrics) == expected
+
+
+def test_a_later_stage_that_is_not_there_ends_the_cascade(tmp_path: Path) -> None:
+    text = "def evaluate_stage1(path): return {'combined_score': 0.9}"
+    result = evaluated(tmp_path, text, functions=STAGES, thresholds=(0.5, 0.5))
+    assert (result.status, dict(result.metrics)) == (Status.OK, {"combined_score": 0.9})
+
+
+def test_what_stages_returned_before_one_that_raises_is_kept(tmp_path: Path) -> None:
+    text = CASCADE.replace('{"c": "end"}', "1 / 0")
+    result = evaluated(tmp_path, text, functions=STAGES, thresholds=(0.0, 0.0))
+    assert (result.status, dict(result.metrics)["a"]) == (Status.ERROR, 1)
+
+
+def test_an_evaluator_can_be_loaded_alone(tmp_path: Path) -> None:
+    assert evaluated(tmp_path, "x = 1", functions=()).status is Status.OK
+    broken = evaluated(tmp_path, "import nowhere", functions=())
+    assert broken.status is Status.ERROR
+    assert broken.detail.startswith("ModuleNotFoundError: No module named 'nowhere'\n  File \"evaluator.py\"")
+    missing = evaluated(tmp_path, "x = 1")
+    assert missing.detail.startswith("AttributeError: the evaluator defines no function 'evaluate'")
+
+
+def test_threads_and_processes_are_there_up_to_the_limit(sandbox: WholeSandbox) -> None:
+    code = """
+    import subprocess, sys, threading
+    from concurrent.futures import ThreadPoolExecutor
+    def f():
+        with ThreadPoolExecutor(2) as pool:
+            squares = list(pool.map(lambda n: n * n, range(4)))
+        text = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True).stdout
+        with open("kept.txt", "w") as file: file.write(text)
+        return {"squares": squares, "text": open("kept.txt").read()}
+    """
+    result = run(sandbox, code)
+    assert dict(result.metrics) == {"squares": [0, 1, 4, 9], "text": "42\n"}, result
+
+
+def test_multiprocessing_works_in_namespaces(tmp_path: Path) -> None:
+    if Level.BWRAP_LANDLOCK_SECCOMP not in probe().levels:
+        pytest.skip(f"bubblewrap: {probe().bwrap_refusal}")
+    result = evaluated(
+        tmp_path,
+        """
+        from concurrent.futures import ProcessPoolExecutor
+        def evaluate(path):
+            with ProcessPoolExecutor(2) as pool:
+                return {"sizes": list(pool.map(len, ["a", "bc"]))}
+        """,
+        limits=Limits(wall_seconds=60.0, processes=8, threads=8),
+    )
+    assert dict(result.metrics) == {"sizes": [1, 2]}, result
+
+
+# ---------------------------------------------------------------- metrics
+
+
+def test_metrics_of_every_kind_become_json(sandbox: WholeSandbox) -> None:
+    code = """
+    import numpy as np
+    class Odd:
+        def __repr__(self): return "odd"
+    def f():
+        return {"f": np.float32(0.5), "i": np.int64(7), "b": np.bool_(True), "a": np.arange(3.0), "t": True,
+                "nan": float("nan"), "inf": np.inf, "low": -np.inf, "s": "text", "n": None, "zero": -0.0,
+                "d": {"x": (1, [np.float64("nan")])}, "o": Odd(), "big": 10 ** 50, 3: 4}
+    """
+    result = run(sandbox, code)
+    assert result.status is Status.OK, result
+    assert dict(result.metrics) == {
+        "f": 0.5, "i": 7, "b": True, "a": [0.0, 1.0, 2.0], "t": True, "nan": "nan", "inf": "inf",
+        "low": "-inf", "s": "text", "n": None, "zero": 0.0, "d": {"x": [1, ["nan"]]}, "o": "odd",
+        "big": str(10**50), "3": 4,
+    }  # fmt: skip
+    assert type(dict(result.metrics)["b"]) is bool
+    assert [name for name, _ in result.metrics][:2] == ["f", "i"]
+
+
+@pytest.mark.parametrize("returned", ["None", "0.5", "[1]", "'text'"])
+def test_what_is_no_metrics_is_an_error(tmp_path: Path, returned: str) -> None:
+    result = evaluated(tmp_path, f"def evaluate(path): return {returned}")
+    assert result.status is Status.ERROR
+    assert "expected a dictionary of metrics or an object with `metrics`" in result.detail
+
+
+def test_long_texts_and_deep_values_are_cut() -> None:
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    assert len(str(metrics.plain(deep))) < 400
+    assert len(metrics.plain("é" * 9999)) == metrics.TEXT_LIMIT
+    many = metrics.capped((f"a{n}", "x" * 3000) for n in range(50))
+    assert sum(len(name) + len(text) for name, text in many) <= metrics.ARTIFACTS_LIMIT
+    assert len(many) == 6
+
+
+def test_a_cascade_compares_the_combined_score_or_the_mean() -> None:
+    assert metrics.score_of({"combined_score": 0.5, "a": 9}) == 0.5
+    assert metrics.score_of({"a": 1, "b": 2.0, "c": True, "d": "nan"}) == 1.5
+    assert metrics.score_of({"combined_score": "nan"}) == 0.0
+
+
+# ---------------------------------------------------------------- endings
+
+
+ENDINGS = {
+    "raises": ("def f(): return {}['k']", {Status.ERROR}, "KeyError: 'k'"),
+    "does not load": ("def f(", {Status.ERROR}, "SyntaxError"),
+    "sys.exit": ("import sys\ndef f(): sys.exit(0)", {Status.ERROR}, "SystemExit: 0"),
+    "os._exit(0)": ("import os\ndef f(): os._exit(0)", {Status.BAD_OUTPUT}, "ended without a result"),
+    "os._exit(3)": ("import os\ndef f(): os._exit(3)", {Status.CRASH}, "exit status 3"),
+    "infinite loop": ("def f():\n    while True: pass", {Status.TIMEOUT}, "CPU limit of 1 s"),
+    "kills itself": ("import os\ndef f(): os.kill(os.getpid(), 9)", {Status.CRASH}, "SIGKILL"),
+    "segfault": ("import ctypes\ndef f(): ctypes.string_at(0)", {Status.CRASH}, "SIGSEGV"),
+    "kills its parent": (
+        "import os\ndef f():\n    os.kill(os.getppid(), 9)",
+        {Status.FORBIDDEN},
+        "PermissionError",
+    ),
+    "kills everything": (
+        "import os\ndef f():\n    os.kill(-1, 9)\n    return 'alive'",
+        {Status.FORBIDDEN},
+        "PermissionError",
+    ),
+    "10 GB": ("def f(): return len(bytearray(10 << 30))", {Status.MEMORY}, "MemoryError"),
+    "ptrace": (
+        "import ctypes\ndef f(): return ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0)",
+        {Status.FORBIDDEN},
+        "a system call",
+    ),
+    "large result": ("def f(): return {str(n): 'x' * 3000 for n in range(900)}", {Status.OUTPUT_LIMIT}, ""),
+    "hangs in a thread": (
+        "import threading, time\ndef f():\n    threading.Thread(target=time.sleep, args=(999,)).start()",
+        {Status.OK},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_way_to_end_has_its_status_and_the_next_evaluation_works(
+    name: str, sandbox: WholeSandbox
+) -> None:
+    code, expected, detail = ENDINGS[name]
+    result = run(sandbox, code)
+    assert result.status in expected, result
+    assert detail in result.detail
+    assert dict(run(sandbox, "def f(): return 'next'").metrics)["found"] == "next"
+
+
+def test_sleeping_for_ever_ends_at_the_wall_clock_limit(sandbox: WholeSandbox) -> None:
+    result = run(sandbox, "import time\ndef f(): time.sleep(999)", Limits(wall_seconds=0.5))
+    assert (result.status, result.detail) == (Status.TIMEOUT, "wall-clock limit of 0.5 s")
+
+
+def test_an_error_names_the_lines_that_led_to_it_but_not_where_they_lie(sandbox: WholeSandbox) -> None:
+    result = run(sandbox, "def f():\n    return g(3)\n\ndef g(n):\n    return n / 0\n")
+    assert result.detail == (
+        "ZeroDivisionError: division by zero\n"
+        '  File "evaluator.py", line 11, in evaluate\n'
+        "    found = load(program_path).f()\n"
+        "            ^^^^^^^^^^^^^^^^^^^^^^\n"
+        '  File "program.py", line 2, in f\n'
+        "    return g(3)\n"
+        "           ^^^^\n"
+        '  File "program.py", line 5, in g\n'
+        "    return n / 0\n"
+        "           ~~^~~"
+    )
+
+
+def test_output_is_kept_up_to_the_limit_and_a_flood_does_no_harm(sandbox: WholeSandbox) -> None:
+    code = "import os\ndef f():\n    print('start')\n    for _ in range(100): os.write(1, b'x' * (1 << 20))\n"
+    result = run(sandbox, code)
+    assert (result.status, len(result.log)) == (Status.OK, 64 << 10)
+    assert result.log.startswith("start\nxxx")
+    endless = run(sandbox, "import os\ndef f():\n    while True: os.write(2, b'x' * (1 << 20))\n")
+    assert endless.status in (Status.OUTPUT_LIMIT, Status.TIMEOUT)
+    assert len(endless.log) == 64 << 10
+
+
+# ---------------------------------------------------------------- processes
+
+
+def marked() -> list[int]:
+    """Return the processes that the tests below leave behind: they sleep for a time that nobody else does."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"98765.25" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_children_do_not_outlive_the_evaluation(sandbox: WholeSandbox) -> None:
+    code = """
+    import os, subprocess
+    def f():
+        subprocess.Popen(["sleep", "98765.25"])
+        subprocess.Popen(["sleep", "98765.25"], start_new_session=True)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execvp("sleep", ["sleep", "98765.25"])
+            os._exit(0)
+        os.wait()
+        return len(os.listdir("/proc")) if os.getpid() < 9 else 0
+    """
+    result = run(sandbox, code)
+    assert result.status is Status.OK, result
+    assert marked() == []
+
+
+def test_a_daemon_ends_when_its_evaluation_is_killed(sandbox: WholeSandbox) -> None:
+    code = """
+    import os, time
+    def f():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0: os.execvp("sleep", ["sleep", "98765.25"])
+            os._exit(0)
+        os.kill(os.getpid(), 9)
+    """
+    assert run(sandbox, code).status is Status.CRASH
+    assert marked() == []
+
+
+def test_a_fork_bomb_is_bounded_and_ended(sandbox: WholeSandbox) -> None:
+    code = """
+    import os, sys, time
+    def f():
+        while True:
+            try: os.fork()
+            except OSError: time.sleep(0.01)
+    """
+    result = run(sandbox, code, Limits(wall_seconds=3.0, cpu_seconds=2, processes=20))
+    assert result.status in (Status.FORBIDDEN, Status.TIMEOUT), result
+    assert dict(run(sandbox, "def f(): return 'next'").metrics)["found"] == "next"
+
+
+def test_processes_together_have_a_bound_on_memory(sandbox: WholeSandbox) -> None:
+    code = """
+    import os, time
+    def f():
+        for _ in range(6):
+            if os.fork() == 0:
+                kept = b"x" * (80 << 20)
+                time.sleep(600)
+        time.sleep(600)
+    """
+    result = run(sandbox, code, Limits(wall_seconds=60.0, memory_mb=100, processes=8))
+    assert (result.status, result.detail) == (
+        Status.MEMORY,
+        "all processes together used far more than 100 MiB",
+    )
+
+
+def test_no_process_at_all_without_leave(sandbox: WholeSandbox) -> None:
+    code = """
+    import os, threading, time
+    def f():
+        threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
+        time.sleep(5)
+    """
+    result = run(sandbox, code, Limits(wall_seconds=30.0))
+    assert result.status in (Status.FORBIDDEN, Status.ERROR), result
+
+
+def test_everything_ends_with_the_supervisor(level: Level, tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text(
+        "import os, subprocess\ndef evaluate(path):\n"
+        "    subprocess.Popen(['sleep', '98765.25'], start_new_session=True).wait()\n"
+    )
+    program = (
+        "from evovpo.sandbox import Level, WholeJob, WholeSandbox\nfrom evovpo.types import Limits\n"
+        f"s = WholeSandbox({str(tmp_path)!r}, level=Level({str(level)!r}))\n"
+        "job = WholeJob({'p.py': ''}, 'p.py', 'evaluator.py')\n"
+        f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}\n"
+        "s.run(job, Limits(wall_seconds=300.0, processes=4))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as supervisor:
+        _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")
+        supervisor.kill()
+    _wait_until(lambda: marked() == [], "a process outlived the supervisor")
+    _wait_until(lambda: not list(tmp_path.glob("evovpo-*")), "the private folder is still there")
+
+
+def test_a_watcher_that_hangs_is_ended_with_all_it_started(
+    sandbox: WholeSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_module, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(whole_module, "END_SECONDS", 0.1)
+
+    def stop_the_watcher() -> None:
+        _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")
+        (sleeper,) = marked()
+        for process in _ancestors(sleeper):
+            if b"watcher" in Path(f"/proc/{process}/cmdline").read_bytes():
+                os.kill(process, signal.SIGSTOP)
+
+    code = "import subprocess\ndef f(): subprocess.run(['sleep', '98765.25'])"
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(stop_the_watcher)
+        result = run(sandbox, code, Limits(wall_seconds=2.0, processes=4))
+        stopped.result()
+    assert (result.status, "does not answer" in result.detail) == (Status.SANDBOX_ERROR, True)
+    _wait_until(lambda: marked() == [], "a process outlived its watcher")
+
+
+# ---------------------------------------------------------------- the machine
+
+
+def test_secrets_are_not_readable_and_nothing_outside_changes(
+    level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    home, folder = tmp_path / "home", tmp_path / "evaluator"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("PRIVATE")
+    (home / "mine").write_text("mine")
+    folder.mkdir()
+    (folder / "evaluator.py").write_text(CALLS_F)
+    (folder / "answers.db").write_text("ANSWERS")
+    before = {path: path.stat() for path in (home / "mine", folder / "evaluator.py", home, folder)}
+    import evovpo
+
+    statements = {
+        "key": f"open({str(home / '.ssh' / 'id_rsa')!r}).read()",
+        "hidden": f"open({str(folder / 'answers.db')!r}).read()",
+        "evovpo": f"open({evovpo.__file__!r}).read()",
+        "password file": "open('/etc/passwd').read()",
+        "environ": "open(f'/proc/{os.getppid()}/environ').read()",
+        "memory": "open(f'/proc/{os.getppid()}/mem', 'rb')",
+        "write home": f"open({str(home / 'mine')!r}, 'a').write('x')",
+        "create": f"open({str(home / 'new')!r}, 'w')",
+        "write evaluator": f"open({str(folder / 'evaluator.py')!r}, 'a')",
+        "create beside evaluator": f"open({str(folder / 'new')!r}, 'w')",
+        "remove": f"os.unlink({str(home / 'mine')!r})",
+        "rename": f"os.rename({str(home / 'mine')!r}, 'mine')",
+        "link": f"os.link({str(folder / 'evaluator.py')!r}, 'evaluator.py')",
+        "truncate": f"os.open({str(folder / 'evaluator.py')!r}, os.O_RDONLY | os.O_TRUNC)",
+        "truncate by path": f"os.truncate({str(folder / 'evaluator.py')!r}, 0)",
+        "installation": "open(sys.prefix + '/evovpo-x', 'w')",
+        "attribute": f"os.setxattr({str(folder / 'evaluator.py')!r}, 'user.x', b'1')",
+        "tcp": "socket.socket()",
+        "udp": "socket.socket(2, 2)",
+        "unix": "socket.socket(1, 1)",
+        "datagram pair": "socket.socketpair(1, 2)",
+        "mount": "os.chroot('.')",
+    }
+    quiet = {
+        "chmod": f"os.chmod({str(folder / 'evaluator.py')!r}, 0o777)",
+        "utime": f"os.utime({str(folder / 'evaluator.py')!r}, (1, 1))",
+    }
+    lines = ["import os, socket, sys", "def f():", "    done = []"]
+    for name, statement in {**statements, **quiet}.items():
+        lines += ["    try:", f"        {statement}", f"        done.append({name!r})"]
+        lines += ["    except OSError: pass"]
+    lines += ["    done += [name for name in os.environ if 'KEY' in name]", "    return done"]
+    # Those that end the process are left to the table of attacks.
+    lines = [line.replace("os.chroot('.')", "raise OSError") for line in lines]
+    job = WholeJob({"program.py": "\n".join(lines)}, "program.py", "evaluator.py")
+    with (
+        WholeSandbox(folder, level=level, hidden=[folder / "answers.db"]) as sandbox,
+        socket.create_server(("127.0.0.1", 0)),
+    ):
+        result = sandbox.run(job, QUICK)
+    assert result.status is Status.OK, result
+    assert set(dict(result.metrics)["found"]) <= set(quiet)  # type: ignore[arg-type]
+    for path, status in before.items():
+        now = path.stat()
+        assert (now.st_mode, now.st_mtime, now.st_size) == (status.st_mode, status.st_mtime, status.st_size)
+    assert (home / "mine").read_text() == "mine"
+
+
+def test_further_paths_are_readable_where_they_are_not_hidden(level: Level, tmp_path: Path) -> None:
+    folder, data = tmp_path / "evaluator", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (folder / "evaluator.py").write_text(CALLS_F)
+    for name in ("open", "closed"):
+        (data / name).write_text(name)
+    code = (
+        "def f():\n    seen = []\n    for name in ('open', 'closed'):\n"
+        f"        try: seen.append(open({str(data)!r} + '/' + name).read())\n"
+        "        except PermissionError: pass\n    return seen\n"
+    )
+    with WholeSandbox(folder, level=level, readable=[data], hidden=[data / "closed"]) as sandbox:
+        assert dict(run(sandbox, code).metrics)["found"] == ["open"]
+
+
+def test_a_candidate_can_forge_its_own_score_but_not_the_next_ones(sandbox: WholeSandbox) -> None:
+    code = """
+    import sys
+    evaluator = sys.modules["evovpo_evaluator"]
+    evaluator.load = None
+    def f():
+        import json, os
+        line = {"metrics": [["combined_score", 1e9]], "artifacts": [], "done": True}
+        os.write(3, json.dumps(line).encode())
+        os._exit(0)
+    """
+    forged = run(sandbox, code)
+    assert (forged.status, dict(forged.metrics)) == (Status.OK, {"combined_score": 1e9})
+    assert dict(run(sandbox, "def f(): return {'combined_score': 0.5}").metrics) == {"combined_score": 0.5}
+
+
+RAW = {
+    "nesting": b"[" * 500_000,
+    "1e999": b'{"metrics": [["a", 1e999]], "artifacts": [], "done": true}',
+    "digits": b'{"metrics": [["a", ' + b"9" * 9000 + b']], "artifacts": [], "done": true}',
+    "surrogate": b'{"metrics": [["a", "\\\\ud800"]], "artifacts": [], "done": true}',
+    "twice": b'{"metrics": [["a", 1], ["a", 2]], "artifacts": [], "done": true}',
+    "no end": b'{"metrics": [], "artifacts": []}',
+    "other lists": b'{"metrics": [1], "artifacts": [], "done": true}',
+    "pickle": b"\x80\x04\x95",
+}
+ENDED_WELL = Report(0, True, "", True, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_results_are_read_strictly(name: str) -> None:
+    raw = RAW[name].replace(b"\\\\u", b"\\u")
+    assert judge(ENDED_WELL, raw, b"", Limits(), Level.NONE).status is Status.BAD_OUTPUT
+
+
+def test_forged_artifacts_are_cut_too() -> None:
+    raw = b'{"metrics": [], "artifacts": [["a", "' + b"x" * 90_000 + b'"]], "done": true}'
+    (artifact,) = judge(ENDED_WELL, raw, b"", Limits(), Level.NONE).artifacts
+    assert len(artifact[1]) == metrics.TEXT_LIMIT
+
+
+def test_the_private_folder_has_a_bound_and_is_gone_afterwards(sandbox: WholeSandbox, level: Level) -> None:
+    code = """
+    import os, time
+    def f():
+        for number in range(20):
+            with open(f"part{number}", "wb") as file: file.write(b"x" * (4 << 20))
+        time.sleep(60)
+    """
+    before = set(Path(os.environ.get("TMPDIR", "/tmp")).glob("evovpo-evaluation-*"))
+    result = run(sandbox, code, Limits(wall_seconds=30.0, disk_mb=16))
+    assert result.status is Status.OUTPUT_LIMIT, result
+    locked = "import os\ndef f():\n    os.mkdir('a'); os.chmod('a', 0); return os.getcwd()"
+    assert run(sandbox, locked).status is Status.OK
+    assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob("evovpo-evaluation-*")) <= before
+
+
+def test_evaluations_share_nothing(sandbox: WholeSandbox) -> None:
+    code = "import os\ndef f():\n    open('x', 'w').close()\n    return sorted(os.listdir('.'))"
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda _: run(sandbox, code), range(4)))
+    assert [dict(result.metrics).get("found") for result in results] == [["program.py", "x"]] * 4
+
+
+def test_the_same_program_gives_the_same_result_again(sandbox: WholeSandbox) -> None:
+    code = "def f(): return [list({'a', 'b', 'c', 'd'}), hash('a')]"
+    first, second = run(sandbox, code), run(sandbox, code)
+    assert first.status is Status.OK
+    assert first.metrics == second.metrics
+
+
+# ---------------------------------------------------------------- levels and jobs
+
+
+def test_only_strong_levels_or_none_at_all_run_evaluators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_module, "probe", lambda: Offer(0, True, "not installed"))
+    with pytest.raises(SandboxError, match=r"Landlock not available.*minimum_level to none"):
+        WholeSandbox(tmp_path, minimum_level=Level.SECCOMP)
+    with pytest.raises(SandboxError, match="need isolation level landlock"):
+        WholeSandbox(tmp_path)
+    assert whole_module.whole_level(Level.NONE, None) is Level.NONE
+
+
+def test_without_isolation_limits_still_hold(tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text(CALLS_F)
+    with WholeSandbox(tmp_path, level=Level.NONE, minimum_level=Level.NONE) as sandbox:
+        good = run(sandbox, "def f(): return 1")
+        assert (good.status, good.isolation) == (Status.OK, "none")
+        assert run(sandbox, "def f(): return len(bytearray(10 << 30))").status is Status.MEMORY
+        daemon = "import subprocess\ndef f(): subprocess.Popen(['sleep', '98765.25'], start_new_session=True)"
+        assert run(sandbox, daemon).status is Status.OK
+    assert marked() == []
+
+
+def test_a_folder_that_programs_must_not_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="is hidden from programs; move it"):
+        WholeSandbox(tmp_path, hidden=[tmp_path.parent])
+
+
+@pytest.mark.parametrize("name", ["../x.py", "/x.py", "a/../../x", "a//b", "."])
+def test_files_outside_the_private_folder_are_refused(sandbox: WholeSandbox, name: str) -> None:
+    with pytest.raises(ConfigError, match="expected a path inside its folder"):
+        sandbox.run(WholeJob({name: ""}, "", "evaluator.py"))
+
+
+def test_an_entry_or_an_evaluator_that_is_not_there_is_named(sandbox: WholeSandbox) -> None:
+    with pytest.raises(ConfigError, match=r"entry 'p\.py' is not among"):
+        sandbox.run(WholeJob({}, "p.py", "evaluator.py"))
+    with pytest.raises(ConfigError, match="expected an evaluator, found no file"):
+        sandbox.run(WholeJob({}, "", "other.py"))
+
+
+def test_a_closed_sandbox_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text(CALLS_F)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with WholeSandbox(tmp_path) as sandbox:
+        run(sandbox, "def f(): return 1")
+    with pytest.raises(SandboxError, match="closed"):
+        run(sandbox, "def f(): return 1")
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_descendants_are_found_and_ended() -> None:
+    command = "import subprocess, sys; subprocess.run(['sleep', '98765.25'])"
+    with subprocess.Popen([sys.executable, "-c", command]) as parent:
+        _wait_until(lambda: len(family.descendants(parent.pid)) == 1, "no child came up")
+        usage = family.usage(family.descendants(parent.pid))
+        assert usage.tasks == 1
+        assert family.end_all(parent.pid)
+    assert marked() == []
+
+
+def _ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        process = int(fields[1])
+        yield process
+
+
+def _wait_until(condition: object, message: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.02)
