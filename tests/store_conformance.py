@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import MetaData, create_engine
@@ -19,14 +20,20 @@ from sqlalchemy import MetaData, create_engine
 from evovpo.errors import StoreError
 from evovpo.store import Store
 from evovpo.types import (
+    Call,
+    CallOutcome,
     Candidate,
     Evaluation,
+    EvaluatorFolder,
+    EvaluatorMode,
     Example,
     Feature,
     Group,
+    Json,
     Judged,
     Limits,
     Message,
+    Metric,
     Objective,
     Parent,
     ParentRole,
@@ -46,6 +53,7 @@ from evovpo.types import (
     Tell,
     Training,
     TrainingStep,
+    Trust,
     content_id,
 )
 
@@ -126,6 +134,7 @@ def make_rollout(prompt: Prompt, index: int, *, policy: int = 0) -> Rollout:
         sampling=Sampling(0.7, 64, True),
         finish_reason="stop",
         seconds=0.125,
+        model="large" if index else "",
     )
 
 
@@ -165,6 +174,7 @@ def slot(
         token_span=(position, position + 1) if source is not None else None,
         parents=tuple(parents),
         text=source if source is not None else NASTY,
+        reason="" if source is not None else "no program: " + NASTY,
     )
     return Judged(candidate, evaluation, executed=parse_status is ParseStatus.PARSED and source is not None)
 
@@ -303,6 +313,19 @@ def test_two_versions_of_a_problem_live_side_by_side(store: Store) -> None:
     assert store.problem("phones", "v1") == PROBLEM
 
 
+def test_a_problem_with_an_evaluator_of_its_own_comes_back_equal(store: Store) -> None:
+    folder = EvaluatorFolder(
+        "evaluator.py",
+        EvaluatorMode.PROXY,
+        (Metric("speed", 0.5, 2.0, lower_is_better=True), Metric("sum", -1.0, 1.0, is_soft=True)),
+        thresholds=(0.5, 0.75),
+        artifacts=False,
+    )
+    changed = replace(PROBLEM, version="v2", train=(), heldout=(), suffix=".rs", evaluator=folder)
+    store.add_problem(changed)
+    assert store.problem("phones", "v2") == changed
+
+
 def test_an_unknown_problem_is_a_store_error(store: Store) -> None:
     with pytest.raises(StoreError, match="no problem phones of version v9"):
         store.problem("phones", "v9")
@@ -409,6 +432,28 @@ def test_telling_twice_changes_nothing(store: Store) -> None:
     assert store.add_tell("run-a", tell, 0) is False
     assert store.add_tell("run-a", other, 1) is False
     assert list(store.history("run-a")) == [prompt, tell]
+
+
+def test_a_group_is_told_as_a_whole_or_not_at_all(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=4)
+    tells = [make_tell(prompt, index, [(f"return {index}", judge(f"return {index}"))]) for index in range(4)]
+    store.add_prompt(prompt)
+    wrong = make_tell(prompt, 3, [("return 3", replace(judge("return 3"), problem_version="other"))])
+    with pytest.raises(StoreError, match="was judged on problem version other"):
+        store.add_tells("run-a", [*tells[:3], wrong], 0)
+    assert list(store.history("run-a")) == [prompt]
+    assert store.add_tells("run-a", tells[:2], 0) == [True, True]
+    assert store.add_tells("run-a", tells, 2) == [False, False, True, True]
+    assert list(store.history("run-a")) == [prompt, *tells]
+
+
+def test_a_program_twice_in_a_group_has_one_evaluation(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=4)
+    tells = [make_tell(prompt, index, [("return 1", judge("return 1"))]) for index in range(2)]
+    append(store, "run-a", [prompt])
+    store.add_tells("run-a", tells, 0)
+    assert list(store.history("run-a")) == [prompt, *tells]
+    assert row_count(store, "evaluations") == 1
 
 
 def test_asking_twice_changes_nothing(store: Store) -> None:
@@ -558,6 +603,86 @@ def test_known_evaluations_are_shared_over_runs_but_not_over_problem_versions(st
     assert store.known_evaluations("v1") == {content_id("return 1"): judge("return 1")}
     assert store.known_evaluations("v2") == {}
     assert store.known_evaluation("v2", content_id("return 1")) is None
+
+
+RAW: tuple[tuple[str, Json], ...] = (("sum", 1e300), ("nan", "nan"), ("tags", ["a", {"k": None}]))
+
+
+def test_raw_metrics_and_trust_come_back_as_they_were_in_order(store: Store) -> None:
+    prompt = make_prompt(0)
+    raw = replace(judge("return 1"), metrics=RAW, trust=Trust.LOW)
+    tells = [
+        make_tell(prompt, 0, [("return 1", raw)]),
+        make_tell(prompt, 1, [("return 2", judge("return 2"))]),
+    ]
+    append(store, "run-a", [prompt, *tells])
+    assert list(store.history("run-a")) == [prompt, *tells]
+    assert store.known_evaluation("v1", content_id("return 1")) == raw
+
+
+def test_judgements_that_differ_in_metrics_or_trust_alone_are_two(store: Store) -> None:
+    prompt = make_prompt(0, rollouts=4)
+    kinds = [
+        judge("return 1"),
+        replace(judge("return 1"), metrics=RAW),
+        replace(judge("return 1"), metrics=RAW[::-1]),
+        replace(judge("return 1"), trust=Trust.LOW),
+    ]
+    tells = [make_tell(prompt, index, [("return 1", kind)]) for index, kind in enumerate(kinds)]
+    append(store, "run-a", [prompt, *tells])
+    assert list(store.history("run-a")) == [prompt, *tells]
+    assert row_count(store, "evaluations") == 4
+
+
+# Calls
+
+
+def make_call(attempt: int = 1, outcome: CallOutcome = CallOutcome.OK, **fields: Any) -> Call:
+    """Return a request for prompt 0 of the run."""
+    values: dict[str, Any] = {
+        "model": "large",
+        "reason": "" if outcome is CallOutcome.OK else "http 500 " + NASTY,
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "cost": 0.25,
+        "seconds": 1.5,
+    }
+    return Call("run-a", make_prompt(0).id, attempt, outcome=outcome, **(values | fields))
+
+
+def test_calls_come_back_in_order_and_are_summed_up(store: Store) -> None:
+    store.add_prompt(make_prompt(0))
+    failed: dict[str, Any] = {"prompt_tokens": None, "completion_tokens": None, "cost": None}
+    calls = [
+        make_call(1, CallOutcome.RETRIED, **failed),
+        make_call(2, CallOutcome.RETRIED, cost=0.5),
+        make_call(3),
+        make_call(1, CallOutcome.FAILED, **failed),
+    ]
+    for call in calls:
+        store.add_call(call)
+    assert store.calls("run-a") == calls
+    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (4, 3, 200, 40, 0.75)
+
+
+def test_equal_calls_are_rows_of_their_own(store: Store) -> None:
+    store.add_prompt(make_prompt(0))
+    store.add_call(make_call())
+    store.add_call(make_call())
+    assert store.calls("run-a") == [make_call()] * 2
+
+
+def test_a_run_without_calls_has_no_cost(store: Store) -> None:
+    assert store.calls("run-a") == []
+    assert store.call_totals("run-a") == (0, 0, 0, 0, None)
+
+
+@pytest.mark.parametrize("field", ["run_id", "prompt_id"])
+def test_a_call_for_what_is_not_stored_is_a_store_error(store: Store, field: str) -> None:
+    store.add_prompt(make_prompt(0))
+    with pytest.raises(StoreError):
+        store.add_call(replace(make_call(), **{field: "nobody"}))
+    assert row_count(store, "calls") == 0
 
 
 # Groups

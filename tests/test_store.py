@@ -29,6 +29,7 @@ from store_conformance import (
     START,
     append,
     judge,
+    make_call,
     make_prompt,
     make_rollout,
     make_step,
@@ -45,12 +46,14 @@ from evovpo.store.codecs import escape_text, pack_floats, pack_ints, unescape_te
 from evovpo.store.database import Database, parse_url
 from evovpo.store.tables import metadata
 from evovpo.types import (
+    CallOutcome,
     Parent,
     ParentRole,
     ParseStatus,
     PolicyEvent,
     PolicyEventKind,
     PolicyVersion,
+    Prompt,
     RunStatus,
     Tell,
     content_id,
@@ -412,36 +415,74 @@ def database_of_version(path: Path, version: str) -> Store:
     return Store(Database(parse_url(str(path))))
 
 
-def test_a_store_of_the_first_version_is_upgraded_and_keeps_every_row(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    history = scripted_history("run-a", 3, 30)
-    with database_of_version(path, "0001") as store:
+def without_what_came_later(history: list[Prompt | Tell]) -> list[Prompt | Tell]:
+    """Return a history as a store before version 0003 could hold it: no reasons, one model."""
+    return [
+        event
+        if isinstance(event, Prompt) or event.rollout is None
+        else replace(
+            event,
+            rollout=replace(event.rollout, model=""),
+            judged=tuple(replace(j, candidate=replace(j.candidate, reason="")) for j in event.judged),
+        )
+        for event in history
+    ]
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: Path, version: str) -> None:
+    path, new = tmp_path / "runs.db", tmp_path / "new.db"
+    history = without_what_came_later(scripted_history("run-a", 3, 30))
+    with Store.open(str(new)) as store:
         store.add_problem(PROBLEM)
         store.add_run(RUN)
         append(store, "run-a", history)
         store.add_policy_version(START)
-        before = _contents(path)
-    assert "policy_events" not in before
-    with pytest.raises(StoreError, match=f"version 0001, .*expects {SCHEMA_VERSION}; run `evovpo store upg"):
+    database_of_version(path, version).close()
+    _copy_rows(new, path)
+    before = _contents(path)
+    assert "calls" not in before
+    with pytest.raises(
+        StoreError, match=f"version {version}, .*expects {SCHEMA_VERSION}; run `evovpo store upg"
+    ):
         Store.open(str(path))
     assert upgrade(str(path)) == SCHEMA_VERSION
     after = _contents(path)
-    assert {name: after[name] for name in before if name != "alembic_version"} == {
-        name: rows for name, rows in before.items() if name != "alembic_version"
-    }
+    for table, columns in before.items():
+        for column, values in columns.items():
+            assert table == "alembic_version" or after[table][column] == values, (table, column)
     with Store.open(str(path)) as store:
         assert list(store.history("run-a")) == history
         assert store.policy_versions() == [START]
         assert store.served() is None
         store.serve(0)
         assert store.served() == START
+        assert store.calls("run-a") == []
 
 
-def _contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return all rows of all tables of a SQLite file."""
+def _copy_rows(source: Path, target: Path) -> None:
+    """Copy what the older tables of `target` have columns for."""
+    with closing(sqlite3.connect(target, isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS source", (str(source),))
+        tables = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            if table in ("alembic_version", "sqlite_sequence"):
+                continue
+            names = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
+            columns = ", ".join(names)
+            connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM source.{table}")
+
+
+def _contents(path: Path) -> dict[str, dict[str, list[object]]]:
+    """Return the values of all columns of all tables of a SQLite file, in the order of the rows."""
     with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+        rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+    return {
+        name: {column: [row[column] for row in found] for column in (found[0].keys() if found else ())}
+        for name, found in rows.items()
+    }
 
 
 def test_tables_with_composite_keys_are_stored_once(tmp_path: Path) -> None:
@@ -525,6 +566,17 @@ def test_documented_query_gives_duplicates_by_policy_version(filled: Store) -> N
 def test_documented_query_gives_tokens_and_seconds_for_each_solved_problem(filled: Store) -> None:
     rows = _answer(filled, "Tokens and seconds for each solved problem")
     assert rows == [("phones", 1, 4, 6, 0.25, 0.5)]
+
+
+def test_documented_query_gives_the_requests_by_model_and_reason(store: Store) -> None:
+    store.add_prompt(make_prompt(0))
+    busy = make_call(1, CallOutcome.RETRIED, reason="http 429", prompt_tokens=None, completion_tokens=None)
+    for call in (replace(busy, cost=None), make_call(2), make_call(1, seconds=0.5)):
+        store.add_call(call)
+    assert _answer(store, "Requests by model and reason", run="run-a") == [
+        ("large", "ok", "", 2, 200, 40, 0.5, 1.0),
+        ("large", "retried", "http 429", 1, None, None, None, 1.5),
+    ]
 
 
 def test_documented_query_gives_the_figures_of_a_training(store: Store) -> None:

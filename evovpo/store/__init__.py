@@ -1,5 +1,6 @@
 """The append-only SQL store: what happened in every run, for search, trainer, reports and anyone with SQL."""
 
+from evovpo.store.calling import CallTotals
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, upgrade
 from evovpo.store.reading import LineageStep
@@ -10,6 +11,7 @@ from evovpo.store.tables import SCHEMA_VERSION
 __all__ = [
     "DEFAULT_URL",
     "SCHEMA_VERSION",
+    "CallTotals",
     "CurvePoint",
     "LineageStep",
     "RunRow",

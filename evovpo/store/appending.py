@@ -81,69 +81,61 @@ def append_prompt(connection: Connection, prompt: Prompt) -> bool:
     return True
 
 
-def append_tell(
+def append_tells(
     connection: Connection,
     *,
     run_id: str,
     problem_version: str,
     objective_names: Sequence[str],
-    tell: Tell,
+    tells_in_order: Sequence[Tell],
     order: int,
-) -> bool:
-    """Append all rows of one tell; return False if this reply to this prompt was told before.
+) -> list[bool]:
+    """Append all rows of consecutive tells; return for each whether it is new.
 
-    Raises StoreError for a prompt of another run, a tell out of order, or an evaluation that does
-    not fit its program, its problem version or the number of objectives.
+    A reply to a prompt that was told before is left out. Raises StoreError for a prompt of another run, a
+    tell out of order, or an evaluation that does not fit its program, its problem version or the number of
+    objectives.
     """
-    rollout, prompt_id = tell.rollout, tell.prompt_id
-    index = rollout.index if rollout is not None else 0
-    owner, told, expected = connection.execute(
-        select(
-            select(prompts.c.run_id).where(prompts.c.id == prompt_id).scalar_subquery(),
-            select(tells.c.position)
-            .where(tells.c.prompt_id == prompt_id, tells.c.rollout_index == index)
-            .scalar_subquery(),
-            select(func.coalesce(func.max(tells.c.position) + 1, 0))
-            .where(tells.c.run_id == run_id)
-            .scalar_subquery(),
-        )
-    ).one()
-    if owner != run_id:
-        raise StoreError(
-            f"prompt {prompt_id} of run {run_id} is not stored"
-            + (f" (it belongs to run {owner})" if owner else "")
-            + "; store an ask before its tells"
-        )
-    if told is not None:
-        return False
+    replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in tells_in_order]
+    expected, told = _before(connection, run_id, replies)
+    is_new = [reply not in told for reply in replies]
+    new = [tell for tell, fresh in zip(tells_in_order, is_new, strict=True) if fresh]
+    if not new:
+        return is_new
     if order != expected:
         raise StoreError(
             f"tell {order} of run {run_id} came where {expected} was expected; tells are numbered from 0 in "
             "the order in which they are applied, and one process writes a run"
         )
-    slots = [judged.candidate.slot for judged in tell.judged]
-    if slots != sorted(set(slots)):
-        raise StoreError(f"tell {order} of run {run_id} has slots {slots}; expected each once, ascending")
-    for judged in tell.judged:
-        _check(judged, problem_version, len(objective_names))
+    for position, tell in enumerate(new, order):
+        slots = [judged.candidate.slot for judged in tell.judged]
+        if slots != sorted(set(slots)):
+            raise StoreError(
+                f"tell {position} of run {run_id} has slots {slots}; expected each once, ascending"
+            )
+        for judged in tell.judged:
+            _check(judged, problem_version, len(objective_names))
 
-    proposed = [judged.candidate.program for judged in tell.judged]
+    placed = [(position, tell, judged) for position, tell in enumerate(new, order) for judged in tell.judged]
+    proposed = [judged.candidate.program for _, _, judged in placed]
     sources = append_programs(connection, [program for program in proposed if program is not None])
-    evaluation_ids = _append_evaluations(connection, tell.judged, problem_version, objective_names)
-    if rollout is not None:
-        append(connection, rollouts, [_rollout_row(rollout)])
+    evaluation_ids = _append_evaluations(
+        connection, [judged for _, _, judged in placed], problem_version, objective_names
+    )
+    append(connection, rollouts, [_rollout_row(tell.rollout) for tell in new if tell.rollout is not None])
     append(
         connection,
         tells,
         [
             {
                 "run_id": run_id,
-                "position": order,
-                "prompt_id": prompt_id,
-                "rollout_index": index,
-                "rollout_id": rollout.id if rollout is not None else None,
+                "position": position,
+                "prompt_id": tell.prompt_id,
+                "rollout_index": 0 if tell.rollout is None else tell.rollout.index,
+                "rollout_id": None if tell.rollout is None else tell.rollout.id,
                 "executed": sum(judged.executed for judged in tell.judged),
             }
+            for position, tell in enumerate(new, order)
         ],
     )
     append(
@@ -152,11 +144,11 @@ def append_tell(
         [
             {
                 "run_id": run_id,
-                "position": order,
+                "position": position,
                 "evaluation_id": evaluation_ids[judged.candidate.id],
                 **_candidate_row(judged, sources),
             }
-            for judged in tell.judged
+            for position, _, judged in placed
         ],
     )
     append(
@@ -164,11 +156,35 @@ def append_tell(
         candidate_parents,
         [
             row
-            for judged in tell.judged
+            for _, _, judged in placed
             for row in _parent_rows("candidate_id", judged.candidate.id, judged.candidate.parents)
         ],
     )
-    return True
+    return is_new
+
+
+def _before(
+    connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
+) -> tuple[int, set[tuple[str, int]]]:
+    """Return the position of the next tell of a run, and which of these replies were told before.
+
+    Raises StoreError for a prompt that the run does not have.
+    """
+    for prompt_id in dict.fromkeys(prompt_id for prompt_id, _ in replies):
+        owner = connection.scalar(select(prompts.c.run_id).where(prompts.c.id == prompt_id))
+        if owner != run_id:
+            raise StoreError(
+                f"prompt {prompt_id} of run {run_id} is not stored"
+                + (f" (it belongs to run {owner})" if owner else "")
+                + "; store an ask before its tells"
+            )
+    ids = {prompt_id for prompt_id, _ in replies}
+    found = connection.execute(
+        select(tells.c.prompt_id, tells.c.rollout_index).where(tells.c.prompt_id.in_(ids))
+    )
+    told = {(row.prompt_id, row.rollout_index) for row in found}
+    last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+    return (0 if last is None else last + 1), told
 
 
 def _append_evaluations(
@@ -217,6 +233,8 @@ def _append_evaluations(
                 "isolation": evaluation.isolation,
                 "outputs": None if evaluation.outputs is None else list(evaluation.outputs),
                 "digest": digest,
+                "metrics": evaluation.metrics,
+                "trust": str(evaluation.trust),
             }
         )
         reward_rows.extend(
@@ -264,6 +282,7 @@ def _rollout_row(rollout: Rollout) -> Row:
         "grammar_masked": rollout.sampling.grammar_masked,
         "finish_reason": rollout.finish_reason,
         "seconds": rollout.seconds,
+        "model": rollout.model,
     }
 
 
@@ -282,6 +301,7 @@ def _candidate_row(judged: Judged, sources: Mapping[str, str]) -> Row:
         "token_end": end,
         "text": candidate.text,
         "executed": judged.executed,
+        "reason": candidate.reason,
     }
 
 

@@ -16,7 +16,20 @@ from typing import Any
 from sqlalchemy import Dialect, LargeBinary, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from evovpo.types import Evaluation, Example, Feature, Limits, Objective, Problem, Program, content_id
+from evovpo.types import (
+    Evaluation,
+    EvaluatorFolder,
+    EvaluatorMode,
+    Example,
+    Feature,
+    Limits,
+    Metric,
+    Objective,
+    Problem,
+    Program,
+    Trust,
+    content_id,
+)
 
 _ESCAPE = "\ue000"
 """A private-use character that text for programs does not hold; escaped itself where it does."""
@@ -69,9 +82,16 @@ def dump_json(value: object) -> str:
 def evaluation_digest(evaluation: Evaluation) -> str:
     """Return what two judgements share if a search could not tell them apart."""
     outputs = None if evaluation.outputs is None else list(evaluation.outputs)
-    return content_id(
-        evaluation.status, dump_json(reward_values(evaluation)), evaluation.feedback, dump_json(outputs)
-    )
+    parts = [
+        str(evaluation.status),
+        dump_json(reward_values(evaluation)),
+        evaluation.feedback,
+        dump_json(outputs),
+    ]
+    # Judgements without metrics keep the digest that they had before there were any.
+    if evaluation.metrics is not None or evaluation.trust is not Trust.HIGH:
+        parts += [dump_json(evaluation.metrics), str(evaluation.trust)]
+    return content_id(*parts)
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
@@ -104,7 +124,22 @@ def problem_from_json(text: str) -> Problem:
             "features": tuple(
                 Feature(row["name"], tuple(row["edges"]), row["bins"]) for row in fields["features"]
             ),
-            "groups": tuple(map(tuple, fields.get("groups", ()))),  # older rows are without
+            # Older rows are without what follows, and without `suffix`.
+            "groups": tuple(map(tuple, fields.get("groups", ()))),
+            "evaluator": _evaluator(fields.get("evaluator")),
+        }
+    )
+
+
+def _evaluator(fields: dict[str, Any] | None) -> EvaluatorFolder | None:
+    if fields is None:
+        return None
+    return EvaluatorFolder(
+        **{
+            **fields,
+            "mode": EvaluatorMode(fields["mode"]),
+            "metrics": tuple(Metric(**row) for row in fields["metrics"]),
+            "thresholds": tuple(fields["thresholds"]),
         }
     )
 

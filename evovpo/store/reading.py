@@ -44,6 +44,7 @@ from evovpo.types import (
     Sampling,
     Status,
     Tell,
+    Trust,
 )
 
 _PAGE = 1000
@@ -246,7 +247,7 @@ def _read_tells(database: Database, run_id: str) -> Iterator[Tell]:
 def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
     """Return the query for the prompts of a run whose rollouts are all told, first completed first.
 
-    Joins and starting programs have no rollouts, so none is among them.
+    Joins and starting programs have no rollouts, so none is among them; notes have no answers to train on.
     """
     counted = func.count()
     in_policies: ColumnElement[Any] = counted == counted
@@ -256,7 +257,7 @@ def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
         select(tells.c.prompt_id, in_policies.label("in_policies"))
         .join(prompts, prompts.c.id == tells.c.prompt_id)
         .join(rollouts, rollouts.c.id == tells.c.rollout_id)
-        .where(tells.c.run_id == run_id)
+        .where(tells.c.run_id == run_id, prompts.c.kind != str(PromptKind.NOTES))
         .group_by(tells.c.prompt_id, prompts.c.rollouts)
         .having(counted >= prompts.c.rollouts)
         .order_by(func.max(tells.c.position))
@@ -353,7 +354,7 @@ def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) ->
         )
         where = and_(tells.c.run_id == run_id, tells.c.position.in_(told), tells.c.prompt_id.not_in(seeds))
         for _, candidate in _candidates(connection, where):
-            if candidate.program is not None and candidate.parse_status is not ParseStatus.DUPLICATE:
+            if candidate.program is not None and candidate.parse_status is ParseStatus.PARSED:
                 first.setdefault(candidate.program.id, candidate)
     return [first[program_id] for program_id in program_ids if program_id in first]
 
@@ -381,6 +382,8 @@ def _evaluations(
                 seconds=row.seconds,
                 isolation=row.isolation,
                 outputs=None if row.outputs is None else tuple(row.outputs),
+                metrics=None if row.metrics is None else tuple((name, value) for name, value in row.metrics),
+                trust=Trust(row.trust),
             )
             is_intact = evaluation_digest(found[row.id]) == row.digest
         except ValueError:
@@ -404,6 +407,7 @@ def _candidate(row: Row[Any], parents: tuple[Parent, ...]) -> Candidate:
         token_span=None if row.token_start is None else (row.token_start, row.token_end),
         parents=parents,
         text=row.text,
+        reason=row.reason,
     )
 
 
@@ -422,6 +426,7 @@ def _rollout(row: Row[Any]) -> Rollout | None:
         sampling=Sampling(row.temperature, row.max_tokens, bool(row.grammar_masked)),
         finish_reason=row.finish_reason,
         seconds=row.seconds,
+        model=row.model,
     )
 
 

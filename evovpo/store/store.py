@@ -6,7 +6,7 @@ updated or deleted. See `docs/store.md` for the schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Self
 from sqlalchemy import Connection, func, insert, select, text
 
 from evovpo.errors import StoreError
-from evovpo.store.appending import append, append_programs, append_prompt, append_tell
+from evovpo.store.appending import append, append_programs, append_prompt, append_tells
+from evovpo.store.calling import CallTotals, append_call, read_call_totals, read_calls
 from evovpo.store.codecs import problem_from_json, problem_to_json
 from evovpo.store.database import Database, connect
 from evovpo.store.reading import (
@@ -40,6 +41,7 @@ from evovpo.store.training import (
     require_policy_version,
 )
 from evovpo.types import (
+    Call,
     Evaluation,
     Group,
     PolicyEvent,
@@ -242,24 +244,47 @@ class Store:
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
         """Store one judged reply in one transaction; return False if that reply was told before.
 
-        `order` is the position, from 0, at which the tell is applied in its run. The first judgement of a
-        program on a problem version stays *the* evaluation; see `known_evaluation`. Raises StoreError for
-        an unknown prompt, a tell out of order, and an evaluation that does not fit.
+        As `add_tells` with one.
+        """
+        return self.add_tells(run_id, [tell], order)[0]
+
+    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+        """Store consecutive judged replies in one transaction; return for each whether it is new.
+
+        `order` is the position, from 0, at which the first new one is applied in its run. The first
+        judgement of a program on a problem version stays *the* evaluation; see `known_evaluation`. Raises
+        StoreError for an unknown prompt, a tell out of order, and an evaluation that does not fit; then
+        nothing of it is stored.
         """
         target = self._targets.get(run_id)
         if target is None:
             target = self._database.read(lambda connection: _target(connection, run_id))
             self._targets[run_id] = target
         return self._database.write(
-            lambda connection: append_tell(
+            lambda connection: append_tells(
                 connection,
                 run_id=run_id,
                 problem_version=target.problem_version,
                 objective_names=target.objective_names,
-                tell=tell,
+                tells_in_order=tells,
                 order=order,
             )
         )
+
+    def add_call(self, call: Call) -> None:
+        """Store one request to a model server, with the present time as its date.
+
+        Raises StoreError if its run or its prompt is not stored.
+        """
+        self._database.write(lambda connection: append_call(connection, call))
+
+    def calls(self, run_id: str) -> list[Call]:
+        """Return the requests of a run in the order in which they ended; none for an unknown run."""
+        return self._database.read(lambda connection: read_calls(connection, run_id))
+
+    def call_totals(self, run_id: str) -> CallTotals:
+        """Return the sums over the requests of a run; zeros for an unknown run."""
+        return self._database.read(lambda connection: read_call_totals(connection, run_id))
 
     def known_evaluation(self, problem_version: str, program_id: str) -> Evaluation | None:
         """Return *the* evaluation of a program on a problem version by any run, or none.

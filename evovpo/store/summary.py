@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
 
+from evovpo.store.calling import CallTotals, read_call_totals
 from evovpo.store.tables import (
     candidates,
     evaluations,
@@ -18,6 +19,7 @@ from evovpo.store.tables import (
     rollouts,
     run_events,
     runs,
+    tells,
 )
 from evovpo.types import ParseStatus, PromptKind, RunStatus, Status
 
@@ -70,6 +72,8 @@ class RunSummary(NamedTuple):
     examples_passed: int
     curve: tuple[CurvePoint, ...]
     """One point a tell; the first, with the starting programs, at no evaluations."""
+    calls: CallTotals
+    """Requests to model servers; all zero where none was asked."""
 
 
 def read_runs(connection: Connection) -> list[RunRow]:
@@ -118,7 +122,7 @@ def read_summary(connection: Connection, run_id: str) -> RunSummary:
             func.count(),
             func.coalesce(func.sum(rollouts.c.tokens), 0),
             func.coalesce(func.sum(rollouts.c.seconds), 0.0),
-        ).where(rollouts.c.id.in_(select(candidates.c.rollout_id).where(of_run)))
+        ).where(rollouts.c.id.in_(select(tells.c.rollout_id).where(tells.c.run_id == run_id)))
     ).one()
     evaluation_seconds = connection.scalar(
         select(func.coalesce(func.sum(evaluations.c.seconds), 0.0))
@@ -166,6 +170,7 @@ def read_summary(connection: Connection, run_id: str) -> RunSummary:
         best_mean_reward=best[0] if best else None,
         examples_passed=best[1] if best else 0,
         curve=tuple(curve),
+        calls=read_call_totals(connection, run_id),
     )
 
 

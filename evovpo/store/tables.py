@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, JSON_TEXT
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """The Alembic revision that these tables are."""
 
 metadata = MetaData()
@@ -127,7 +127,26 @@ rollouts = Table(
     Column("grammar_masked", Boolean, nullable=False),
     Column("finish_reason", ANY_TEXT, nullable=False),
     Column("seconds", Double, nullable=False),
+    Column("model", ANY_TEXT, nullable=False),
     UniqueConstraint("prompt_id", "rollout_index", name="rollouts_in_group"),
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("prompt_id", ForeignKey("prompts.id"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("model", ANY_TEXT, nullable=False),
+    Column("outcome", String(32), nullable=False),
+    Column("reason", ANY_TEXT, nullable=False),
+    Column("prompt_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("cost", Double),
+    Column("seconds", Double, nullable=False),
+    Column("at", String(64), nullable=False),
+    Index("calls_by_run", "run_id"),
 )
 
 tells = Table(
@@ -155,6 +174,8 @@ evaluations = Table(
     Column("isolation", ANY_TEXT, nullable=False),
     Column("outputs", JSON_TEXT),
     Column("digest", String(32), nullable=False),
+    Column("metrics", JSON_TEXT),
+    Column("trust", String(32), nullable=False),
     UniqueConstraint("problem_version", "program_id", "private_to", name="evaluations_once"),
 )
 
@@ -185,6 +206,7 @@ candidates = Table(
     Column("text", ANY_TEXT, nullable=False),
     Column("evaluation_id", ForeignKey("evaluations.id")),
     Column("executed", Boolean, nullable=False),
+    Column("reason", ANY_TEXT, nullable=False),
     ForeignKeyConstraint(["run_id", "position"], ["tells.run_id", "tells.position"]),
     UniqueConstraint("run_id", "position", "slot", name="candidates_in_order"),
     Index("candidates_by_program", "program_id", "run_id"),
