@@ -24,6 +24,7 @@ from evovpo.proposers.sampler import Request, Weights, sample
 from evovpo.types import PolicyVersion
 
 Answer = tuple[int, dict[str, Any]]
+ENDPOINTS = ("/v1/completions", "/v1/chat/completions")
 
 
 class _Loaded:
@@ -68,6 +69,22 @@ class Faults:
     """Completion requests that are answered with something that is no completion."""
     seconds: float = 0.0
     """Pause before each completion."""
+    manners: list[str] = field(default_factory=list)
+    """How the next completions are answered: `ok`, a status such as `500`, `hang` (no answer in time),
+    `trickle` (a byte at a time), `truncated` (JSON cut short), `close` (no answer at all), `broken` (closed
+    in the middle), `empty` (no choices)."""
+    refuses_n: bool = False
+    """Answer 400 to several choices a request."""
+    refused_fields: frozenset[str] = frozenset()
+    """Answer 400 to a request with one of these fields, naming one of them."""
+    limit_name: str = "max_tokens"
+    """What the most tokens of a reply are called; the other name is refused."""
+    key: str = ""
+    """Answer 401 to requests without this key, repeating what came instead."""
+    has_usage: bool = True
+    lists_models: bool = True
+    refused_text: str = ""
+    """Answer 400 to prompts that hold this text."""
 
 
 class FakeServer:
@@ -83,6 +100,8 @@ class FakeServer:
         self.held: set[str] = set()
         self._cache: dict[tuple[str, str, tuple[int, ...]], torch.Tensor] = {}
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
+        self._inside = 0
         self.restart()
 
     def restart(self) -> None:
@@ -94,23 +113,30 @@ class FakeServer:
         self._cache.clear()
         self.held.clear()
         self.gate.clear()
+        self.most_inside = 0
+        """Most completion requests that waited at the same time."""
 
     @property
     def completions(self) -> list[dict[str, Any]]:
-        """The bodies of the completion requests so far."""
-        return [body for path, body in self.requests if path == "/v1/completions"]
+        """The bodies of the completion requests so far, of both endpoints."""
+        return [body for path, body in self.requests if path in ENDPOINTS]
 
     def answer(self, path: str, body: dict[str, Any]) -> Answer:
         """Return status and JSON of the answer to a request."""
         self.requests.append((path, body))
         faults = self.faults  # those of now: a client that gave up leaves its request behind
-        if path == "/v1/completions":
+        if path in ENDPOINTS:
+            with self._counting:
+                self._inside += 1
+                self.most_inside = max(self.most_inside, self._inside)
             if body["model"] in self.held:
                 self.gate.wait(30)
             time.sleep(faults.seconds)
+            with self._counting:
+                self._inside -= 1
         with self._lock:
-            if path == "/v1/completions":
-                return self._complete(body, faults)
+            if path in ENDPOINTS:
+                return self._complete(body, faults, is_chat=path == ENDPOINTS[1])
             routes = {
                 "/v1/models": self._list,
                 "/tokenize": self._tokenize,
@@ -124,10 +150,12 @@ class FakeServer:
             return routes[path](body) if path in routes else _error(404, "Not Found")
 
     def _list(self, body: dict[str, Any]) -> Answer:
+        if not self.faults.lists_models:
+            return _error(404, "Not Found")
         return 200, {"object": "list", "data": [{"id": name} for name in self.models]}
 
     def _tokenize(self, body: dict[str, Any]) -> Answer:
-        ids = self.models[body["model"]].tokenizer(body["prompt"])["input_ids"]
+        ids = self.models[body["model"]].tokenizer(_prompt(body))["input_ids"]
         return 200, {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids}
 
     def _load(self, body: dict[str, Any]) -> Answer:
@@ -166,7 +194,7 @@ class FakeServer:
         self.is_paused = False
         return 200, {"status": "resumed"}
 
-    def _complete(self, body: dict[str, Any], faults: Faults) -> Answer:
+    def _complete(self, body: dict[str, Any], faults: Faults, is_chat: bool) -> Answer:
         if faults.statuses:
             return _error(faults.statuses.pop(0), "as the test wants it")
         if faults.gibberish:
@@ -174,7 +202,9 @@ class FakeServer:
             return 200, {"choices": None}
         if body["model"] not in self.models:
             return _error(404, f"The model `{body['model']}` does not exist.")
-        prompts = body["prompt"]
+        if refusal := _refusal(body, faults):
+            return refusal
+        prompts = _prompt(body)
         if isinstance(prompts, str):
             prompts = [self.models[body["model"]].tokenizer(prompts)["input_ids"]]
         choices: list[dict[str, Any]] = []
@@ -185,12 +215,24 @@ class FakeServer:
             choices += found["choices"]
         for index, choice in enumerate(choices):
             choice["index"] = index
-        fixed = {"id": "cmpl", "object": "text_completion", "created": 0, "model": body["model"]}
+        fixed: dict[str, Any] = {
+            "id": "cmpl",
+            "object": "text_completion",
+            "created": 0,
+            "model": body["model"],
+        }
+        written = sum(choice.pop("_tokens") for choice in choices)
+        if faults.has_usage:
+            fixed["usage"] = {"prompt_tokens": sum(map(len, prompts)), "completion_tokens": written}
+        if is_chat:
+            fixed |= {"object": "chat.completion", "prompt_token_ids": choices[0].get("prompt_token_ids")}
+            choices = [_as_chat(choice) for choice in choices]
         return 200, fixed | {"choices": choices[::-1]}
 
     def _complete_one(self, body: dict[str, Any], faults: Faults, ids: list[int]) -> Answer:
         loaded = self.models[body["model"]]
-        if len(ids) + body["max_tokens"] > self.max_model_len:
+        most: int = body[faults.limit_name]
+        if len(ids) + most > self.max_model_len:
             return _error(400, f"This model's maximum context length is {self.max_model_len} tokens.")
         count = body.get("n", 1) if faults.obeys_n else 1
         completions = sample(
@@ -201,7 +243,7 @@ class FakeServer:
                     body.get("seed", 0),
                     tuple(range(count)),
                     body["temperature"],
-                    body["max_tokens"],
+                    most,
                 )
             ],
             loaded.end_ids,
@@ -217,8 +259,9 @@ class FakeServer:
             choice: dict[str, Any] = {
                 "text": loaded.tokenizer.decode(tokens, skip_special_tokens=True),
                 "finish_reason": finish,
+                "_tokens": len(tokens),
             }
-            if body.get("logprobs") is not None and faults.has_logprobs:
+            if body.get("logprobs") not in (None, False) and faults.has_logprobs:
                 choice["logprobs"] = {"token_logprobs": logprobs, "top_logprobs": [first]}
             if body.get("return_token_ids") and faults.has_token_ids:
                 choice |= {"token_ids": tokens, "prompt_token_ids": list(ids)}
@@ -231,14 +274,54 @@ class FakeServer:
         key = (body["model"], str(temperature), tuple(ids))
         if key not in self._cache:
             self._cache[key] = loaded.next_logprobs(ids, temperature)[-1]
-        values, tokens = self._cache[key].topk(int(body.get("logprobs") or 1))
+        count = body.get("top_logprobs") if "messages" in body else body.get("logprobs")
+        values, tokens = self._cache[key].topk(int(count or 1))
         return {
             f"token_id:{token}": value for token, value in zip(tokens.tolist(), values.tolist(), strict=True)
         }
 
 
-def _error(status: int, message: str) -> Answer:
-    return status, {"error": {"message": message, "type": "Error", "code": status}}
+def _prompt(body: dict[str, Any]) -> Any:
+    """Return the prompt of a request; a chat is its messages one after the other."""
+    if "messages" in body:
+        return "".join(message["content"] for message in body["messages"])
+    return body["prompt"]
+
+
+def _refusal(body: dict[str, Any], faults: Faults) -> Answer | None:
+    if faults.refused_text and faults.refused_text in str(_prompt(body)):
+        return _error(400, "This prompt violates the policy.")
+    if named := sorted(faults.refused_fields & body.keys()):
+        return _error(400, f"Unrecognized request argument supplied: {named[0]}", named[0])
+    if faults.refuses_n and body.get("n", 1) > 1:
+        return _error(400, "Only one choice is supported.", "n")
+    if faults.limit_name not in body:
+        other = "max_tokens" if faults.limit_name == "max_completion_tokens" else "max_completion_tokens"
+        told = f"Unsupported parameter: '{other}' is not supported with this model. "
+        return _error(400, told + f"Use '{faults.limit_name}' instead.", other)
+    return None
+
+
+def _as_chat(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return a choice as the chat endpoint of vLLM gives it."""
+    found = {name: choice[name] for name in ("index", "finish_reason", "token_ids") if name in choice}
+    found["message"] = {"role": "assistant", "content": choice["text"]}
+    if "logprobs" in choice:
+        likeliest = [
+            {"token": token, "logprob": value}
+            for token, value in choice["logprobs"]["top_logprobs"][0].items()
+        ]
+        found["logprobs"] = {
+            "content": [
+                {"token": "?", "logprob": value, "top_logprobs": likeliest if place == 0 else []}
+                for place, value in enumerate(choice["logprobs"]["token_logprobs"])
+            ]
+        }
+    return found
+
+
+def _error(status: int, message: str, parameter: str | None = None) -> Answer:
+    return status, {"error": {"message": message, "type": "Error", "code": status, "param": parameter}}
 
 
 @contextmanager
@@ -256,15 +339,44 @@ def serve(server: FakeServer) -> Iterator[str]:
             self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}"))
 
         def _answer(self, body: dict[str, Any]) -> None:
-            status, found = server.answer(urlsplit(self.path).path, body)
+            path, faults = urlsplit(self.path).path, server.faults
+            manner = faults.manners.pop(0) if path in ENDPOINTS and faults.manners else "ok"
+            given = self.headers.get("Authorization", "no key")
+            if manner.isdecimal() or (faults.key and given != f"Bearer {faults.key}"):
+                server.requests.append((path, body))
+                status, found = (
+                    _error(int(manner), "as the test wants it")
+                    if manner.isdecimal()
+                    else (_error(401, f"Incorrect API key provided: {given}."))
+                )
+            else:
+                status, found = server.answer(path, body)
+            if manner == "empty":
+                found["choices"] = []
             data = json.dumps(found).encode()
+            if manner == "truncated":
+                data = data[: len(data) // 2]
             try:
+                if manner == "hang":
+                    server.gate.wait(30)
+                if manner in ("hang", "close"):
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 if status >= 400:
                     self.send_header("Retry-After", server.faults.retry_after)
                 self.end_headers()
+                if manner == "broken":
+                    self.close_connection = True
+                    data = data[: len(data) // 2]
+                if manner == "trickle":
+                    for byte in data:
+                        self.wfile.write(bytes([byte]))
+                        self.wfile.flush()
+                        time.sleep(0.05)
+                    return
                 self.wfile.write(data)
             except ConnectionError:
                 pass  # the client did not wait

@@ -35,7 +35,7 @@ from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.proposers.server import served_name  # noqa: E402
 from evovpo.runs import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
-from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling  # noqa: E402
+from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +73,20 @@ def url(running_server: tuple[FakeServer, str], server: FakeServer) -> str:
     return running_server[1]
 
 
-@pytest.fixture(params=["scripted queue", "scripted function", "random", "local", "openai"])
-def make_proposer(request: pytest.FixtureRequest, tiny_folder: Path, url: str) -> MakeProposer:
+@pytest.fixture(
+    params=[
+        "scripted queue",
+        "scripted function",
+        "random",
+        "local",
+        "openai",
+        "openai chat",
+        "one a request",
+    ]
+)
+def make_proposer(
+    request: pytest.FixtureRequest, tiny_folder: Path, url: str, server: FakeServer
+) -> MakeProposer:
     def write(prompt: Prompt, index: int) -> str:
         return f"reply {index} to {prompt.id}"
 
@@ -84,7 +96,10 @@ def make_proposer(request: pytest.FixtureRequest, tiny_folder: Path, url: str) -
         "random": lambda: RandomProposer(load_problem(resolve_problem("strings/date-to-iso"))),
         "local": lambda: LocalProposer(PolicyVersion(2, None, str(tiny_folder))),
         "openai": lambda: make_openai(url),
+        "openai chat": lambda: make_openai(url, endpoint="chat"),
+        "one a request": lambda: make_openai(url, endpoint="chat"),
     }
+    server.faults.refuses_n = request.param == "one a request"
     return makers[request.param]
 
 
@@ -93,7 +108,7 @@ def make_local(folder: Path, **options: Any) -> LocalProposer:
 
 
 def make_openai(url: str, **options: Any) -> OpenAIProposer:
-    return OpenAIProposer(url, "base", **({"wait_seconds": 0.001} | options))
+    return OpenAIProposer(url, "base", **({"wait_seconds": 0.001, "endpoint": "completions"} | options))
 
 
 def write_adapter(base: Path, folder: Path, seed: int = 0) -> Path:
@@ -477,8 +492,7 @@ def test_an_aborted_reply_is_not_taken_for_one(url: str, server: FakeServer) -> 
         ),
         (Faults(statuses=[400]), {}, "refused a request"),
         (Faults(statuses=[422]), {}, "refused a request"),
-        (Faults(gibberish=1), {}, "outside the completions protocol"),
-        (Faults(obeys_n=False), {}, "1 choices where n=4 were asked"),
+        (Faults(gibberish=2), {"attempts": 2}, "failed 2 times, .*outside the completions protocol"),
     ],
 )
 def test_a_server_that_cannot_be_used_is_one_error(
@@ -494,9 +508,10 @@ def test_a_server_that_is_not_there_is_one_error() -> None:
         replies(partial(make_openai, "http://127.0.0.1:9/v1", attempts=2), make_prompt(), [0])
 
 
-def test_a_refused_key_is_named(url: str, server: FakeServer) -> None:
+def test_a_missing_key_is_named(url: str, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     server.faults.statuses = [401]
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
         replies(partial(make_openai, url), make_prompt(), [0])
 
 
@@ -631,7 +646,7 @@ def test_an_adapter_that_a_server_does_not_take_is_one_error(
 ) -> None:
     server.faults = Faults(refuses=True) if refuses else Faults(statuses=[404, 404])
     version = PolicyVersion(7, 0, str(adapter_folder))
-    with pytest.raises(ServerError, match="out of memory" if refuses else "loaded policy version 7 and does"):
+    with pytest.raises(ServerError, match="out of memory" if refuses else "loaded 'policy-v7-.*and does not"):
         replies(partial(make_openai, url, version=version), make_prompt(), [0])
 
 
@@ -761,6 +776,10 @@ def test_a_run_that_follows_takes_up_what_is_served_in_the_meantime(
 ) -> None:
     model = tiny_folder if backend == "local" else "base"
     numbers = []
+    problem = load_problem(resolve_problem("strings/date-to-iso"))
+    store.add_problem(problem)
+    store.add_run(Run("run", problem.id, problem.version, 0, 1, "{}", RunStatus.RUNNING, ""))
+    store.add_prompt(make_prompt(rollouts=1))
 
     async def use(proposer: Proposer) -> None:
         for served in (1, 2, 0):
@@ -771,6 +790,11 @@ def test_a_run_that_follows_takes_up_what_is_served_in_the_meantime(
     settings = [f"name={backend}", f"model={model}", f"base_url={url}", "policy=served"]
     run_with(lambda: open_with(store, *settings), use)
     assert numbers == [1, 2, 0]
+    outcomes = [call.outcome for call in store.calls("run")]
+    assert outcomes == (
+        [CallOutcome.OK, CallOutcome.RETRIED, CallOutcome.OK, CallOutcome.OK] if outcomes else []
+    )
+    assert bool(outcomes) == (backend == "openai")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from evovpo.proposers.local import no_progress_bar  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
 from evovpo.proposers.server import VLLMServer, load_and_compare, served_name  # noqa: E402
 from evovpo.store import Store  # noqa: E402
-from evovpo.types import PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
+from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
 from trainer.publish import make_warm_up, publish_policy, roll_back  # noqa: E402
 
 NAME = "base"
@@ -48,6 +48,8 @@ COMMAND = [
     "--max-loras", "2", "--max-cpu-loras", "4",
     # A prompt in two parts and a seed kill the engine on CPUs: there is room for all of them (64 x 512).
     "--max-num-batched-tokens", "32768",
+    # The model was trained on plain text: a chat is its messages one after the other.
+    "--chat-template", "{% for message in messages %}{{ message['content'] }}{% endfor %}",
 ]  # fmt: skip
 ENVIRONMENT = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
@@ -110,9 +112,9 @@ def is_healthy(root: str) -> bool:
         return False
 
 
-@pytest.fixture
-def make_proposer(vllm_url: str) -> MakeProposer:
-    return lambda: OpenAIProposer(vllm_url, NAME, timeout_seconds=300)
+@pytest.fixture(params=["completions", "chat"])
+def make_proposer(request: pytest.FixtureRequest, vllm_url: str) -> MakeProposer:
+    return lambda: OpenAIProposer(vllm_url, NAME, timeout_seconds=300, endpoint=request.param)
 
 
 @pytest.fixture
@@ -162,6 +164,38 @@ def test_logprobs_are_those_of_the_model_at_the_temperature(
         found = torch.log_softmax(logits / temperature, -1)
         expected = [float(row[token]) for row, token in zip(found, rollout.token_ids, strict=True)]
         assert rollout.logprobs == pytest.approx(expected, abs=2e-5)
+
+
+def test_a_search_gives_the_rows_that_the_model_in_process_gives(store: Store, vllm_url: str) -> None:
+    settings = ["search.evaluations=64", "search.rollouts=8", "search.joins=false", "search.answers=3"]
+    settings += ["search.stop_when_solved=false", "proposer.name=openai"]
+    settings += [f"proposer.model={NAME}", f"proposer.base_url={vllm_url}"]
+    problem = load_problem(resolve_problem("strings/date-to-iso"))
+    outcome = runs.start(problem, load_config(None, settings), store)
+    tokenizer, model = AutoTokenizer.from_pretrained(BUILT_IN_MODEL), load_folder(BUILT_IN_MODEL)
+    largest = 0.0
+    for group in store.groups(outcome.run):
+        text = "".join(message.content for message in group.prompt.messages)
+        for rollout in group.rollouts:
+            assert rollout.token_ids is not None
+            assert rollout.logprobs is not None
+            assert rollout.prompt_token_ids == tuple(tokenizer(text)["input_ids"])
+            assert rollout.text == tokenizer.decode(list(rollout.token_ids), skip_special_tokens=True)
+            ids = [*rollout.prompt_token_ids, *rollout.token_ids]
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids])).logits[
+                    0, len(rollout.prompt_token_ids) - 1 : -1
+                ]
+            found = torch.log_softmax(logits, -1)
+            for row, token, logprob in zip(found, rollout.token_ids, rollout.logprobs, strict=True):
+                largest = max(largest, abs(float(row[token]) - logprob))
+    assert largest < 1e-4
+    calls = store.calls(outcome.run)
+    assert [call.outcome for call in calls] == [CallOutcome.OK] * len(calls)
+    told = sum(
+        len(rollout.token_ids or ()) for group in store.groups(outcome.run) for rollout in group.rollouts
+    )
+    assert sum(call.completion_tokens or 0 for call in calls) >= told > 0
 
 
 def test_a_context_that_ends_cuts_the_reply(make_proposer: MakeProposer) -> None:

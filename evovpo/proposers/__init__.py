@@ -8,12 +8,15 @@ asks a server, `random` draws from the grammar. Importing this package loads no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from evovpo.errors import SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
-__all__ = ["Proposer", "check_ticket", "rollout_id"]
+__all__ = ["REFUSED", "Checked", "Learner", "Proposer", "check_ticket", "rollout_id"]
+
+REFUSED = "refused: "
+"""Begins the finish reason of an empty reply where a server would not take the prompt; why follows."""
 
 
 class Proposer(Protocol):
@@ -41,6 +44,28 @@ class Proposer(Protocol):
 
     async def aclose(self) -> None:
         """Let running requests end, then release what the proposer holds; closing twice is allowed."""
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A proposer that depends on something outside, which may not be there."""
+
+    async def check(self) -> None:
+        """Return if requests can be sent; raises `ServerError` or `ConfigError`, and spends nothing."""
+        ...
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A proposer that is told what its replies were good for, as one that chooses between models wants."""
+
+    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
+        """Take note of told rollouts, in the order of the tells and each once.
+
+        `gains` has for each rollout by how much it raised the best mean reward of the run, 0 if it did not.
+        On resume the stored rollouts are told again, before the first request.
+        """
         ...
 
 

@@ -1,110 +1,148 @@
-"""A proposer that samples from an OpenAI-compatible server, vLLM above all, with its completions endpoint.
+"""A proposer that samples from OpenAI-compatible servers, vLLM above all, with one model or several.
 
-The client is the official `openai` package: `pip install 'evovpo[server]'`. The prompt goes as text and the
-server turns it into tokens; the ids and log-probabilities that come back are stored as they are, never made
-from text again. A policy version that is an adapter is requested under its own name (`served_name`).
+The client is the official `openai` package: `pip install 'evovpo[server]'`. The prompt goes as text or as
+messages and the server turns it into tokens; the ids and log-probabilities that come back are stored as they
+are, never made from text again. A policy version that is an adapter is requested under its own name
+(`served_name`).
 
 Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on
-vLLM, up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`.
+vLLM, up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`. Where a server
+gives one choice a request, reply i is that of a request with a seed made from the prompt's and i.
 
-Not covered: chat endpoints and templates, and servers whose sampling cannot be set to the plain softmax.
+`docs/servers.md` says which servers were tried and what each lacks. Not covered: streaming, and prompts of
+anything but text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Protocol
 
+from evovpo.config import BudgetConfig, ModelConfig
 from evovpo.errors import ConfigError, PolicyError, ServerError
-from evovpo.proposers import check_ticket, rollout_id
+from evovpo.proposers import REFUSED, check_ticket, rollout_id
+from evovpo.proposers.bandit import Bandit, pick_weighted
+from evovpo.proposers.client import Answer, Client, Gate, RefusedError, Ticket
+from evovpo.proposers.endpoints import CHAT, Form, Reply, choose_endpoint, first_place, with_system
+from evovpo.proposers.limits import Budget, Spent
 from evovpo.proposers.server import (
     PLAIN_SOFTMAX,
     TOLERANCE,
     VLLMServer,
+    check_address,
+    check_model,
     is_adapter,
     load_and_compare,
     read_warm_up,
     served_name,
 )
-from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
+from evovpo.types import Call, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
-try:
-    import openai
-    from openai.types import Completion, CompletionChoice
-except ImportError as error:
-    raise PolicyError(
-        f"the openai proposer needs the openai client ({error}); run: pip install 'evovpo[server]'"
-    ) from error
-
-_log = logging.getLogger(__name__)
-
-_LONGEST_WAIT_SECONDS = 60.0
 _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
-
-
-class _Reply(NamedTuple):
-    """One choice of a server's answer, checked."""
-
-    text: str
-    finish_reason: str
-    token_ids: tuple[int, ...] | None
-    logprobs: tuple[float, ...] | None
-    prompt_token_ids: tuple[int, ...] | None
+_REFUSED_IN_A_ROW = 20
+"""Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
+_CHARACTERS_PER_TOKEN = 4
+"""Of a reply whose server gives no token ids, for the bandit."""
 
 
 class OpenAIProposer:
     """Samples from a server; `model` is the name under which it offers its own weights.
 
+    `models` in place of `model` are one model with settings of its own, or several: each ticket goes to one
+    of them, chosen by weight or, with `ensemble="bandit"`, by what their replies were worth (`learned`).
+
     `version` is what to sample from (default: the server's own weights, as version 0), `follow` is called
-    before every request for the version to use instead. An adapter that the server does not hold is loaded
-    into it, and compared with what was published, before the request is sent again. A version that this
-    proposer has left is unloaded when its last request has ended. Full weights have no name of their own:
-    whoever publishes them loads them.
+    before every request for the version to use instead; both need a single model. An adapter that the server
+    does not hold is loaded into it, and compared with what was published, before the request is sent again. A
+    version that this proposer has left is unloaded when its last request has ended. Full weights have no name
+    of their own: whoever publishes them loads them.
 
     A request is sent up to `attempts` times where the server is busy, failing or not answering within
-    `timeout_seconds`, after waits of `wait_seconds` that double; `retried` counts the repetitions.
-    `tolerance` is that of `PolicyServer`.
+    `timeout_seconds`, after waits of `wait_seconds` that double; `retried` counts the repetitions. At most
+    `concurrency` requests are under way. `record` is called with every request that was sent, `spent_before`
+    with a run's id for what earlier processes spent of its `budget`. `tolerance` is that of `PolicyServer`.
     """
 
     def __init__(
         self,
         base_url: str,
-        model: str,
+        model: str = "",
         *,
+        models: Sequence[ModelConfig] = (),
+        ensemble: str = "weights",
+        endpoint: str = "auto",
         version: PolicyVersion | None = None,
         follow: Callable[[], PolicyVersion] | None = None,
         timeout_seconds: float = 120.0,
         attempts: int = 5,
         wait_seconds: float = 0.5,
+        concurrency: int = 16,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        budget: BudgetConfig = BudgetConfig(),  # noqa: B008  # frozen
+        record: Callable[[Call], None] = lambda call: None,
+        spent_before: Callable[[str], Spent] = lambda run_id: Spent(),
         tolerance: float = TOLERANCE,
     ) -> None:
-        self._model = model
-        self._version = version or PolicyVersion(0, None, model)
+        self._models = tuple(models) or (ModelConfig(name=model),)
+        if len(self._models) > 1 and (version is not None or follow is not None):
+            raise PolicyError(
+                f"policy versions are of one model, and there are {len(self._models)}; set "
+                "proposer.policy=start, or leave one of [[models]]"
+            )
+        self._urls = {one.name: one.base_url or base_url for one in self._models}
+        for url in self._urls.values():
+            check_address(url)
+        first = self._models[0]
+        self._version = version or PolicyVersion(0, None, first.name)
         self._follow = follow
-        self._attempts = attempts
-        self._wait_seconds = wait_seconds
-        self._server = VLLMServer(base_url, model, tolerance=tolerance, timeout_seconds=timeout_seconds)
-        self._client = openai.AsyncOpenAI(
-            base_url=base_url,
-            api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=timeout_seconds,
-            max_retries=0,
+        self._endpoint = endpoint
+        self._timeout_seconds = timeout_seconds
+        self._servers = {
+            one.name: VLLMServer(
+                self._urls[one.name],
+                one.name,
+                tolerance=tolerance,
+                timeout_seconds=timeout_seconds,
+                key_variable=one.key_variable,
+            )
+            for one in self._models
+        }
+        gate = Gate(
+            concurrency,
+            requests_per_minute,
+            tokens_per_minute,
+            Budget(Spent(budget.tokens, budget.money), spent_before),
         )
-        self.retried = 0
+        self._clients = {
+            one.name: Client(
+                one,
+                self._urls[one.name],
+                gate,
+                timeout_seconds=timeout_seconds,
+                attempts=attempts,
+                wait_seconds=wait_seconds,
+                record=record,
+                measure=partial(_measure, self._servers[one.name]),
+            )
+            for one in self._models
+        }
+        self._bandit = Bandit([one.name for one in self._models]) if ensemble == "bandit" else None
+        self._chosen: dict[str, str] = {}
+        """The model of each ticket, as far as a bandit has a say in it."""
         self._under_way: Counter[PolicyVersion] = Counter()
         self._left: set[PolicyVersion] = set()
         self._open: set[asyncio.Future[None]] = set()
         self._one_at_a_time = asyncio.Lock()
-        self._temperatures = {1.0}
-        self._said: set[str] = set()
+        self._temperatures = {(one.name, 1.0) for one in self._models}
+        self._refusals = _Refusals()
         self._is_closed = False
 
     @property
@@ -112,12 +150,44 @@ class OpenAIProposer:
         """Number of the version that the last request was sampled from, or the next if there is none."""
         return self._version.number
 
+    @property
+    def retried(self) -> int:
+        """Requests that were sent again because the server was busy, failing or silent."""
+        return sum(client.retried for client in self._clients.values())
+
+    async def check(self) -> None:
+        """Ask each server whether it is there, takes the key and offers the model; nothing is sampled.
+
+        Raises `ServerError` for one that cannot be reached, `ConfigError` for another address, a missing or
+        refused key, and a model that is not among those it lists.
+        """
+        for one in self._models:
+            await asyncio.to_thread(
+                check_model, self._urls[one.name], one.name, one.key_variable, self._timeout_seconds
+            )
+
+    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
+        """Take note of what replies were worth; see `Learner.learned`."""
+        if self._bandit is None:
+            return
+        for rollout, gain in zip(rollouts, gains, strict=True):
+            name = rollout.model or self._models[0].name
+            ids = rollout.token_ids
+            tokens = len(rollout.text) // _CHARACTERS_PER_TOKEN if ids is None else len(ids)
+            self._chosen[rollout.prompt_id] = name
+            self._bandit.observe(name, gain, tokens)
+
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.
 
-        All replies of the ticket are sampled, also when only some are asked for, because that is what makes
-        reply i the same. Raises `ServerError` when the server keeps failing or answers outside the protocol,
-        `PolicyError` for a version whose folder is gone and a prompt that does not fit the model's context.
+        Where the server gives several choices a request, all replies of the ticket are sampled, also when
+        only some are asked for, because that is what makes reply i the same. A prompt that the server will
+        not answer, above all one that is too long for the model, comes back as empty replies whose finish
+        reason is `refused: ...`, unless nothing was answered yet.
+
+        Raises `ServerError` when the server keeps failing, answers outside the protocol, or refuses all;
+        `PolicyError` for a version whose folder is gone and where no prompt fits the model's context;
+        `BudgetError`, before anything is sent, when the run has used its tokens or its money.
         """
         check_ticket(prompt, indices)
         _check_sampling(sampling)
@@ -129,10 +199,18 @@ class OpenAIProposer:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.add(ended)
         self._under_way[version] += 1
+        model = self._model_for(prompt, len(indices))
+        sampling = Sampling(
+            model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens
+        )
         try:
-            started = time.perf_counter()
-            replies = await self._sample(version, prompt, sampling)
-            seconds = (time.perf_counter() - started) / len(replies)
+            async with self._refusals.ticket():
+                replies = await self._sample(model, version, prompt, indices, sampling)
+        except BaseException:
+            if self._bandit is not None:
+                self._chosen.pop(prompt.id, None)
+                self._bandit.give_up(model.name, len(indices))
+            raise
         finally:
             self._under_way[version] -= 1
             self._open.discard(ended)
@@ -146,203 +224,201 @@ class OpenAIProposer:
                 policy_version=version.number,
                 sampling=sampling,
                 seconds=seconds,
-                **replies[index]._asdict(),
+                model=model.name if len(self._models) > 1 else "",
+                **reply._asdict(),
             )
-            for index in indices
+            for index, (reply, seconds) in zip(indices, replies, strict=True)
         ]
 
     async def aclose(self) -> None:
         """Wait for the requests on their way, then close the connections."""
         self._is_closed = True
         await asyncio.gather(*self._open)
-        await self._client.close()
+        for client in self._clients.values():
+            await client.aclose()
+
+    def _model_for(self, prompt: Prompt, replies: int) -> ModelConfig:
+        """Return the model of a ticket: the one that it went to before, or the chosen one."""
+        if self._bandit is None:
+            return self._models[pick_weighted([one.weight for one in self._models], prompt.seed)]
+        name = self._chosen.get(prompt.id)
+        if name not in self._clients:
+            name = self._chosen[prompt.id] = self._bandit.choose(replies)
+        return self._clients[name].model
 
     def _version_to_use(self) -> PolicyVersion:
         if self._follow is not None:
             version = self._follow()
             if version != self._version:
-                served_name(version, self._model)  # raises if its folder is gone
+                served_name(version, self._models[0].name)  # raises if its folder is gone
                 self._left.add(self._version)
                 self._left.discard(version)
                 self._version = version
         return self._version
 
     async def _unload_left(self) -> None:
+        server = self._servers[self._models[0].name]
         for version in [left for left in self._left if not self._under_way[left]]:
             self._left.discard(version)
             with contextlib.suppress(ServerError, PolicyError):  # whoever publishes next tries again
-                await asyncio.to_thread(self._server.unload, version)
+                await asyncio.to_thread(server.unload, version)
 
-    async def _sample(self, version: PolicyVersion, prompt: Prompt, sampling: Sampling) -> list[_Reply]:
-        """Return the replies of a ticket (G), in order."""
-        text = "".join(message.content for message in prompt.messages)
-        settings: dict[str, Any] = {
-            "prompt": text,
-            "n": prompt.rollouts,
-            "seed": prompt.seed,
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "logprobs": 1,
-        }
+    async def _sample(
+        self,
+        model: ModelConfig,
+        version: PolicyVersion,
+        prompt: Prompt,
+        indices: Sequence[int],
+        sampling: Sampling,
+    ) -> list[tuple[Reply, float]]:
+        """Return the wanted replies of a ticket, each with its share of the seconds, as `indices` say."""
+        client = self._clients[model.name]
+        form = Form(
+            endpoint=choose_endpoint(self._endpoint, prompt.messages),
+            messages=with_system(prompt.messages, model.system),
+            n=prompt.rollouts,
+            seed=prompt.seed,
+            sampling=sampling,
+        )
+        load = partial(self._load, model, version) if is_adapter(version) else None
+        ask: _Ask = partial(client.ask, served_name(version, model.name), ticket=Ticket(prompt), load=load)
         try:
-            await self._check_temperature(version, text, sampling.temperature)
-            answer = await self._request(version, settings)
-        except openai.BadRequestError as error:
-            room = await self._room(version, text, sampling.max_tokens, error)
-            answer = await self._request(version, settings | {"max_tokens": room})
-        try:
-            replies = [self._read(choice) for choice in sorted(answer.choices, key=lambda one: one.index)]
-        except (AttributeError, TypeError) as error:
-            raise ServerError(
-                f"{self._server.address} answered outside the completions protocol ({error})"
-            ) from error
-        if len(replies) != prompt.rollouts:
-            raise ServerError(
-                f"{self._server.address} gave {len(replies)} choices where n={prompt.rollouts} were asked; "
-                "serve the model with vLLM, or set search.rollouts=1"
-            )
-        return replies
+            answer = await ask(form)
+            if answer is not None:
+                self._refusals.answered()
+                await self._check_temperature(model, form, answer, ask)
+                share = answer.seconds / len(answer.replies)
+                return [(_usable(answer.replies[index], client), share) for index in indices]
+        except RefusedError as refused:
+            await self._refusals.accept(refused)
+            return [(_refused(refused), 0.0)] * len(indices)
+        return await self._sample_apart(client, form, ask, indices)
 
-    async def _request(self, version: PolicyVersion, settings: dict[str, Any]) -> Completion:
-        """Return the answer to one request, loading the version's adapter if the server does not hold it.
+    async def _sample_apart(
+        self, client: Client, form: Form, ask: _Ask, indices: Sequence[int]
+    ) -> list[tuple[Reply, float]]:
+        """Return the wanted replies, each from a request of its own."""
 
-        Raises `openai.BadRequestError` as it comes, for the caller to see to, and `ServerError`.
-        """
-        try:
-            return await self._send(version, settings)
-        except openai.NotFoundError as error:
-            if not is_adapter(version):
-                raise ServerError(
-                    f"{self._server.address} does not serve {self._model!r} ({error.message}); set "
-                    "proposer.model to a name that its /v1/models lists"
-                ) from error
-        async with self._one_at_a_time:
-            await asyncio.to_thread(self._load, version)
-        try:
-            return await self._send(version, settings)
-        except openai.NotFoundError as error:
-            raise ServerError(
-                f"{self._server.address} loaded policy version {version.number} and does not serve it "
-                f"({error.message})"
-            ) from error
-
-    def _load(self, version: PolicyVersion) -> None:
-        warm_up = read_warm_up(Path(version.path))
-        if warm_up is None:
-            self._server.load(version)
-        else:
-            load_and_compare(self._server, version, warm_up)
-
-    async def _send(self, version: PolicyVersion, settings: dict[str, Any]) -> Completion:
-        name = served_name(version, self._model)
-        body: dict[str, Any] = PLAIN_SOFTMAX | {"return_token_ids": True} | settings
-        prompt = body.pop("prompt")
-        for attempt in range(1, self._attempts + 1):
-            wait = self._wait_seconds * 2 ** (attempt - 1)
+        async def one(index: int) -> tuple[Reply, float] | RefusedError:
+            alone = replace(form, n=1, seed=_seed_of(form.seed, index))
             try:
-                answer: Any = await self._client.completions.create(
-                    model=name, prompt=prompt, extra_body=body
-                )
-                if not isinstance(answer, Completion):
-                    fault: object = f"it answered {str(answer)[:80]!r}"
-                elif any(_is_aborted(choice) for choice in answer.choices or ()):
-                    fault = "it aborted the request"
-                else:
-                    return answer
-            except (openai.BadRequestError, openai.NotFoundError):
-                raise
-            except openai.APIStatusError as error:
-                if error.status_code in (401, 403):
-                    raise ConfigError(
-                        f"{self._server.address} refused the key ({error.message}); set the environment "
-                        "variable OPENAI_API_KEY"
-                    ) from error
-                if error.status_code not in (408, 409, 429) and error.status_code < 500:
-                    raise ServerError(f"{self._server.address} refused a request: {error.message}") from error
-                fault, wait = error, max(wait, _retry_after(error))
-            except openai.OpenAIError as error:  # no connection, no answer in time, or one that is no JSON
-                fault = error
-            if attempt == self._attempts:
-                raise ServerError(
-                    f"{self._server.address} failed {attempt} times, at last: {fault}; see its log, then "
-                    "resume the run"
-                )
-            self.retried += 1
-            await asyncio.sleep(min(wait, _LONGEST_WAIT_SECONDS))
-        raise AssertionError("unreachable")
+                answer = await ask(alone)
+                assert answer is not None, "a server gives one choice at least"
+                await self._check_temperature(client.model, alone, answer, ask)
+            except RefusedError as refused:
+                return refused
+            return _usable(answer.replies[0], client), answer.seconds
 
-    async def _room(
-        self, version: PolicyVersion, text: str, wanted: int, error: openai.BadRequestError
-    ) -> int:
-        """Return the tokens, fewer than `wanted`, that the context has left; raises if it has more.
-
-        Servers refuse what a model in process cuts at the end of its context.
-        """
+        tasks = [asyncio.create_task(one(index)) for index in indices]
         try:
-            length, context = await asyncio.to_thread(self._server.measure, version, text)
-        except ServerError:  # not a vLLM
-            length, context = 0, wanted
-        if context <= length:
-            raise PolicyError(
-                f"the prompt has {length} tokens; the model reads from 1 to {context - 1}; shorten the "
-                "prompt, or start the server with a larger --max-model-len"
-            ) from error
-        if context - length >= wanted:
-            raise ServerError(f"{self._server.address} refused a request: {error.message}") from error
-        return context - length
+            found = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        refusals = [reply for reply in found if isinstance(reply, RefusedError)]
+        if len(refusals) == len(found):
+            await self._refusals.accept(refusals[0])
+        else:
+            self._refusals.answered()
+        return [(_refused(reply), 0.0) if isinstance(reply, RefusedError) else reply for reply in found]
 
-    async def _check_temperature(self, version: PolicyVersion, text: str, temperature: float) -> None:
+    async def _load(self, model: ModelConfig, version: PolicyVersion) -> None:
+        """Make the server offer an adapter, after comparing it with what was published."""
+        server = self._servers[model.name]
+        async with self._one_at_a_time:
+            warm_up = read_warm_up(Path(version.path))
+            if warm_up is None:
+                await asyncio.to_thread(server.load, version)
+            else:
+                await asyncio.to_thread(load_and_compare, server, version, warm_up)
+
+    async def _check_temperature(self, model: ModelConfig, form: Form, answer: Answer, ask: _Ask) -> None:
         """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
 
-        A trainer would believe them. Asked once for every temperature but 1, where it makes no difference.
+        A trainer would believe them. Asked once for every temperature but 1, where it makes no difference,
+        and only of a server whose rows could be trained from.
         """
-        if temperature in self._temperatures:
+        temperature = form.sampling.temperature
+        if (model.name, temperature) in self._temperatures or answer.replies[0].logprobs is None:
             return
-        settings: dict[str, Any] = {"prompt": text, "max_tokens": 1, "logprobs": _TOP, "seed": 0}
+        self._temperatures.add((model.name, temperature))
         cold, warm = [
-            _first_place(await self._request(version, settings | {"temperature": value}))
+            first_place(found.data, form.endpoint) if (found := await ask(_first_token(form, value))) else {}
             for value in (temperature, 1.0)
         ]
         shared = cold.keys() & warm.keys()
         if shared and all(abs(cold[token] - warm[token]) < 1e-3 for token in shared):
+            self._temperatures.discard((model.name, temperature))
             raise ConfigError(
-                f"sampling.temperature is {temperature}, and {self._server.address} gives log-probabilities "
-                "of temperature 1, which training would take for those of the sampling; start vLLM with "
-                "--logprobs-mode processed_logprobs"
+                f"the temperature is {temperature}, and {self._servers[model.name].address} gives "
+                "log-probabilities of temperature 1, which training would take for those of the sampling; "
+                "start vLLM with --logprobs-mode processed_logprobs, or set sampling.temperature=1"
             )
-        self._temperatures.add(temperature)
 
-    def _read(self, choice: CompletionChoice) -> _Reply:
-        extra = choice.model_extra or {}
-        ids, prompt_ids = extra.get("token_ids"), extra.get("prompt_token_ids")
-        logprobs = choice.logprobs.token_logprobs if choice.logprobs else None
-        if ids is None or not prompt_ids:
-            self._say_once("token ids", "return_token_ids")
-            ids = prompt_ids = logprobs = None
-        elif logprobs is None:
-            self._say_once("log-probabilities", "logprobs")
-        elif len(logprobs) != len(ids) or any(value is None for value in logprobs):
+
+class _Ask(Protocol):
+    """Sends one request of a ticket: `Client.ask` with the rest filled in."""
+
+    def __call__(self, form: Form) -> Awaitable[Answer | None]: ...
+
+
+class _Refusals:
+    """Tells a prompt that a server will not answer from a server that answers nothing."""
+
+    def __init__(self) -> None:
+        self._has_answered = False
+        self._in_a_row = 0
+        self._running = 0
+        """Tickets that may still be answered."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """Refused tickets that wait to see whether another one is answered."""
+
+    @contextlib.asynccontextmanager
+    async def ticket(self) -> AsyncIterator[None]:
+        """Count a ticket as running."""
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._release()
+
+    def answered(self) -> None:
+        """Take note that the server answered a ticket."""
+        self._has_answered, self._in_a_row = True, 0
+        self._release()
+
+    async def accept(self, refused: RefusedError) -> None:
+        """Return if a ticket may be taken as refused.
+
+        Raises what was refused if no ticket was answered, after waiting for those that run, and `ServerError`
+        if too many were refused one after the other.
+        """
+        self._in_a_row += 1
+        if not self._has_answered:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            self._running -= 1
+            self._release()
+            try:
+                await waiting
+            finally:
+                self._running += 1
+            if not self._has_answered:
+                raise refused.error from refused
+        if self._in_a_row >= _REFUSED_IN_A_ROW:
             raise ServerError(
-                f"{self._server.address} gave {len(logprobs)} log-probabilities for {len(ids)} tokens; "
-                "expected one for each"
-            )
-        return _Reply(
-            text=choice.text or "",
-            finish_reason=str(choice.finish_reason),
-            token_ids=None if ids is None else tuple(ids),
-            logprobs=None if logprobs is None else tuple(min(value, 0.0) for value in logprobs),
-            prompt_token_ids=None if prompt_ids is None else tuple(prompt_ids),
-        )
+                f"the last {self._in_a_row} prompts were refused, this one with: {refused}; see the server's "
+                "log, then resume the run"
+            ) from refused
 
-    def _say_once(self, what: str, field: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            _log.warning(
-                "%s gives no %s (%s); the search goes on, but nothing can be trained from its rows",
-                self._server.address,
-                what,
-                field,
-            )
+    def _release(self) -> None:
+        if self._has_answered or self._running == 0:
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
+            self._waiting.clear()
 
 
 def _check_sampling(sampling: Sampling) -> None:
@@ -357,20 +433,36 @@ def _check_sampling(sampling: Sampling) -> None:
         raise ConfigError(f"max_tokens is {sampling.max_tokens}; a reply needs at least 1")
 
 
-def _is_aborted(choice: CompletionChoice) -> bool:
-    """True for a reply that the server broke off, as vLLM does when it is paused."""
-    return str(choice.finish_reason) == "abort"
-
-
-def _retry_after(error: openai.APIStatusError) -> float:
-    """Return the seconds that the server asks to wait, 0 if it does not say."""
+def _measure(server: VLLMServer, name: str, form: Form) -> tuple[int, int] | None:
+    """Return the tokens of a prompt and of the model's context, or none of a server that does not say."""
+    chat = form.messages if form.endpoint == CHAT else None
     try:
-        return float(error.response.headers.get("retry-after", "0"))
-    except ValueError:  # a date
-        return 0.0
+        return server.measure(name, chat or "".join(message.content for message in form.messages))
+    except ServerError:
+        return None
 
 
-def _first_place(answer: Completion) -> dict[str, float]:
-    """Return the log-probabilities of the likeliest first tokens; empty where there are none."""
-    found = answer.choices[0].logprobs if answer.choices else None
-    return found.top_logprobs[0] if found and found.top_logprobs else {}
+def _first_token(form: Form, temperature: float) -> Form:
+    return replace(form, n=1, seed=0, top=_TOP, sampling=Sampling(temperature, 1))
+
+
+def _seed_of(seed: int, index: int) -> int:
+    """Return the seed of reply `index` where each has a request of its own; 31 bits, as any server takes."""
+    return int(content_id(str(seed), str(index)), 16) >> 33
+
+
+def _usable(reply: Reply, client: Client) -> Reply:
+    """Return the reply without log-probabilities that are not those of the plain softmax."""
+    model = client.model
+    is_plain = model.top_p == 1.0 and not model.extra_fields.keys() & PLAIN_SOFTMAX.keys()
+    if not is_plain:
+        client.say_once(
+            "samples %s with top_p or other settings that leave tokens out; the search goes on, but nothing "
+            "can be trained from its rows",
+            model.name,
+        )
+    return reply if is_plain and client.shape.is_plain else reply._replace(logprobs=None)
+
+
+def _refused(refused: RefusedError) -> Reply:
+    return Reply("", f"{REFUSED}{refused.reason}", None, None, None)

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import http.client
 import json
 import math
 import os
@@ -23,12 +24,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from evovpo.errors import ConfigError, PolicyError, ServerError
-from evovpo.types import PolicyVersion
+from evovpo.errors import ConfigError, PolicyError, ServerError, nearest_hint
+from evovpo.types import Message, PolicyVersion
 
 POLICY_FILE = "policy.json"
 """Beside the weights: whose version this is, and its `WarmUp`."""
 ADAPTER_FILE = "adapter_config.json"
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""Environment variable that holds a server's key, if no other is named."""
 TOLERANCE = 1e-4
 """Largest difference of two log-probabilities (nats) of one policy, both computed in float32."""
 PLAIN_SOFTMAX: dict[str, float] = {
@@ -226,17 +229,24 @@ class VLLMServer:
     `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
 
     `base_url` ends in `/v1`, `model` is the name of the server's own weights. A key is read from the
-    environment variable OPENAI_API_KEY.
+    environment variable `key_variable`.
     """
 
     def __init__(
-        self, base_url: str, model: str, *, tolerance: float = TOLERANCE, timeout_seconds: float = 120.0
+        self,
+        base_url: str,
+        model: str,
+        *,
+        tolerance: float = TOLERANCE,
+        timeout_seconds: float = 120.0,
+        key_variable: str = KEY_VARIABLE,
     ) -> None:
         check_address(base_url)
         self._root = base_url.rstrip("/").removesuffix("/v1")
         self._model = model
         self._tolerance = tolerance
         self._timeout_seconds = timeout_seconds
+        self._key_variable = key_variable
 
     @property
     def address(self) -> str:
@@ -307,9 +317,12 @@ class VLLMServer:
             ) from error
         return found
 
-    def measure(self, version: PolicyVersion, text: str) -> tuple[int, int]:
-        """Return the number of tokens of a prompt, and the length of the model's context."""
-        found = self._post("/tokenize", {"model": served_name(version, self._model), "prompt": text})
+    def measure(self, name: str, prompt: str | Sequence[Message]) -> tuple[int, int]:
+        """Return the tokens of a prompt, plain or of a chat with model `name`, and those of its context."""
+        body: dict[str, object] = {"model": name, "prompt": prompt}
+        if not isinstance(prompt, str):
+            body = {"model": name, "messages": [{"role": one.role, "content": one.content} for one in prompt]}
+        found = self._post("/tokenize", body)
         try:
             return int(found["count"]), int(found["max_model_len"])
         except (KeyError, TypeError, ValueError) as error:
@@ -328,29 +341,92 @@ class VLLMServer:
 
     def _request(self, path: str, body: dict[str, object] | None) -> dict[str, Any]:
         """Return the JSON object of an answer, empty for another kind of text; GET without a body."""
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("OPENAI_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._root + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_seconds) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                reason = _reason(error.read())
-            raise ServerError(
-                f"{self._root} answered {error.code} to {path}: {reason}{_advice(path, error.code)}"
-            ) from error
+            status, text = _fetch(self._root + path, body, self._key_variable, self._timeout_seconds)
         except OSError as error:
             raise ServerError(
                 f"{self._root} cannot be reached for {path} ({error}); is the server running?"
             ) from error
-        try:
-            found = json.loads(text)
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        if status >= 400:
+            raise ServerError(
+                f"{self._root} answered {status} to {path}: {_reason(text)}{_advice(path, status)}"
+            )
+        return _json_object(text) or {}
+
+
+def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
+    """Raise unless the server at `base_url` is there, takes the key and lists the model `name`.
+
+    `ServerError` if it cannot be reached, `ConfigError` for a key, an address or a model that it lacks.
+    A server that is busy or failing, or lists no models at all, passes: the first request will tell.
+    """
+    base_url = base_url.rstrip("/")
+    try:
+        status, text = _fetch(base_url + "/models", None, key_variable, timeout_seconds)
+        if status in (404, 405):
+            other, _ = _fetch(base_url + "/v1/models", None, key_variable, timeout_seconds)
+            if other < 400:
+                raise ConfigError(
+                    f"{base_url} has its interface below /v1; set proposer.base_url={base_url}/v1"
+                )
+    except OSError as error:
+        raise ServerError(
+            f"{base_url} cannot be reached ({error}); is the server running, and is proposer.base_url right?"
+        ) from error
+    if status in (401, 403):
+        raise ConfigError(refused_key(base_url, key_variable, _reason(text)))
+    if status >= 400:
+        return
+    listed = (_json_object(text) or {}).get("data")
+    if not isinstance(listed, list):
+        raise ConfigError(
+            f"{base_url} is no OpenAI-compatible server: {base_url}/models answered {text[:80]!r}; check "
+            "proposer.base_url, for vLLM http://HOST:PORT/v1"
+        )
+    names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
+    # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
+    known = {*names, *(one.removeprefix("models/") for one in names), *(one.split(":")[0] for one in names)}
+    if name not in known:
+        raise ConfigError(
+            f"{base_url} does not offer the model {name!r}; {nearest_hint(name, names)}; set proposer.model "
+            "(or models.name) to one of them"
+        )
+
+
+def refused_key(address: str, variable: str, detail: str) -> str:
+    """Return the message for a key that is refused or missing."""
+    if not os.environ.get(variable):
+        return f"{address} wants a key ({detail}), and {variable} is not set; set that environment variable"
+    return f"{address} refused the key ({detail}); set the environment variable {variable} to a valid one"
+
+
+def _fetch(
+    url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
+) -> tuple[int, str]:
+    """Return status and text of an answer, the key taken out of it; GET without a body. Raises `OSError`."""
+    headers = {"Content-Type": "application/json"}
+    key = os.environ.get(key_variable, "")
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = urllib.request.Request(url, data, headers)
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as answer:
+            status, text = answer.status, answer.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        with error:
+            status, text = error.code, error.read().decode(errors="replace")
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    return status, text.replace(key, "***") if key else text
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def check_address(base_url: str) -> None:
@@ -367,9 +443,9 @@ def check_address(base_url: str) -> None:
         )
 
 
-def _reason(body: bytes) -> str:
+def _reason(text: str) -> str:
     """Return the message of an error answer."""
-    text = body.decode(errors="replace").strip()
+    text = text.strip()
     try:
         found = json.loads(text)
         return str(found["error"]["message"])[:500]

@@ -1,0 +1,71 @@
+"""Programs to vectors, by an embedding model behind an OpenAI-compatible server: for judging novelty.
+
+The client is the official `openai` package. The key is OPENAI_API_KEY of the environment, if there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from evovpo.errors import ConfigError, PolicyError, ServerError
+
+try:
+    import openai
+except ImportError as error:
+    raise PolicyError(
+        f"embeddings need the openai client ({error}); run: pip install 'evovpo[server]'"
+    ) from error
+
+_BATCH = 64
+"""Texts in one request."""
+
+
+class OpenAIEmbedder:
+    """Asks `model` at `base_url` for vectors; a failing request is sent up to `attempts` times."""
+
+    def __init__(
+        self, base_url: str, model: str, *, timeout_seconds: float = 120.0, attempts: int = 5
+    ) -> None:
+        if not base_url:
+            raise ConfigError(
+                f"search.novelty_model is {model} and proposer.base_url is empty; expected the address of "
+                "the server that has the model: set proposer.base_url"
+            )
+        self._base_url = base_url
+        self._model = model
+        self._attempts = attempts
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url,
+            api_key=os.environ.get("OPENAI_API_KEY") or "none",
+            timeout=timeout_seconds,
+            max_retries=attempts - 1,
+        )
+
+    async def embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        """Return one vector for each text, in order.
+
+        Raises `ServerError` if the server refuses, keeps failing or answers with other than one vector each.
+        """
+        vectors: list[tuple[float, ...]] = []
+        for start in range(0, len(texts), _BATCH):
+            batch = list(texts[start : start + _BATCH])
+            try:
+                answer = await self._client.embeddings.create(model=self._model, input=batch)
+                found = [tuple(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
+            except (openai.OpenAIError, AttributeError, TypeError, ValueError) as error:
+                raise ServerError(
+                    f"{self._base_url} gave no embeddings of {self._model} in {self._attempts} attempts "
+                    f"({error}); check search.novelty_model and proposer.base_url"
+                ) from error
+            if len(found) != len(batch):
+                raise ServerError(
+                    f"{self._base_url} gave {len(found)} embeddings for {len(batch)} texts; expected one "
+                    "each: use another server or empty search.novelty_model"
+                )
+            vectors += found
+        return vectors
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()

@@ -1,0 +1,249 @@
+"""What is sent to a server's chat and completions endpoints, and what is read from their answers.
+
+Pure functions. Servers differ in what they take. A request begins with all that vLLM takes; a refusal that
+names a field is read by `correct`, which says how to ask instead.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from evovpo.config import ModelConfig
+from evovpo.errors import ServerError
+from evovpo.proposers.server import PLAIN_SOFTMAX
+from evovpo.types import Message, Sampling
+
+CHAT = "chat"
+COMPLETIONS = "completions"
+
+_OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
+"""Fields that OpenAI's own interface lacks: a server that refuses one refuses them all."""
+_LOGPROBS = frozenset({"logprobs", "top_logprobs"})
+_DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
+_FOR_TRAINING = _DROPPABLE - {"seed"}
+"""Without one of these, the log-probabilities are none or those of an unknown distribution."""
+_NO_N = re.compile(
+    r"['\"`]n['\"`]|\bn\s*(?:=|>|must|should|is not|is only)|\bbest_of\b|multiple (?:choices|completions)"
+    r"|(?:only|just) one (?:choice|completion)"
+)
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|window|size)|(?:prompt|input|request)\b.{0,40}\btoo (?:long|large)"
+    r"|too many tokens",
+    re.I,
+)
+_CONTEXT = re.compile(r"(?:context (?:length|window|size)|maximum)\D{0,60}?(\d+)", re.I)
+_PROMPT = re.compile(
+    r"(\d+) (?:tokens )?(?:in the messages|in (?:your|the) prompt|input tokens|prompt tokens)", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a server takes of a request, as far as its refusals said."""
+
+    left_out: frozenset[str] = frozenset()
+    """Fields that it does not know."""
+    has_n: bool = True
+    """It gives several choices for one request."""
+    limit_name: str = "max_tokens"
+    """What it calls the most tokens of a reply."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if replies are sampled from, and their log-probabilities those of, the plain softmax."""
+        return not self.left_out & _FOR_TRAINING
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One request: what is asked for."""
+
+    endpoint: str
+    messages: tuple[Message, ...]
+    n: int
+    seed: int
+    sampling: Sampling
+    top: int = 0
+    """Likeliest tokens wanted at each place, beside the sampled one."""
+
+
+class Reply(NamedTuple):
+    """One choice of a server's answer, checked."""
+
+    text: str
+    finish_reason: str
+    token_ids: tuple[int, ...] | None
+    logprobs: tuple[float, ...] | None
+    prompt_token_ids: tuple[int, ...] | None
+
+
+class Usage(NamedTuple):
+    """Tokens of a request as the server counts them, none where it does not say."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+class UnusableError(ServerError):
+    """An answer that came and cannot be used; `reason` says why in a word or two."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def choose_endpoint(setting: str, messages: Sequence[Message]) -> str:
+    """Return the endpoint for a prompt; `auto` is chat where it has a system message.
+
+    The formats for instruction models write one; that of the built-in model, which was trained on plain text
+    and has no chat template, does not.
+    """
+    if setting != "auto":
+        return setting
+    return CHAT if any(message.role == "system" for message in messages) else COMPLETIONS
+
+
+def with_system(messages: Sequence[Message], system: str) -> tuple[Message, ...]:
+    """Return the messages with `system` as their system message; "" keeps their own, if any."""
+    if not system:
+        return tuple(messages)
+    return Message("system", system), *(message for message in messages if message.role != "system")
+
+
+def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]:
+    """Return the fields of a request but for the model's name."""
+    body: dict[str, Any] = {
+        **PLAIN_SOFTMAX,
+        "return_token_ids": True,
+        "seed": form.seed,
+        "temperature": form.sampling.temperature,
+        shape.limit_name: form.sampling.max_tokens,
+    }
+    if model.top_p != 1.0:
+        body["top_p"] = model.top_p
+    if form.endpoint == CHAT:
+        body["messages"] = [{"role": one.role, "content": one.content} for one in form.messages]
+        body |= {"logprobs": True, "top_logprobs": form.top}
+    else:
+        body |= {"prompt": "".join(one.content for one in form.messages), "logprobs": max(form.top, 1)}
+    if form.n > 1:
+        body["n"] = form.n
+    return {name: value for name, value in body.items() if name not in shape.left_out} | model.extra_fields
+
+
+def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:
+    """Return how to ask instead, after a refusal of `body` that names a field; none if it names none."""
+    names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
+    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
+    if (
+        other in names
+        and shape.limit_name in names
+        and re.search(r"support|instead|unrecognized|unknown", message)
+    ):
+        return replace(shape, limit_name=other)
+    dropped = names & _DROPPABLE & body.keys()
+    for family in (_OF_VLLM, _LOGPROBS):
+        if dropped & family:
+            dropped |= family & body.keys()
+    if dropped:
+        return replace(shape, left_out=shape.left_out | dropped)
+    if "n" in body and (parameter == "n" or _NO_N.search(message)):
+        return replace(shape, has_n=False)
+    unknown = re.search(
+        r"unrecognized|unknown|unexpected|extra (?:fields|inputs)|not permitted", message, re.I
+    )
+    if unknown and _OF_VLLM & body.keys():
+        return replace(shape, left_out=shape.left_out | _OF_VLLM)
+    return None
+
+
+def is_too_long(message: str, code: str | None) -> bool:
+    """True for a refusal because prompt and reply do not fit into the model's context."""
+    return code == "context_length_exceeded" or bool(_TOO_LONG.search(message))
+
+
+def read_lengths(message: str) -> tuple[int, int] | None:
+    """Return the tokens of the prompt and of the context that a refusal names, or none."""
+    prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
+    return (int(prompt[1]), int(context[1])) if prompt and context else None
+
+
+def read_usage(data: object) -> Usage:
+    """Return what an answer says of its tokens."""
+    found = data.get("usage") if isinstance(data, Mapping) else None
+    if not isinstance(found, Mapping):
+        return Usage(None, None)
+    counts = [found.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    prompt, completion = (count if type(count) is int and count >= 0 else None for count in counts)
+    return Usage(prompt, completion)
+
+
+def read_answer(data: object, form: Form) -> list[Reply]:
+    """Return the n replies of an answer, in order.
+
+    Raises `UnusableError`: `wrong n` for fewer choices than asked, `empty choices`, `aborted` for one that
+    the server broke off (as vLLM does when it is paused), `no completion` for what is outside the protocol.
+    """
+    try:
+        choices = sorted(_choices(data), key=lambda one: int(one.get("index", 0)))
+        if not choices:
+            raise UnusableError("empty choices", "it answered without a choice")
+        if len(choices) < form.n:
+            raise UnusableError("wrong n", f"it gave {len(choices)} choices where n={form.n} were asked")
+        if any(choice.get("finish_reason") == "abort" for choice in choices):
+            raise UnusableError("aborted", "it aborted the request")
+        top = data if isinstance(data, Mapping) else {}
+        return [_read_choice(choice, top, form.endpoint) for choice in choices[: form.n]]
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
+        raise UnusableError(
+            "no completion",
+            f"it answered outside the {form.endpoint} protocol ({type(error).__name__}: {error})",
+        ) from error
+
+
+def first_place(data: object, endpoint: str) -> dict[str, float]:
+    """Return the log-probabilities of the likeliest first tokens; empty where there are none."""
+    try:
+        found: Any = _choices(data)[0]["logprobs"]
+        if endpoint == CHAT:
+            return {one["token"]: float(one["logprob"]) for one in found["content"][0]["top_logprobs"]}
+        return {token: float(value) for token, value in found["top_logprobs"][0].items()}
+    except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+        return {}
+
+
+def _choices(data: object) -> list[Mapping[str, Any]]:
+    choices = data.get("choices") if isinstance(data, Mapping) else None
+    if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
+        raise TypeError(f"expected an object with choices, found {str(data)[:80]!r}")
+    return choices
+
+
+def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint: str) -> Reply:
+    ids = choice.get("token_ids")
+    if endpoint == CHAT:
+        text = choice["message"].get("content")
+        prompt_ids = answer.get("prompt_token_ids")
+        places = (choice.get("logprobs") or {}).get("content")
+        logprobs = None if places is None else [place["logprob"] for place in places]
+    else:
+        text = choice["text"]
+        prompt_ids = choice.get("prompt_token_ids")
+        logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
+    if ids is None or not prompt_ids:
+        ids = prompt_ids = logprobs = None
+    elif logprobs is not None and (
+        len(logprobs) != len(ids) or any(value is None or math.isnan(value) for value in logprobs)
+    ):
+        raise ValueError(f"{len(logprobs)} log-probabilities for {len(ids)} tokens; expected one for each")
+    return Reply(
+        text=str(text or ""),
+        finish_reason=str(choice.get("finish_reason")),
+        token_ids=None if ids is None else tuple(map(int, ids)),
+        logprobs=None if logprobs is None else tuple(min(float(value), 0.0) for value in logprobs),
+        prompt_token_ids=None if prompt_ids is None else tuple(map(int, prompt_ids)),
+    )
