@@ -1,0 +1,132 @@
+"""Programs of several files as one text: what store, prompts and programs' identities see of a folder.
+
+A bundle is a header line for each file, `=== FILE: PATH ===`, followed by the file's text, files in the
+order of their paths. A file whose last line does not end has `=== FILE (no newline at end): PATH ===`. A
+line of a file that looks like a header, or like one so escaped, has one backslash more in front, so that
+any text comes back as it was. Left out: file modes, empty folders, and files that are not text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from evovpo.errors import BundleError
+
+HEADER = re.compile(r"=== FILE( \(no newline at end\))?: (.+) ===")
+"""A whole header line; group 2 is the path."""
+_LOOKS_LIKE_HEADER = re.compile(r"^(\\*=== FILE)", re.MULTILINE)
+_ESCAPED = re.compile(r"^\\(\\*=== FILE)", re.MULTILINE)
+_ADVICE = "write a relative path such as src/main.py"
+
+
+def header(path: str) -> str:
+    """Return the header line of a file, without the newline."""
+    return f"=== FILE: {path} ==="
+
+
+def check_path(path: str) -> None:
+    """Raise `BundleError` unless `path` is a relative path, with `/`, that names one file in one way.
+
+    Refused: absolute paths, `.`, `..` and empty parts, backslashes, control characters, and blanks at either
+    end.
+    """
+    parts = path.split("/")
+    fault = ""
+    if path.startswith("/"):
+        fault = "an absolute one"
+    elif any(part in ("", ".", "..") for part in parts):
+        fault = "one with an empty part, '.' or '..'"
+    elif "\\" in path:
+        fault = "one with a backslash"
+    elif not path.isprintable() or path != path.strip():
+        fault = "one with control characters or outer blanks"
+    elif any(len(part.encode("utf-8")) > 255 for part in parts):
+        fault = "one with a name of more than 255 bytes"
+    if fault:
+        raise BundleError(f"path {path[:200]!r}: expected a relative path, found {fault}; {_ADVICE}")
+
+
+def pack(files: Mapping[str, str]) -> str:
+    """Return the bundle of files (path -> text), the same for the same files in any order.
+
+    Raises `BundleError` for no files, an unsafe path, and a path that is both a file and a folder.
+    """
+    if not files:
+        raise BundleError("a bundle of no files: expected at least one; give the program's files")
+    _check_paths(files)
+    return "".join(_packed(path, files[path]) for path in sorted(files))
+
+
+def unpack(source: str) -> dict[str, str]:
+    """Return the files of a bundle (path -> text): `unpack(pack(files)) == files` for any text.
+
+    Raises `BundleError` for a text that does not begin with a header line, unsafe paths, and files that come
+    twice.
+    """
+    files: dict[str, str] = {}
+    lines: list[str] = []
+    is_open, path = False, ""
+
+    def close() -> None:
+        text = _ESCAPED.sub(r"\1", "".join(lines))
+        files[path] = text.removesuffix("\n") if is_open else text
+        lines.clear()
+
+    for line in _lines(source):
+        found = HEADER.fullmatch(line.removesuffix("\n"))
+        if found is None:
+            if not path:
+                raise BundleError(
+                    f"expected a bundle of files, found {line[:80]!r} as its first line; put a line such as "
+                    f"'{header('main.py')}' before each file"
+                )
+            lines.append(line)
+            continue
+        if path:
+            close()
+        is_open, path = found[1] is not None, found[2]
+        check_path(path)
+        if path in files:
+            raise BundleError(f"file {path!r} comes twice in a bundle: expected once; keep one of them")
+    if not path:
+        raise BundleError("expected a bundle of files, found an empty text; give at least one file")
+    close()
+    _check_paths(files)
+    return files
+
+
+def is_bundle(source: str) -> bool:
+    """Return whether `source` is a bundle that `unpack` reads."""
+    if not source.startswith("=== FILE"):
+        return False
+    try:
+        unpack(source)
+    except BundleError:
+        return False
+    return True
+
+
+def _packed(path: str, text: str) -> str:
+    escaped = _LOOKS_LIKE_HEADER.sub(r"\\\1", text)
+    if not text or text.endswith("\n"):
+        return f"{header(path)}\n{escaped}"
+    return f"=== FILE (no newline at end): {path} ===\n{escaped}\n"
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    folders: set[str] = set()
+    names = list(paths)
+    for path in names:
+        check_path(path)
+        parts = path.split("/")
+        folders |= {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+    both = sorted(folders.intersection(names))
+    if both:
+        raise BundleError(f"path {both[0]!r} is both a file and a folder of a bundle; rename one of them")
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines with their ends; only a newline ends a line."""
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

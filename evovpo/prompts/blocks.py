@@ -1,0 +1,113 @@
+"""EVOLVE-BLOCK markers: which lines of a program may change.
+
+A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve's problems). An end without a start is no marker, nor is a
+start within a block; a block without an end goes to the end of the file. Without markers every line may
+change.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_MARKER = re.compile(r"[^\w\n]*EVOLVE-BLOCK-(START|END)\b")
+
+
+class Layout(NamedTuple):
+    """A text cut at its markers; `fixed` has one part more than `blocks` and they alternate."""
+
+    fixed: tuple[tuple[str, ...], ...]
+    """Lines outside of blocks, marker lines included."""
+    blocks: tuple[tuple[str, ...], ...]
+    """Lines of each block."""
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Half-open ranges of line numbers, from 0, that the blocks take."""
+        found, at = [], 0
+        for before, block in zip(self.fixed, self.blocks, strict=False):
+            at += len(before)
+            found.append((at, at + len(block)))
+            at += len(block)
+        return found
+
+
+def layout(source: str) -> Layout | None:
+    """Return how markers divide `source`, or none if it has none."""
+    fixed: list[list[str]] = [[]]
+    blocks: list[list[str]] = []
+    is_inside = False
+    if "EVOLVE-BLOCK-START" not in source:
+        return None
+    for line in source.split("\n"):
+        found = _MARKER.match(line) if "EVOLVE-BLOCK-" in line else None
+        kind = found[1] if found else ""
+        if is_inside and kind == "END":
+            fixed.append([line])
+            is_inside = False
+        elif is_inside:
+            blocks[-1].append(line)
+        else:
+            fixed[-1].append(line)
+            if kind == "START":
+                blocks.append([])
+                is_inside = True
+    if not blocks:
+        return None
+    if is_inside:
+        fixed.append([])
+    return Layout(tuple(map(tuple, fixed)), tuple(map(tuple, blocks)))
+
+
+class Kept(NamedTuple):
+    """A new version of a program whose fixed lines are those of the old one, or why there is none."""
+
+    source: str
+    reason: str = ""
+
+
+def keep_fixed(old: str, new: str) -> Kept:
+    """Return `new` with every line outside of the blocks as in `old`.
+
+    Outside text that differs in nothing but blanks is put back; any other difference, and missing or further
+    markers, are refused.
+    """
+    wanted = layout(old)
+    if wanted is None:
+        return Kept(new)
+    found = layout(new)
+    if found is None:
+        return Kept("", "the EVOLVE-BLOCK markers are missing; the whole program is to be given, with them")
+    if len(found.blocks) != len(wanted.blocks):
+        return Kept(
+            "", f"it has {len(found.blocks)} EVOLVE-BLOCKs; the program has {len(wanted.blocks)}, which stay"
+        )
+    for theirs, ours in zip(found.fixed, wanted.fixed, strict=True):
+        if _without_blanks(theirs) != _without_blanks(ours):
+            return Kept("", f"it changed a line outside of the EVOLVE-BLOCKs: {_first_change(ours, theirs)}")
+    lines: list[str] = list(wanted.fixed[0])
+    for block, after in zip(found.blocks, wanted.fixed[1:], strict=True):
+        lines += [*block, *after]
+    return Kept("\n".join(lines))
+
+
+def _without_blanks(lines: tuple[str, ...]) -> str:
+    return "".join("".join(lines).split())
+
+
+def _first_change(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    """Return the first line that differs, in words."""
+    left = [line.strip() for line in ours if line.strip()]
+    right = [line.strip() for line in theirs if line.strip()]
+    at = next((at for at in range(min(len(left), len(right))) if left[at] != right[at]), None)
+    if at is None:
+        at = min(len(left), len(right))
+        return (
+            f"{right[at][:120]!r} was added" if len(right) > len(left) else f"{left[at][:120]!r} was removed"
+        )
+    if left[at] in right[at:]:
+        return f"{right[at][:120]!r} was added"
+    if right[at] in left[at:]:
+        return f"{left[at][:120]!r} was removed"
+    return f"{left[at][:120]!r} became {right[at][:120]!r}"

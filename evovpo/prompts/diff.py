@@ -1,0 +1,277 @@
+"""SEARCH/REPLACE edits: read from an answer and made in the files of a program, all of them or none.
+
+The text of an edit is looked for as it is, then without blanks at the ends of lines, then without common
+indentation (the replacement is indented like what it replaces). The first way that finds anything decides:
+one place is edited, several are refused. All edits refer to the program as it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from evovpo.prompts.blocks import layout
+from evovpo.prompts.replies import named_path
+
+_SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
+_DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
+_REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
+_READINGS = 8
+"""Lines like dividers in one edit that are tried as the divider."""
+_SHOWN = 100
+"""Characters of a line that a reason quotes."""
+
+
+class Edit(NamedTuple):
+    """One edit; a text with lines like dividers can be read in several ways."""
+
+    readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    """(lines looked for, lines in their place), most lines looked for first, as they are tried."""
+    path: str
+    """File that a header line before it names, or empty."""
+
+
+class Edits(NamedTuple):
+    """The edits of an answer, or why it has none that can be made."""
+
+    edits: tuple[Edit, ...]
+    reason: str = ""
+
+
+class Edited(NamedTuple):
+    """The files after all edits, or why they were refused."""
+
+    files: dict[str, str]
+    reason: str = ""
+
+
+class _Place(NamedTuple):
+    path: str
+    start: int
+    """First line, from 0."""
+    search: tuple[str, ...]
+    replace: tuple[str, ...]
+
+
+def read_edits(answer: str) -> Edits:
+    """Return the edits of an answer; an edit that is not complete refuses the whole answer."""
+    edits: list[Edit] = []
+    body: list[str] | None = None
+    path = ""
+    for line in answer.replace("\r\n", "\n").split("\n"):
+        if body is None:
+            if _SEARCH.fullmatch(line):
+                body = []
+            elif named := named_path(line):
+                path = named
+        elif _REPLACE.fullmatch(line):
+            dividers = [at for at, text in enumerate(body) if _DIVIDER.fullmatch(text)]
+            if not dividers:
+                return Edits((), f"edit {len(edits) + 1} has no line '=======' between SEARCH and REPLACE")
+            readings = tuple(
+                (tuple(body[:at]), tuple(body[at + 1 :])) for at in reversed(dividers[:_READINGS])
+            )
+            edits.append(Edit(readings, path))
+            body, path = None, ""
+        elif _SEARCH.fullmatch(line):
+            return Edits((), f"edit {len(edits) + 1} does not end with '>>>>>>> REPLACE'")
+        else:
+            body.append(line)
+    if body is not None:
+        return Edits((), f"edit {len(edits) + 1} does not end with '>>>>>>> REPLACE'")
+    if not edits:
+        return Edits((), "it has no edit of the form '<<<<<<< SEARCH', '=======', '>>>>>>> REPLACE'")
+    return Edits(tuple(edits))
+
+
+def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> Edited:
+    """Return the files (path -> text) with every edit made, or the reason why none was.
+
+    Where a file has EVOLVE-BLOCK markers, edits lie inside of its blocks; then a file without markers is not
+    edited at all.
+    """
+    lines = {path: _unix(text).split("\n") for path, text in files.items()}
+    ranges = editable_ranges(files)
+    places: list[_Place] = []
+    for number, edit in enumerate(edits, start=1):
+        if edit.path and edit.path not in files:
+            return Edited({}, f"edit {number} names the file {edit.path!r}, which the program does not have")
+        among = {edit.path: lines[edit.path]} if edit.path else lines
+        found = _locate(among, edit)
+        if isinstance(found, str):
+            return Edited({}, f"edit {number}: {found}")
+        fault = _outside(found, ranges)
+        if fault:
+            return Edited({}, f"edit {number} {fault}")
+        places.append(found)
+    ordered = sorted(places, key=lambda place: (place.path, place.start))
+    for first, second in itertools.pairwise(ordered):
+        if first.path == second.path and second.start < first.start + len(first.search):
+            return Edited({}, f"two edits touch line {second.start + 1}{_in_file(second.path)}; join them")
+    for place in reversed(ordered):
+        lines[place.path][place.start : place.start + len(place.search)] = place.replace
+    edited = {path: "\n".join(found) for path, found in lines.items()}
+    for path, text in files.items():
+        if _unix(text) != text:
+            edited[path] = edited[path].replace("\n", "\r\n")
+    if edited == dict(files):
+        return Edited({}, "it changes nothing")
+    return Edited(edited)
+
+
+def _unix(text: str) -> str:
+    """Return a text of nothing but `\\r\\n` lines with plain newlines, any other text as it is."""
+    plain = text.replace("\r\n", "\n")
+    return plain if plain.count("\n") == text.count("\r\n") else text
+
+
+def editable_ranges(files: Mapping[str, str]) -> dict[str, list[tuple[int, int]]] | None:
+    """Return for each file the half-open line ranges that may change; none if no file has markers."""
+    layouts = {path: layout(text) for path, text in files.items()}
+    if not any(layouts.values()):
+        return None
+    return {path: [] if found is None else found.ranges for path, found in layouts.items()}
+
+
+def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place | str:
+    """Return the one place of an edit, or why there is not exactly one."""
+    if not any(line.strip() for line in edit.readings[-1][0]):
+        return "its SEARCH text is empty; begin with the lines that are there now"
+    for exactness in range(3):
+        for search, replace in edit.readings:
+            places = [
+                (path, start) for path, lines in files.items() for start in _matches(lines, search, exactness)
+            ]
+            if len(places) > 1:
+                named = ", ".join(f"{start + 1}{_in_file(path)}" for path, start in places[:5])
+                return f"its SEARCH text is found in {len(places)} places (lines {named}); give more lines"
+            if places:
+                path, start = places[0]
+                if exactness == 2:
+                    window = files[path][start : start + len(search)]
+                    shifted = _reindented(replace, _indent(search), _indent(window))
+                    if shifted is None:
+                        return "its SEARCH text is indented otherwise than the program, and REPLACE less so"
+                    replace = shifted
+                return _Place(path, start, tuple(search), tuple(replace))
+    return _nearest(files, edit.readings[-1][0])
+
+
+def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
+    """Return where `search` stands: 0 exactly, 1 but for trailing blanks, 2 but for indentation too."""
+    size = len(search)
+    if exactness > 0:
+        lines, search = [line.rstrip() for line in lines], [line.rstrip() for line in search]
+    if exactness == 2:
+        wanted = _dedented(search)
+        key = next(at for at, line in enumerate(search) if line)
+        bare = search[key].lstrip()
+        return [
+            start
+            for start in range(len(lines) - size + 1)
+            if lines[start + key].lstrip() == bare and _dedented(lines[start : start + size]) == wanted
+        ]
+    wanted = list(search)
+    return [
+        start
+        for start in range(len(lines) - size + 1)
+        if lines[start] == wanted[0] and list(lines[start : start + size]) == wanted
+    ]
+
+
+def _indent(lines: Sequence[str]) -> str:
+    """Return the indentation that all lines with text begin with."""
+    found: str | None = None
+    for line in lines:
+        if line.strip():
+            own = line[: len(line) - len(line.lstrip())]
+            if found is None:
+                found = own
+            while not own.startswith(found):
+                found = found[:-1]
+    return found or ""
+
+
+def _dedented(lines: Sequence[str]) -> list[str]:
+    width = len(_indent(lines))
+    return [line[width:] if line.strip() else "" for line in lines]
+
+
+def _reindented(lines: Sequence[str], old: str, new: str) -> tuple[str, ...] | None:
+    """Return the lines with indentation `new` for `old`; none if one has less than `old`."""
+    if any(line.strip() and not line.startswith(old) for line in lines):
+        return None
+    return tuple(new + line[len(old) :] if line.strip() else "" for line in lines)
+
+
+def _outside(place: _Place, ranges: Mapping[str, list[tuple[int, int]]] | None) -> str:
+    """Return what an edit does outside of the blocks; empty if nothing."""
+    if ranges is None:
+        return ""
+    before, after = list(place.search), list(place.replace)
+    start, size = place.start, min(len(before), len(after))
+    head = next((at for at in range(size) if before[at] != after[at]), size)
+    tail = next(
+        (at for at in range(size - head) if before[len(before) - 1 - at] != after[len(after) - 1 - at]),
+        size - head,
+    )
+    first, end = start + head, start + len(before) - tail
+    new = after[head : len(after) - tail]
+    if first == end and not new:
+        return ""
+    if layout("\n".join(new)) is not None:
+        return "adds an EVOLVE-BLOCK marker; the markers stay as they are"
+    if any(low <= first and end <= high for low, high in ranges[place.path]):
+        return "" if not _has_end(new) else "adds an EVOLVE-BLOCK marker; the markers stay as they are"
+    named = f"line {first + 1}" if end - first <= 1 else f"lines {first + 1} to {end}"
+    return (
+        f"changed {named}{_in_file(place.path)}, outside of the EVOLVE-BLOCKs; only what is inside may change"
+    )
+
+
+def _has_end(lines: Sequence[str]) -> bool:
+    """True if the lines would close a block that they stand in."""
+    text = "\n".join(["# EVOLVE-BLOCK-START", *lines, "# EVOLVE-BLOCK-END"])
+    found = layout(text)
+    return found is None or found.blocks != (tuple(lines),)
+
+
+def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
+    """Return that a text is not there, with the lines that come nearest."""
+    wanted = [line.strip() for line in search]
+    best, where, start = 0, "", 0
+    for path, lines in files.items():
+        bare = [line.strip() for line in lines]
+        for at in range(len(bare)):
+            same = sum(
+                bool(line) and line == other
+                for line, other in zip(wanted, bare[at : at + len(wanted)], strict=False)
+            )
+            if same > best:
+                best, where, start = same, path, at
+    if best:
+        found = [*files[where][start : start + len(search)], *[""] * len(search)]
+        for offset, line in enumerate(search):
+            if line.strip() != found[offset].strip():
+                return (
+                    f"its SEARCH text is not in the program; nearest is line {start + offset + 1}"
+                    f"{_in_file(where)}, {found[offset].strip()[:_SHOWN]!r} where SEARCH has "
+                    f"{line.strip()[:_SHOWN]!r}"
+                )
+        return f"its SEARCH text is indented otherwise than line {start + 1}{_in_file(where)} and following"
+    first = next(line for line in wanted if line)
+    for path, lines in files.items():
+        bare = [line.strip() for line in lines]
+        for close in difflib.get_close_matches(first, bare, n=1):
+            return (
+                f"its SEARCH text is not in the program; nearest is line {bare.index(close) + 1}"
+                f"{_in_file(path)}, {close[:_SHOWN]!r}"
+            )
+    return f"its SEARCH text is not in the program, nor anything like {first[:_SHOWN]!r}"
+
+
+def _in_file(path: str) -> str:
+    return f" of {path}" if path else ""

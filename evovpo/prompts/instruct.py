@@ -1,0 +1,379 @@
+"""Prompts for instruction models, and their answers: whole programs, or edits of the one that was shown.
+
+Both formats take problems of every kind. Every prompt with a parent carries its reward vector and what
+judging it gave; that text is fenced, capped and marked as untrusted. A completion of M answers is a chain:
+each answer has its delimiter, and slots are filled in the order of writing.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+from evovpo.bundles import check_path, is_bundle, pack, unpack
+from evovpo.config import PromptConfig
+from evovpo.errors import BundleError
+from evovpo.prompts import showing
+from evovpo.prompts.blocks import keep_fixed, layout
+from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
+from evovpo.prompts.replies import Block, blocks, delimiter, split_answers
+from evovpo.prompts.request import Answer, Request, Shown
+from evovpo.prompts.templates import Templates, load_templates
+from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
+
+_ALONE = ""
+"""Path of the only file of a program that is no folder."""
+
+
+class _Read(NamedTuple):
+    """A program read from an answer, or why there is none."""
+
+    program: Program | None
+    reason: str = ""
+
+
+class _InstructFormat:
+    """What both formats share; they differ in how an answer is asked for and read."""
+
+    reply_tokens = 4096
+    _form: ClassVar[str]
+
+    def __init__(self, settings: PromptConfig | None = None, templates: Templates | None = None) -> None:
+        self._settings = settings or PromptConfig()
+        self._templates = templates or load_templates()
+
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return a system and a user message from the templates of the request's kind.
+
+        Without a parent, a problem whose programs cannot be written from its text alone shows its first
+        starting program, to which edits apply.
+        """
+        language = showing.language_of(problem.suffix)
+        values = {
+            "statement": problem.statement.strip(),
+            "signature": f"{problem.entry}({', '.join(problem.parameters)})" if problem.entry else "",
+            "objectives": _objectives(problem),
+            "examples": _examples(problem, request),
+            "notes": showing.quoted(request.notes),
+            "inspirations": self._inspirations(problem, request),
+            "attempts": self._attempts(request),
+            "answer": self._answer(problem, request),
+        }
+        base = self._base(problem, None if request.parent is None else request.parent.program)
+        if request.parent is None and base is not None:
+            values["start"] = showing.shown_source(base.source, problem.suffix)
+        if request.parent is not None:
+            values["parent"] = showing.shown_source(request.parent.program.source, problem.suffix)
+            values["rewards"] = showing.shown_rewards(problem, request.parent.evaluation)
+            values["feedback"] = self._feedback(problem, request, request.parent)
+        if request.parent is not None and request.partner is not None:
+            first, second = request.parent.evaluation, request.partner.evaluation
+            values["better"] = showing.better_at(problem, first, second)
+            values["partner"] = showing.shown_source(request.partner.program.source, problem.suffix)
+            values["partner_rewards"] = showing.shown_rewards(problem, second)
+            values["partner_feedback"] = self._feedback(problem, request, request.partner)
+            values["partner_better"] = showing.better_at(problem, second, first)
+        system = self._templates.fill("system", {"statement": values["statement"], "language": language})
+        user = self._templates.fill(_template(request), values)
+        return (Message("system", system), Message("user", user)) if system else (Message("user", user),)
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        """True: any program can be shown as text."""
+        return True
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return the slots in the order of writing; a slot without a program says why."""
+        texts = split_answers(rollout.text, answers)
+        base = self._base(problem, parent)
+        is_cut = rollout.finish_reason == "length"
+        found = []
+        for number, text in enumerate(texts, start=1):
+            read = self._read(problem, text, base, is_cut and number == len(texts))
+            if read.program is not None and len(read.program.source) > self._settings.program_characters:
+                read = _Read(
+                    None,
+                    f"the program has {len(read.program.source)} characters; "
+                    f"at most {self._settings.program_characters} are allowed",
+                )
+            found.append(Answer(text, read.program, None, read.reason))
+        missing = f"the reply has only {len(texts)} of {answers} answers"
+        return found + [Answer("", None, None, missing)] * (answers - len(found))
+
+    def _base(self, problem: Problem, parent: Program | None) -> Program | None:
+        """Return the program that an answer is a new version of; none where it is written from nothing."""
+        raise NotImplementedError
+
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
+        """Return the program of one answer; `is_cut` if the token limit ended it."""
+        raise NotImplementedError
+
+    def _feedback(self, problem: Problem, request: Request, shown: Shown) -> str:
+        text = showing.shown_feedback(
+            problem, shown.evaluation, request.rows, self._settings.feedback_characters
+        )
+        return self._templates.fill("output", {"text": text})
+
+    def _inspirations(self, problem: Problem, request: Request) -> str:
+        texts = []
+        for number, shown in enumerate(request.inspirations, start=1):
+            values = {
+                "number": str(number),
+                "program": showing.shown_source(shown.program.source, problem.suffix),
+                "rewards": showing.shown_rewards(problem, shown.evaluation),
+                "feedback": self._feedback(problem, request, shown),
+            }
+            if request.parent is not None:
+                values["better"] = showing.better_at(problem, shown.evaluation, request.parent.evaluation)
+            texts.append(self._templates.fill("inspiration", values))
+        return "\n\n".join(texts)
+
+    def _attempts(self, request: Request) -> str:
+        return "\n\n".join(
+            self._templates.fill(
+                "attempt",
+                {
+                    "number": str(number),
+                    "reason": showing.one_line(attempt.reason),
+                    "text": showing.quoted(attempt.text, self._settings.attempt_characters),
+                },
+            )
+            for number, attempt in enumerate(request.attempts, start=1)
+        )
+
+    def _answer(self, problem: Problem, request: Request) -> str:
+        """Return how to answer; empty where no program is asked for."""
+        if request.answers == 0:
+            return ""
+        base = self._base(problem, None if request.parent is None else request.parent.program)
+        language = showing.language_of(problem.suffix)
+        values = {
+            "language": language,
+            "fence": f"```{language}",
+            "program": "the first program" if _template(request) == "crossover" else "the program",
+        }
+        form = f"answer_{self._form}_files" if problem.suffix == "/" else f"answer_{self._form}"
+        parts = [self._templates.fill(form, values)]
+        if base is not None and any(layout(text) for text in _files(problem, base).values()):
+            parts.append(self._templates.fill("blocks", values))
+        if request.answers > 1:
+            chain = {"count": str(request.answers), "first": delimiter(1), "second": delimiter(2)}
+            parts.append(self._templates.fill("chain", chain))
+        return "\n\n".join(part for part in parts if part)
+
+
+class RewriteFormat(_InstructFormat):
+    """Whole programs, each in a code block; of a folder program, the files that change."""
+
+    _form = "rewrite"
+
+    def _base(self, problem: Problem, parent: Program | None) -> Program | None:
+        if parent is not None or not problem.seeds:
+            return parent
+        seed = problem.seeds[0]
+        is_needed = not problem.entry or any(layout(text) for text in _files(problem, seed).values())
+        return seed if is_needed else None
+
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
+        found = blocks(text)
+        if problem.suffix == "/":
+            return _read_files(problem, text, found, base, is_cut)
+        language = showing.language_of(problem.suffix)
+        if not found:
+            # Without a fence only what Python takes as definitions is code: a refusal is no program.
+            if language != "python" or not _has_definitions(text, problem.entry):
+                return _Read(None, "the reply has no code block")
+            found = [Block(text, language, True, "")]
+        named = [block for block in found if showing.same_language(block.language, language)]
+        reads = [
+            _whole_program(problem, block, base, is_cut and block is found[-1]) for block in named or found
+        ]
+        fitting = [
+            read
+            for read in reads
+            if read.program is not None
+            and (
+                not problem.entry
+                or language != "python"
+                or _has_definitions(read.program.source, problem.entry)
+            )
+        ]
+        return next(iter([*fitting, *(read for read in reads if read.program is not None), *reads]))
+
+
+class DiffFormat(_InstructFormat):
+    """SEARCH/REPLACE edits of the parent, or without one of the problem's first starting program."""
+
+    _form = "diff"
+
+    def _base(self, problem: Problem, parent: Program | None) -> Program | None:
+        return parent or next(iter(problem.seeds), None)
+
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
+        if base is None:
+            return _Read(None, "there is no program that edits could apply to")
+        read = read_edits(text)
+        if read.reason:
+            return _Read(None, read.reason + (" (the token limit cut the reply off)" if is_cut else ""))
+        old = _files(problem, base)
+        edited = apply_edits(old, read.edits)
+        if edited.reason:
+            return _Read(None, edited.reason)
+        return _checked(
+            problem, {path: text for path, text in edited.files.items() if text != old[path]}, old
+        )
+
+
+def _template(request: Request) -> str:
+    """Return the template of a request: that of its kind, or of the nearest for which it has the programs."""
+    kind = request.kind
+    if kind is PromptKind.NOTES:
+        return "notes"
+    if request.parent is None:
+        return "root"
+    if kind is PromptKind.CROSSOVER and request.partner is not None:
+        return "crossover"
+    return "repair" if kind is PromptKind.REPAIR else "mutate"
+
+
+def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> _Read:
+    """Return the program in one code block."""
+    language = showing.language_of(problem.suffix)
+    if not block.is_closed and is_cut and language != "python":
+        return _Read(None, "the token limit cut the reply off within its code block")
+    source = _trimmed(block.text)
+    if not source.strip():
+        return _Read(None, "the code block is empty")
+    if base is not None:
+        kept = keep_fixed(base.source, source)
+        if kept.reason:
+            return _Read(None, kept.reason)
+        source = kept.source
+    return _checked(problem, {_ALONE: source}, {})
+
+
+def _read_files(problem: Problem, text: str, found: list[Block], base: Program | None, is_cut: bool) -> _Read:
+    """Return the folder program that an answer's files make, the rest as in `base`."""
+    old = {} if base is None else _files(problem, base)
+    new: dict[str, str] = {}
+    for block in found:
+        if not block.is_closed and is_cut:
+            return _Read(None, "the token limit cut the reply off within its code block")
+        try:
+            if is_bundle(block.text):
+                given = unpack(block.text)
+            elif block.path:
+                check_path(block.path)
+                given = {block.path: _trimmed(block.text)}
+            else:
+                given = {}
+        except BundleError as error:
+            return _Read(None, str(error))
+        twice = sorted(set(given) & set(new))
+        if twice:
+            return _Read(None, f"the file {twice[0]!r} is given twice")
+        new |= given
+    if not new:
+        return _Read(None, "no code block in the reply stands under a line '=== FILE: PATH ==='")
+    has_markers = editable_ranges(old) is not None
+    changed: dict[str, str] = {}
+    for path, source in new.items():
+        if path in old and source.rstrip() == old[path].rstrip():
+            continue
+        if has_markers and (path not in old or layout(old[path]) is None):
+            return _Read(None, f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
+        kept = keep_fixed(old.get(path, ""), source)
+        if kept.reason:
+            return _Read(None, f"{path}: {kept.reason}")
+        changed[path] = kept.source
+    return _checked(problem, changed, old)
+
+
+def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> _Read:
+    """Return the program of the old files with the changed ones, which must be text and valid Python."""
+    for path, source in changed.items():
+        place = f"{path}: " if path else ""
+        if (path or problem.suffix).endswith(".py"):
+            fault = _module(source).fault
+            if fault:
+                return _Read(None, f"{place}not valid Python: {fault}")
+        try:
+            source.encode("utf-8")
+        except UnicodeEncodeError:
+            return _Read(None, f"{place}it has characters that are no text (lone surrogates)")
+    if problem.suffix != "/":
+        return _Read(Program(changed[_ALONE]))
+    try:
+        return _Read(Program(pack({**old, **changed})))
+    except BundleError as error:
+        return _Read(None, str(error))
+
+
+def _files(problem: Problem, program: Program) -> dict[str, str]:
+    """Return the files of a program; a program that is no folder is one without a path."""
+    return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
+
+
+def _trimmed(text: str) -> str:
+    """Return a text without empty lines around it, ending in a newline."""
+    lines = text.split("\n")
+    while lines and not lines[0].strip():
+        lines = lines[1:]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+class _Module(NamedTuple):
+    """What Python reads in a text."""
+
+    fault: str
+    """Why it is no program; empty if it is one."""
+    names: frozenset[str]
+    """Functions, classes, imports and plain variables that it defines at its top."""
+
+
+@functools.lru_cache(maxsize=64)
+def _module(source: str) -> _Module:
+    try:
+        with warnings.catch_warnings():
+            # Doubtful escapes in strings are the program's own affair.
+            warnings.simplefilter("ignore")
+            body = ast.parse(source).body
+    except SyntaxError as error:
+        return _Module(f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg), frozenset())
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _Module(str(error) or type(error).__name__, frozenset())
+    names: set[str] = set()
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Assign):
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in statement.names}
+    return _Module("", frozenset(names))
+
+
+def _has_definitions(source: str, entry: str) -> bool:
+    """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
+    names = _module(source).names
+    return entry in names if entry else bool(names)
+
+
+def _objectives(problem: Problem) -> str:
+    if problem.is_by_example:
+        return ""
+    return "\n".join(f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
+
+
+def _examples(problem: Problem, request: Request) -> str:
+    if not problem.is_by_example:
+        return ""
+    return "\n".join(
+        f"{problem.objectives[row].name}: "
+        f"{showing.shown_call(problem.entry, problem.train[row].inputs)} == {problem.train[row].output!r}"
+        for row in request.rows
+    )

@@ -1,0 +1,172 @@
+"""What a completion of an instruction model holds: its answers, and their code blocks.
+
+Tolerant of what models do: prose around, missing, repeated or wrongly numbered delimiters, fences of any
+length, with and without a language, and a last fence that the token limit cut off. It never guesses that
+prose is a program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from evovpo.bundles import HEADER
+
+_DELIMITER = re.compile(r"[#*>_ \t]*={2,}[ \t]*ANSWER[ \t]*(\d+)[ \t]*={2,}[*_ \t:]*", re.IGNORECASE)
+_OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
+_CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
+_NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
+_REASONING = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A fenced block of code."""
+
+    text: str
+    """Its lines, each with its end."""
+    language: str
+    """The first word after the opening fence, in small letters; empty if there is none."""
+    is_closed: bool
+    """False if the text ended before the closing fence."""
+    path: str
+    """Of a file header line before it, or empty."""
+
+
+class _Line(NamedTuple):
+    text: str
+    block: int
+    """Number of the block that it belongs to (its fences included), or -1."""
+
+
+def delimiter(number: int) -> str:
+    """Return the line before answer `number`, from 1."""
+    return f"=== ANSWER {number} ==="
+
+
+def split_answers(text: str, answers: int) -> list[str]:
+    """Return the answers of a completion in the order in which they were written, at most `answers`.
+
+    One wanted answer is the whole text. Of several, each begins at its delimiter, whatever its number: the
+    order in a chain is the order of writing. Text before the first one is an answer only if it has a code
+    block and the first delimiter is not that of answer 1. Delimiters within a code block are part of it, and
+    without any delimiter each code block is an answer; without those too, the whole text is one.
+    """
+    text = _without_reasoning(text)
+    if not text.strip() or answers == 0:
+        return []
+    if answers == 1:
+        return [text]
+    lines = _lines(text)
+    starts = [at for at, line in enumerate(lines) if line.block < 0 and _DELIMITER.fullmatch(line.text)]
+    if not starts:
+        parts: dict[int, list[str]] = {}
+        for line in lines:
+            if line.block >= 0:
+                parts.setdefault(line.block, []).append(line.text)
+        return ["\n".join(part) for part in parts.values()][:answers] or [text]
+    found = []
+    first = _DELIMITER.fullmatch(lines[starts[0]].text)
+    if first is not None and first[1] != "1" and any(line.block >= 0 for line in lines[: starts[0]]):
+        found.append("\n".join(line.text for line in lines[: starts[0]]))
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        found.append("\n".join(line.text for line in lines[start + 1 : end]))
+    return found[:answers]
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of a text in order."""
+    found: list[Block] = []
+    path = ""
+    current: list[str] = []
+    number = -1
+    for line in [*_lines(text), _Line("", -2)]:
+        if line.block != number and current:
+            found.append(_block(current, path))
+            current, path = [], ""
+        number = line.block
+        if number >= 0:
+            current.append(line.text)
+        elif named := named_path(line.text):
+            path = named
+    return found
+
+
+def named_path(line: str) -> str:
+    """Return the path that a line names as a file header, decorated or not; empty if it is none."""
+    found = _NAMED.fullmatch(line)
+    header = HEADER.fullmatch(found[1]) if found else None
+    return header[2] if header else ""
+
+
+def _block(lines: list[str], path: str) -> Block:
+    opening = _OPENING.fullmatch(lines[0])
+    assert opening is not None
+    indent, fence, info = opening.groups()
+    is_closed = len(lines) > 1 and _closes(lines[-1], fence)
+    content = lines[1:-1] if is_closed else lines[1:]
+    if not is_closed and content and content[-1].endswith(fence):
+        # The closing fence stands behind the last line of code.
+        content, is_closed = [*content[:-1], content[-1].removesuffix(fence)], True
+    while content and not is_closed and not content[-1]:
+        content = content[:-1]
+    text = "".join(_unindented(line, indent) + "\n" for line in content)
+    return Block(text, info.split()[0].lower() if info.split() else "", is_closed, path)
+
+
+def _unindented(line: str, indent: str) -> str:
+    """Return a line without the indentation of its fence, as far as it has that."""
+    width = 0
+    while width < len(indent) and line[width : width + 1] in (" ", "\t"):
+        width += 1
+    return line[width:]
+
+
+def _closes(line: str, fence: str) -> bool:
+    found = _CLOSING.fullmatch(line)
+    return found is not None and found[1].startswith(fence)
+
+
+def _lines(text: str) -> list[_Line]:
+    """Return the lines, each with its block."""
+    return list(_numbered(text.replace("\r\n", "\n").split("\n")))
+
+
+def _numbered(lines: list[str]) -> Iterator[_Line]:
+    fence, number = "", -1
+    will_close = False
+    for at, line in enumerate(lines):
+        if fence:
+            if not will_close and _DELIMITER.fullmatch(line):
+                will_close = not _is_unclosed(lines[at + 1 :], fence)
+                if not will_close:
+                    fence = ""
+                    yield _Line(line, -1)
+                    continue
+            yield _Line(line, number)
+            if _closes(line, fence):
+                fence = ""
+            continue
+        opening = _OPENING.fullmatch(line)
+        if opening:
+            fence, number, will_close = opening[2], number + 1, False
+            yield _Line(line, number)
+        else:
+            yield _Line(line, -1)
+
+
+def _is_unclosed(following: list[str], fence: str) -> bool:
+    """True if the next fence line opens another block, so that the present one was never closed."""
+    for line in following:
+        if _closes(line, fence):
+            return False
+        opening = _OPENING.fullmatch(line)
+        if opening and opening[3].strip():
+            return True
+    return True
+
+
+def _without_reasoning(text: str) -> str:
+    """Return the text without a leading `<think>` part, which servers without a parser for it leave in."""
+    found = _REASONING.match(text)
+    return text[found.end() :] if found else text

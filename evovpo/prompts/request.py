@@ -1,0 +1,91 @@
+"""What a prompt is made of, what comes back, and the protocol of the formats between them.
+
+Records and one choice of rows; only training rows can reach a prompt: held-out rows are not passed in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from evovpo.models.chain_format import MAX_ROWS
+from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, PromptKind, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A judged program as a prompt shows it."""
+
+    program: Program
+    evaluation: Evaluation
+
+
+class Attempt(NamedTuple):
+    """An earlier answer to the same parent that came to nothing."""
+
+    text: str
+    """As the model wrote it."""
+    reason: str
+    """Why it was refused, or how it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a prompt is to be made of."""
+
+    answers: int
+    """M: answers asked for in one completion."""
+    kind: PromptKind = PromptKind.ROOT
+    parent: Shown | None = None
+    partner: Shown | None = None
+    """The second parent of a crossover."""
+    inspirations: tuple[Shown, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    """Earlier answers to the same parent that came to nothing, oldest first."""
+    rows: tuple[int, ...] = ()
+    """Training rows to show, in order."""
+    notes: str = ""
+    """What a model wrote down about the search so far."""
+
+
+class Answer(NamedTuple):
+    """One slot of a completion: its text, its program if one could be read, and its tokens."""
+
+    text: str
+    program: Program | None
+    token_span: tuple[int, int] | None
+    reason: str = ""
+    """Why there is no program, where the format can say more than that it cannot be read."""
+
+
+class PromptFormat(Protocol):
+    """How a problem is put to a model and how its answers are read."""
+
+    reply_tokens: int
+    """Completion tokens that a reply needs where the configuration does not say."""
+
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return the prompt."""
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        """True if a prompt can show this program in this part; search offers only such programs."""
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return exactly `answers` slots; what the model did not write is an empty one.
+
+        `parent` is the program that the prompt showed for improvement, which an edit applies to.
+        """
+
+
+def choose_rows(count: int, rng: np.random.Generator, only: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Return which of `count` training rows a prompt shows, in random order, at most `MAX_ROWS`.
+
+    `only` limits the choice, for prompts that concentrate on rows still failed.
+    """
+    pool = list(range(count)) if only is None else list(only)
+    return tuple(int(row) for row in rng.permutation(pool)[:MAX_ROWS])

@@ -1,0 +1,191 @@
+"""Programs and judgements as a prompt shows them: fenced, named, capped, untrusted text made harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from evovpo.bundles import header, is_bundle, unpack
+from evovpo.types import Evaluation, Json, Problem, Status
+
+_COMPONENTS = 64
+"""Most reward components and metrics that are named one by one."""
+_METRIC_CHARACTERS = 200
+_BETTER = 8
+"""Most components that are named as better or worse."""
+_LINE_CHARACTERS = 300
+
+_LANGUAGES = {
+    ".py": "python", ".rs": "rust", ".r": "r", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".go": "go",
+    ".js": "javascript", ".ts": "typescript", ".java": "java", ".jl": "julia", ".sh": "bash", ".sql": "sql",
+    ".md": "markdown", ".txt": "text", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
+}  # fmt: skip
+_ALIASES = {
+    "py": "python",
+    "python3": "python",
+    "rs": "rust",
+    "c++": "cpp",
+    "js": "javascript",
+    "ts": "typescript",
+}
+
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+def language_of(suffix: str) -> str:
+    """Return the fence's name of the language of a file ending (`.py`); that of a folder is `text`."""
+    return _LANGUAGES.get(suffix.lower(), suffix.lower().strip("./") or "text")
+
+
+def same_language(word: str, language: str) -> bool:
+    """True if the word after a fence names `language`."""
+    return _ALIASES.get(word, word) == language
+
+
+def fenced(text: str, language: str) -> str:
+    """Return a text as a code block whose fence is longer than any in it."""
+    runs = [len(found) for found in re.findall(r"`{3,}", text)]
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    end = "" if text.endswith("\n") or not text else "\n"
+    return f"{fence}{language}\n{text}{end}{fence}"
+
+
+def shown_source(source: str, suffix: str) -> str:
+    """Return a program as code blocks: one, or for a bundle one for each file under its header line."""
+    if suffix == "/" and is_bundle(source):
+        return "\n\n".join(
+            f"{header(path)}\n{fenced(text, language_of('.' + path.rpartition('.')[2]))}"
+            for path, text in unpack(source).items()
+        )
+    return fenced(source, language_of(suffix))
+
+
+def harmless(text: str) -> str:
+    """Return untrusted text without what could be read as more than text.
+
+    Terminal sequences, control characters and lone surrogates are removed; runs of three backticks, which end
+    code blocks, and `<|`, which begins the marks of chat templates, are changed.
+    """
+    text = _CONTROL.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
+    return _BACKTICKS.sub(lambda found: "'" * len(found[0]), text).replace("<|", "< |")
+
+
+def capped(text: str, characters: int) -> str:
+    """Return at most `characters` of a text, a third of its head and two of its end, saying so between."""
+    if len(text) <= characters:
+        return text
+    head = characters // 3
+    left_out = len(text) - characters
+    return (
+        f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[len(text) - (characters - head) :]}"
+    )
+
+
+def quoted(text: str, characters: int | None = None) -> str:
+    """Return untrusted text, harmless and perhaps capped, as a code block; empty for nothing but blanks."""
+    text = harmless(text).strip("\n")
+    if characters is not None:
+        text = capped(text, characters)
+    return fenced(text, "text") if text.strip() else ""
+
+
+def one_line(text: str) -> str:
+    """Return untrusted text as one harmless line, of a long one the beginning and the end."""
+    line = " ".join(harmless(text).split())
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    half = _LINE_CHARACTERS // 2
+    return f"{line[:half]} ... {line[-half:]}"
+
+
+def number(value: float) -> str:
+    """Return a number with the digits that a comparison needs."""
+    return f"{value:.6g}"
+
+
+def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
+    """Return the named reward vector, what it passes by example, the evaluator's own numbers, and a fault."""
+    parts: list[str] = []
+    if evaluation.status is not Status.OK:
+        parts.append(f"It failed with status {evaluation.status}.")
+    rewards = evaluation.rewards
+    if rewards is None:
+        parts.append("Rewards: none.")
+    else:
+        named = [f"{o.name} {number(r)}" for o, r in zip(problem.objectives, rewards, strict=True)]
+        if problem.is_by_example:
+            parts.append(f"It passes {sum(r >= 1.0 for r in rewards)} of {len(rewards)} examples.")
+        parts.append(f"Rewards: {_listed(named)}.")
+    plain = [
+        f"{name} {number(value) if isinstance(value, float) else json.dumps(value)}"
+        for name, value in evaluation.metrics or ()
+        if isinstance(value, bool | int | float) and _is_short(name)
+    ]
+    if plain:
+        parts.append(f"As measured: {_listed(plain)}.")
+    return "\n".join(parts)
+
+
+def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int], characters: int) -> str:
+    """Return everything untrusted that judging a program gave: wrong outputs of `rows`, messages, texts."""
+    parts = _failed_rows(problem, evaluation, rows)
+    if evaluation.feedback.strip():
+        parts.append(evaluation.feedback)
+    for name, value in evaluation.metrics or ():
+        if not isinstance(value, bool | int | float) or not _is_short(name):
+            text = value if isinstance(value, str) else json.dumps(value)
+            parts.append(f"{name[:_METRIC_CHARACTERS]}: {capped(text, _METRIC_CHARACTERS)}")
+    return quoted("\n".join(parts), characters)
+
+
+def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
+    """Return the components at which the first judgement beats the second, largest gain first."""
+    if ours.rewards is None or theirs.rewards is None:
+        return ""
+    gains = [
+        (own - other, objective.name, own, other)
+        for objective, own, other in zip(problem.objectives, ours.rewards, theirs.rewards, strict=True)
+        if own > other
+    ]
+    gains.sort(key=lambda gain: -gain[0])
+    named = [f"{name} ({number(own)} against {number(other)})" for _, name, own, other in gains[:_BETTER]]
+    if len(gains) > _BETTER:
+        named.append(f"{len(gains) - _BETTER} more")
+    return ", ".join(named)
+
+
+def shown_call(entry: str, inputs: Sequence[Json]) -> str:
+    """Return a call of a by-example problem's function."""
+    return f"{entry}({', '.join(repr(value) for value in inputs)})"
+
+
+def _failed_rows(problem: Problem, evaluation: Evaluation, rows: Sequence[int]) -> list[str]:
+    if not problem.is_by_example or evaluation.outputs is None or evaluation.rewards is None:
+        return []
+    lines = []
+    for row in rows:
+        if evaluation.rewards[row] < 1.0:
+            example, got = problem.train[row], evaluation.outputs[row]
+            gave = (
+                "gave nothing that was kept"
+                if got is None
+                else f"gave {capped(repr(got), _METRIC_CHARACTERS)}"
+            )
+            call = shown_call(problem.entry, example.inputs)
+            lines.append(f"{problem.objectives[row].name}: {call} {gave}, expected {example.output!r}")
+    return lines
+
+
+def _listed(named: Sequence[str]) -> str:
+    if not named:
+        return "none"
+    more = [f"and {len(named) - _COMPONENTS} more"] if len(named) > _COMPONENTS else []
+    return ", ".join([*named[:_COMPONENTS], *more])
+
+
+def _is_short(name: str) -> bool:
+    """True for a metric's name that can stand outside of a code block."""
+    return len(name) <= 64 and name.isprintable() and harmless(name) == name

@@ -1,0 +1,143 @@
+"""Prompt templates: plain text files with named places, which a folder of one's own overrides file by file.
+
+A place is a known name in braces, `{statement}`; `{{statement}}` is that text itself, and all other braces
+are plain text. Texts are put in as they are, and never read for places again. A paragraph (lines between
+blank lines) all of whose places are empty is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evovpo.errors import ConfigError, nearest_hint
+
+_PACKAGED = Path(__file__).parent / "templates"
+
+PROMPT_PLACES = (
+    "statement", "signature", "objectives", "examples", "notes", "start", "parent", "rewards", "feedback",
+    "better", "partner", "partner_rewards", "partner_feedback", "partner_better", "inspirations", "attempts",
+    "answer",
+)  # fmt: skip
+"""Places of the user message, whatever the kind of the prompt."""
+_ANSWER_PLACES = ("language", "fence", "program")
+
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "system": ("statement", "language"),
+    "root": PROMPT_PLACES,
+    "mutate": PROMPT_PLACES,
+    "crossover": PROMPT_PLACES,
+    "repair": PROMPT_PLACES,
+    "notes": PROMPT_PLACES,
+    "output": ("text",),
+    "inspiration": ("number", "program", "rewards", "better", "feedback"),
+    "attempt": ("number", "reason", "text"),
+    "answer_rewrite": _ANSWER_PLACES,
+    "answer_rewrite_files": _ANSWER_PLACES,
+    "answer_diff": _ANSWER_PLACES,
+    "answer_diff_files": _ANSWER_PLACES,
+    "blocks": _ANSWER_PLACES,
+    "chain": ("count", "first", "second"),
+}
+"""Every template, and the places that it may have."""
+
+_PLACE = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+_PARAGRAPHS = re.compile(r"\n(?:[ \t]*\n)+")
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The texts of all templates by name, checked; `load_templates` makes them."""
+
+    texts: Mapping[str, str]
+
+    def fill(self, name: str, values: Mapping[str, str]) -> str:
+        """Return template `name` with `values` in its places; a place without a value is empty."""
+        paragraphs = (_filled(paragraph, values) for paragraph in _PARAGRAPHS.split(self.texts[name].strip()))
+        return "\n\n".join(text for text in paragraphs if text is not None)
+
+
+def load_templates(folder: str = "") -> Templates:
+    """Return the templates of the package, those in `folder` (if one is given) in place of their namesakes.
+
+    Raises `ConfigError` for a folder that cannot be read, a file name that is no template, and a place that
+    its template does not have; all at once, each with the known ones.
+    """
+    texts = dict(_packaged())
+    if not folder:
+        return Templates(texts)
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise ConfigError(
+            f"prompt.templates: expected a folder, found {folder!r}, which is none; "
+            "`evovpo prompts --write FOLDER` makes one"
+        )
+    faults: list[str] = []
+    for file in sorted(path.iterdir()):
+        if file.name.startswith("."):
+            continue
+        if file.suffix != ".txt" or file.stem not in PLACES:
+            known = ", ".join(f"{name}.txt" for name in PLACES)
+            hint = nearest_hint(file.name, [f"{name}.txt" for name in PLACES])
+            faults.append(f"{file}: expected a template ({known}); {hint}")
+            continue
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(
+                f"{file}: expected UTF-8 text, but it cannot be read ({error}); mend it or remove it"
+            )
+            continue
+        faults += [f"{file}: {fault}" for fault in _unknown_places(file.stem, text)]
+        texts[file.stem] = text
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return Templates(texts)
+
+
+def write_templates(folder: Path) -> list[Path]:
+    """Write the templates of the package into `folder`, made if need be, and return the new files.
+
+    Raises `ConfigError` if a file is there already, before anything is written, or cannot be written.
+    """
+    files = {folder / f"{name}.txt": text for name, text in _packaged().items()}
+    there = [file.name for file in files if file.exists()]
+    if there:
+        raise ConfigError(
+            f"{folder}: expected a folder without templates, found {', '.join(there)}; name another folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{folder}: templates cannot be written there: {error.strerror}") from error
+    return list(files)
+
+
+@functools.cache
+def _packaged() -> Mapping[str, str]:
+    return {name: (_PACKAGED / f"{name}.txt").read_text(encoding="utf-8") for name in PLACES}
+
+
+def _unknown_places(name: str, text: str) -> list[str]:
+    known = PLACES[name]
+    return [
+        f"unknown place {{{found[2]}}}; known: {', '.join(f'{{{place}}}' for place in known)}; double the "
+        "braces of one that is plain text"
+        for found in _PLACE.finditer(text)
+        if found[2] is not None and found[2] not in known
+    ]
+
+
+def _filled(paragraph: str, values: Mapping[str, str]) -> str | None:
+    """Return a paragraph with its values, or none if it has places and all of them are empty."""
+    places = [found[2] for found in _PLACE.finditer(paragraph) if found[2] is not None]
+    if places and not any(values.get(place) for place in places):
+        return None
+    return _PLACE.sub(
+        lambda found: f"{{{found[1]}}}" if found[2] is None else values.get(found[2], ""), paragraph
+    )
