@@ -7,6 +7,7 @@ here to say how fast a run goes and how often to say it; nothing in the search d
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -18,8 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.driver import Progress
-from evovpo.report import one_line, reward_text
+from evovpo.report import calls_text, one_line, reward_text
 from evovpo.search import Search
+from evovpo.store import CallTotals
 from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
@@ -31,9 +33,13 @@ _ISLANDS_SHOWN = 8
 
 
 class LiveProgress:
-    """Shows where a run stands, as a context manager; `started` and `told` are the hooks of a run."""
+    """Shows where a run stands, as a context manager; `started` and `told` are the hooks of a run.
 
-    def __init__(self, console: Console) -> None:
+    `totals` returns what the requests of a run to servers came to, for a run that has some.
+    """
+
+    def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
+        self._totals = totals
         self.run: Run | None = None
         """The run, once it is stored and can be resumed."""
         self.proposed = 0
@@ -88,12 +94,13 @@ class LiveProgress:
             return
         self._shown_at = now
         rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
+        status = status_line(progress.search, rate)
+        if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
+            status += f", {calls_text(totals)}"
         if self._console.is_terminal:
-            self._status, self._best = Text(status_line(progress.search, rate)), _best_line(progress.search)
+            self._status, self._best = Text(status), _best_line(progress.search)
         elif self.run is not None:
-            self._line(
-                f"{self.proposed} of {self.run.evaluations} evaluations, {status_line(progress.search, rate)}"
-            )
+            self._line(f"{self.proposed} of {self.run.evaluations} evaluations, {status}")
 
     def _line(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -126,6 +133,8 @@ def status_line(search: Search, rate: float) -> str:
     ]
     shown = " ".join(map(str, bests[:_ISLANDS_SHOWN])) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
     parts += [f"{rate:.0f} programs/s", f"best by island {shown}"]
+    if search.restarts:
+        parts.append(f"islands started anew {search.restarts}")
     return ", ".join(parts)
 
 

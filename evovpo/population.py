@@ -10,7 +10,7 @@ within a run.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -38,6 +38,11 @@ class Member:
     order: int
     """Position in the order of insertion over the whole run; breaks ties, older first."""
 
+    @property
+    def mean_reward(self) -> float:
+        """The mean over the components, for reports and for strategies that need one number."""
+        return sum(self.rewards) / len(self.rewards)
+
     def replaces(self, other: Member) -> bool:
         """True if `other` has no place beside this one: dominated, or equal and not shorter."""
         if all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True)):
@@ -45,6 +50,16 @@ class Member:
                 return True
             return (len(self.source), self.order) < (len(other.source), other.order)
         return False
+
+
+def by_merit(members: Iterable[Member]) -> list[Member]:
+    """Return programs by mean reward, best first; of equal ones the shorter, then the older comes first."""
+    return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
+
+
+def best_member(members: Iterable[Member]) -> Member:
+    """Return the first by `by_merit`; there must be one."""
+    return by_merit(members)[0]
 
 
 class InsertionStatus(StrEnum):

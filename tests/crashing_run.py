@@ -46,11 +46,12 @@ def work(database: str, acknowledged: Path, last: int | None) -> int:
             return await super().propose(prompt, indices, sampling)
 
     class Journaled(Store):
-        def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-            stored = super().add_tell(run_id, tell, order)
-            index = 0 if tell.rollout is None else tell.rollout.index
+        def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+            stored = super().add_tells(run_id, tells, order)
             with acknowledged.open("a") as file:
-                file.write(json.dumps([tell.prompt_id, index, order]) + "\n")
+                for position, tell in enumerate(tells, order):
+                    index = 0 if tell.rollout is None else tell.rollout.index
+                    file.write(json.dumps([tell.prompt_id, index, position]) + "\n")
             return stored
 
     judge = Evaluator.evaluate

@@ -13,6 +13,7 @@ from evovpo.population import Insertion, Member
 from evovpo.prompts import AlignmentFormat
 from evovpo.proposers import rollout_id
 from evovpo.search import Search
+from evovpo.store import Store
 from evovpo.types import (
     Candidate,
     Evaluation,
@@ -246,3 +247,15 @@ def population(search: Search) -> object:
         )
         for island in search.islands
     ]
+
+
+class OneByOne(Store):
+    """Stores each reply of a group in a transaction of its own, so that a group can be cut off in between."""
+
+    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+        """Store the tells one after the other."""
+        return [self.add_tell(run_id, tell, position) for position, tell in enumerate(tells, order)]
+
+    def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
+        """Store one tell."""
+        return super().add_tells(run_id, [tell], order)[0]
