@@ -1,0 +1,1 @@
+"""What evovpo offers to other systems."""

@@ -1,0 +1,185 @@
+"""What an evaluator returns -> reward vector: bounds, declared or learned, and the components under them.
+
+Metrics are kept as they came; only here do numbers become rewards in [0, 1]. Which numbers count and
+between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from evovpo.errors import ProblemError, nearest_hint
+from evovpo.types import Json, Metric, Rewards
+
+COMBINED = "combined_score"
+"""The one number that OpenEvolve ranks programs by; for reports here, unless there is no other number."""
+NOT_A_REWARD = ("error", COMBINED)
+"""Names that are no objective of their own: a failure mark, and the mixture of the others."""
+
+_SMALLEST_SPAN = 1e-3
+_STEP = 2.0**-53
+"""Distance of a soft reward to 0 and to 1, both of which it never reaches."""
+_KEYS = ("low", "high", "lower_is_better", "ignore")
+
+
+class Declared(NamedTuple):
+    """What `metrics.toml` says of one metric."""
+
+    low: float | None = None
+    """With `high`, or none: the bounds are learned."""
+    high: float | None = None
+    lower_is_better: bool = False
+    ignore: bool = False
+
+
+class Reading(NamedTuple):
+    """The reward vector of one judgement, and what was wrong with its metrics."""
+
+    rewards: Rewards
+    faults: tuple[str, ...]
+
+
+def number(value: Json) -> float | None:
+    """Return a metric as a finite number, or none: booleans, text, lists, NaN and infinities are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def reward(metric: Metric, value: float) -> float:
+    """Return the component in [0, 1] of a finite number; see `Metric`. Soft ones lie strictly between."""
+    span = metric.high - metric.low
+    if metric.is_soft:
+        share = 0.5 + math.atan((value - metric.low) / span) / math.pi
+        share = min(max(share, _STEP), 1.0 - _STEP)
+    else:
+        share = min(max((value - metric.low) / span, 0.0), 1.0)
+    return 1.0 - share if metric.lower_is_better else share
+
+
+def read_rewards(wanted: Sequence[Metric], metrics: Mapping[str, Json]) -> Reading:
+    """Return the vector that `metrics` give; one that is missing or no finite number has component 0."""
+    rewards, faults = [], []
+    for metric in wanted:
+        value = number(metrics.get(metric.name))
+        if value is None:
+            found = json.dumps(metrics[metric.name])[:80] if metric.name in metrics else "nothing"
+            faults.append(f"metric {metric.name}: expected a finite number, found {found}; its reward is 0")
+        rewards.append(0.0 if value is None else reward(metric, value))
+    return Reading(tuple(rewards), tuple(faults))
+
+
+def learn(metrics: Mapping[str, Json], declared: Mapping[str, Declared]) -> tuple[Metric, ...]:
+    """Return the metrics that make the reward vector, from what the initial program scored.
+
+    Its numbers, in order, then declared ones with bounds that it did not return. Bounds that nobody declared
+    are soft: the initial program has 1/2, and one span better gives 3/4. The span is its value, at least
+    0.001, and 1 where that is 0, which says nothing of the scale.
+    `combined_score` counts where it is declared, or where there is no other number. Empty if nothing counts.
+    """
+    found = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
+    names = [name for name in found if name not in NOT_A_REWARD or name in declared]
+    names += [name for name, said in declared.items() if name not in found and said.low is not None]
+    names = [name for name in names if not declared.get(name, Declared()).ignore]
+    if not names and COMBINED in found and not declared.get(COMBINED, Declared()).ignore:
+        names = [COMBINED]
+    return tuple(_metric(name, found.get(name), declared.get(name, Declared())) for name in names)
+
+
+def _metric(name: str, value: float | None, said: Declared) -> Metric:
+    if said.low is not None and said.high is not None:
+        return Metric(name, said.low, said.high, said.lower_is_better)
+    assert value is not None, "a metric without bounds was returned by the initial program"
+    high = value + (max(abs(value), _SMALLEST_SPAN) if value else 1.0)
+    if not math.isfinite(high):  # within a factor of 2 of the largest float
+        value, high = value / 2, value
+    return Metric(name, value, high, said.lower_is_better, is_soft=True)
+
+
+def read_declared(path: Path) -> dict[str, Declared]:
+    """Return what a `metrics.toml` declares; raises `ProblemError` naming the file and all that is wrong.
+
+    The file holds `[metrics.NAME]` sections with `low` and `high` (both or neither), `lower_is_better` and
+    `ignore`.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ProblemError(
+            f"{path}: expected a file with metrics, but it cannot be read: {error.strerror}"
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProblemError(f"{path}: expected TOML: {error}; correct it") from error
+    faults = [f"unknown key {key!r}; {nearest_hint(key, ['metrics'])}" for key in data if key != "metrics"]
+    tables = data.get("metrics", {})
+    if not isinstance(tables, dict):
+        faults.append(f"metrics: expected sections such as [metrics.speed], found {tables!r:.80}")
+        tables = {}
+    declared: dict[str, Declared] = {}
+    for name, table in tables.items():
+        place = f"[metrics.{name}]"
+        if not isinstance(table, dict):
+            faults.append(f"{place}: expected a section, found {table!r:.80}")
+            continue
+        faults += [
+            f"{place} {key}: unknown key; {nearest_hint(key, _KEYS)}" for key in table if key not in _KEYS
+        ]
+        low, high = (number(table[key]) if key in table else None for key in ("low", "high"))
+        has_both = low is not None and high is not None
+        if ("low" in table or "high" in table) and (low is None or high is None or not low < high):
+            found = ", ".join(f"{key} = {table[key]!r:.40}" for key in ("low", "high") if key in table)
+            faults.append(
+                f"{place}: expected two finite numbers, low below high, found {found}; give both or neither"
+            )
+        elif has_both and not math.isfinite(float(high or 0) - float(low or 0)):
+            faults.append(f"{place}: expected bounds whose distance is a finite number; bring them closer")
+        faults += [
+            f"{place} {key}: expected true or false, found {table[key]!r:.80}"
+            for key in ("lower_is_better", "ignore")
+            if key in table and not isinstance(table[key], bool)
+        ]
+        declared[name] = Declared(
+            low, high, table.get("lower_is_better") is True, table.get("ignore") is True
+        )
+    if faults:
+        raise ProblemError(f"{path}: " + "; ".join(faults))
+    return declared
+
+
+def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]]) -> str:
+    """Return a `metrics.toml` with bounds from the metrics of programs that ran.
+
+    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
+    better one lies a quarter of the way from there to the best value beyond it, so that there is room to
+    improve. A metric without two different values is left out, with a comment.
+    """
+    lines = ["# Bounds from a run: worse end at the 5th percentile, better end 25 % beyond the best value."]
+    for metric in wanted:
+        values = sorted(
+            value for metrics in judged if (value := number(metrics.get(metric.name))) is not None
+        )
+        key = metric.name if metric.name.isidentifier() and metric.name.isascii() else json.dumps(metric.name)
+        if len(values) < 2 or values[0] == values[-1]:
+            lines += ["", f"# {key}: {len(values)} values, all the same; no bounds can be learned"]
+            continue
+        if metric.lower_is_better:
+            worse, best = values[-1 - len(values) // 20], values[0]
+        else:
+            worse, best = values[len(values) // 20], values[-1]
+        if worse == best:
+            worse = values[-1] if metric.lower_is_better else values[0]
+        better = best + (best - worse) / 4
+        low, high = sorted((worse, better))
+        lines += ["", f"[metrics.{key}]", f"low = {float(low)!r}", f"high = {float(high)!r}"]
+        if metric.lower_is_better:
+            lines.append("lower_is_better = true")
+    return "\n".join(lines) + "\n"
