@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from evovpo.errors import EvovpoError, ReplayError, SandboxError
+from evovpo.errors import ConfigError, EvovpoError, ReplayError, SandboxError
 from evovpo.terminal import (
     BAD_INPUT,
     NOTHING_EVALUATED,
@@ -38,6 +39,7 @@ from evovpo.terminal import (
 if TYPE_CHECKING:
     from evovpo.config import Config
     from evovpo.live import LiveProgress
+    from evovpo.openevolve.loading import Opened
     from evovpo.runs import Outcome
     from evovpo.store import Store
 
@@ -73,6 +75,24 @@ class ProposerName(StrEnum):
     LOCAL = "local"
     OPENAI = "openai"
     RANDOM = "random"
+
+
+OpenEvolveConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--openevolve-config",
+        metavar="FILE",
+        help="Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none.",
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        metavar="FILE",
+        help="Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+    ),
+]
 
 
 # ---------------------------------------------------------------- problems
@@ -122,18 +142,36 @@ def check(
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="Folder of a problem, or the name of a bundled one.")
     ],
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    openevolve_config: OpenEvolveConfig = None,
+    metrics: MetricsFile = None,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
 
+    Of an OpenEvolve project it also says what each key of its config.yaml does here.
+
     [dim]Example:[/dim]  evovpo check invoices
     """
-    from evovpo.problem import check_problem, resolve_problem
+    from evovpo.problem import check_problem, check_project, resolve_problem
     from evovpo.prompts import alignment_fault
-    from evovpo.report import check_view
+    from evovpo.report import check_view, settings_table
+    from evovpo.runs import open_named
 
-    report = check_problem(resolve_problem(path))
+    given = {"store.url": store_url, "evaluator.metrics": None if metrics is None else metrics.resolve()}
+    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    named = open_named(path, config_file, changes, openevolve_config)
+    if named.project is None:
+        report = check_problem(resolve_problem(path), named.config)
+    else:
+        report = check_project(named.project.loaded, named.config)
+        if named.project.settings.keys:
+            show_answer(settings_table(named.project.settings))
     show_answer(check_view(report))
-    if not alignment_fault(report.problem):
+    if report.problem.evaluator is not None:
+        say(f"\nNext:  evovpo evolve {path} --base-url URL --model NAME")
+    elif not alignment_fault(report.problem):
         say(f"\nNext:  evovpo evolve {path}")
 
 
@@ -166,6 +204,12 @@ def evolve(
             show_default=False,
         ),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S-T", help="Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."
+        ),
+    ] = None,
     store_url: StoreUrl = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
@@ -179,12 +223,22 @@ def evolve(
         ),
     ] = None,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FOLDER",
+            metavar="MODEL",
             help="Model folder of your own instead of the built-in one; of a server, the name it has there.",
         ),
     ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
+            "key is read from the environment.",
+        ),
+    ] = None,
+    openevolve_config: OpenEvolveConfig = None,
+    metrics: MetricsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
@@ -196,29 +250,48 @@ def evolve(
     evovpo evolve strings/phone-with-hyphens
 
     evovpo evolve invoices -n 5000 --seed 1 --set search.islands=8
-    """
-    from evovpo.config import load_config
-    from evovpo.problem import load_problem, resolve_problem
-    from evovpo.runs import start
 
+    evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
+    """
+    from evovpo.repeats import parse_seeds, with_seed
+    from evovpo.runs import check_proposer, open_named, start
+
+    if seed is not None and seeds is not None:
+        raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
+    numbers = () if seeds is None else parse_seeds(seeds)
     given = {
         "search.evaluations": evaluations,
         "run.seed": seed,
         "store.url": store_url,
-        "proposer.name": proposer,
+        "proposer.name": "openai" if proposer is None and base_url is not None else proposer,
         "proposer.model": model,
+        "proposer.base_url": base_url,
+        "evaluator.metrics": None if metrics is None else metrics.resolve(),
     }
-    config = load_config(
-        config_file,
-        [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)],
-    )
-    problem = load_problem(resolve_problem(problem_name))
+    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    named = open_named(problem_name, config_file, changes, openevolve_config)
+    problem, config = named.problem, named.config
+    check_proposer(problem, config)
+    if named.project is not None:
+        _show_project(named.project)
     with open_store(config.store.url, create=True) as store:
+        if numbers:
+            _repeat(
+                store,
+                as_json,
+                [with_seed(config, number) for number in numbers],
+                lambda one, live: start(
+                    problem, one, store, on_start=live.started, on_tell=live.told, judged=named.judged
+                ),
+            )
+            return
         _finish(
             store,
             as_json,
             _loading(config),
-            lambda live: start(problem, config, store, on_start=live.started, on_tell=live.told),
+            lambda live: start(
+                problem, config, store, on_start=live.started, on_tell=live.told, judged=named.judged
+            ),
         )
 
 
@@ -307,7 +380,7 @@ def show(
         show_answer(report.run_report(view, ancestors))
         if picture is not None:
             say(f"Curve written to {picture}")
-        if view.run.status.value not in ("solved", "exhausted"):
+        if view.run.status.value not in ("solved", "exhausted", "stopped"):
             say(f"To go on:  evovpo resume {view.run.id}{store_option(store)}")
 
 
@@ -348,7 +421,8 @@ def replay(
                 raise
             difference = error
         if as_json:
-            found: dict[str, Any] = report.read_run(store, run_id).outcome(time.monotonic() - began)._asdict()
+            seconds = time.monotonic() - began
+            found: dict[str, Any] = report.outcome_json(report.read_run(store, run_id).outcome(seconds))
             if verify:
                 found["identical"] = difference is None
             if search is not None:
@@ -427,6 +501,67 @@ def doctor(
         say(f"\nPicture written to {picture}")
 
 
+@app.command("bounds", rich_help_panel="Problems")
+def bounds(run: RunName, store_url: StoreUrl = None) -> None:
+    """Print bounds for the metrics of an OpenEvolve project, learned from all programs that a run judged.
+
+    [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
+    """
+    from evovpo import report
+
+    with open_store(store_url) as store:
+        say(report.bounds_text(store, report.find_run(store, run)).rstrip("\n"))
+
+
+@app.command("import-openevolve", rich_help_panel="Runs")
+def import_openevolve(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint of OpenEvolve, or its output folder.")
+    ],
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="The project that it ran for: its metrics and bounds, and its evaluator for answers that "
+            "were logged but not judged.",
+        ),
+    ] = None,
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
+
+    Model calls that evovpo.integrations.openevolve logged in the same store are joined to their programs.
+
+    [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
+    """
+    from evovpo.config import load_config
+    from evovpo.integrations.importing import bring_in
+    from evovpo.runs import open_named
+
+    changes = [*(overrides or ()), *([] if store_url is None else [f"store.url={store_url}"])]
+    named = None if problem is None else open_named(problem, config_file, changes)
+    config = load_config(config_file, changes) if named is None else named.config
+    with open_store(config.store.url, create=True) as store:
+        found = bring_in(store, checkpoint, named)
+        option = store_option(store)
+    for fault in found.faults:
+        say(f"left out: {fault}", stderr=True)
+    if as_json:
+        print_json(found._asdict())
+        return
+    before = "" if found.is_new else " before"
+    say(f"Imported{before} as run {found.run}: {found.programs} programs")
+    say(f"  {found.parents_gone} without parent; {found.copies} copies, {len(found.faults)} files left out")
+    say(
+        f"  {found.prompts} with their prompt, {found.joined} of them joined to a logged call; "
+        f"{found.judged} further answers judged, {found.unclaimed} calls of no program here"
+    )
+    say(f"\nLook at it:  evovpo show {found.run}{option}")
+
+
 # ---------------------------------------------------------------- setting up
 
 
@@ -439,6 +574,43 @@ def show_config(config_file: ConfigFile = None, overrides: Overrides = None) -> 
     from evovpo.config import load_config
 
     say(load_config(config_file, overrides or ()).to_toml().rstrip("\n"))
+
+
+@app.command("prompts", rich_help_panel="Setting up")
+def show_prompts(
+    problem_name: Annotated[
+        str | None,
+        typer.Argument(metavar="PROBLEM", help="Folder of a problem, or the name of a bundled one."),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the prompt templates there, to be changed and used."),
+    ] = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+) -> None:
+    """Show what a run would first ask a model about a problem, or write the prompt templates.
+
+    [dim]Examples:[/dim]
+
+    evovpo prompts strings/phone-with-hyphens --set prompt.style=rewrite
+
+    evovpo prompts --write mine
+    """
+    from evovpo.prompts import write_templates
+    from evovpo.runs import example_prompts, open_named
+
+    if write is not None:
+        files = write_templates(write)
+        say(f"{write} holds {len(files)} templates; delete those that you do not change.")
+        say(f"To use the others:  --set prompt.templates={write.resolve()}")
+    if problem_name is not None:
+        named = open_named(problem_name, config_file, overrides or ())
+        for kind, messages in example_prompts(named.problem, named.config).items():
+            for message in messages:
+                say(f"----- {kind}, {message.role} -----\n{message.content}\n")
+    elif write is None:
+        fail("expected a PROBLEM, or --write FOLDER, found neither; name one of the two", BAD_INPUT)
 
 
 @store_app.command("upgrade")
@@ -478,25 +650,23 @@ def options(
 # ---------------------------------------------------------------- shared by the commands
 
 
+def _show_project(project: Opened) -> None:
+    """Say once, before a run, which keys of an OpenEvolve configuration are mapped and which do nothing."""
+    from evovpo.report import settings_table
+
+    if project.settings.keys:
+        console(stderr=True).print(settings_table(project.settings), crop=False)
+    for remark in project.loaded.remarks:
+        say(f"note: {remark}", stderr=True)
+
+
 def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgress], Outcome]) -> None:
     """Do a run's work under a live view, print what it came to, and exit with 3 if nothing was judged."""
     from evovpo import report
-    from evovpo.live import LiveProgress
 
-    live = LiveProgress(console(stderr=True))
-    try:
-        with live:
-            live.waiting(waiting)
-            outcome = work(live)
-    except KeyboardInterrupt:
-        _stopped(live, store)
-    except EvovpoError:
-        if live.run is not None:
-            hint = f"evovpo resume {live.run.id}{store_option(store)}"
-            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
-        raise
+    outcome = _watched(store, waiting, work)
     if as_json:
-        print_json(outcome._asdict())
+        print_json(report.outcome_json(outcome))
     else:
         show_answer(report.result(report.read_run(store, outcome.run), outcome))
         option = store_option(store)
@@ -507,6 +677,44 @@ def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgr
     reason = report.nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
         fail(reason, NOTHING_EVALUATED)
+
+
+def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]) -> Outcome:
+    """Do a run's work under a live view and return what it came to; one cut off says how to go on."""
+    from evovpo.live import LiveProgress
+
+    live = LiveProgress(console(stderr=True), store.call_totals)
+    try:
+        with live:
+            live.waiting(waiting)
+            return work(live)
+    except KeyboardInterrupt:
+        _stopped(live, store)
+    except EvovpoError:
+        if live.run is not None:
+            hint = f"evovpo resume {live.run.id}{store_option(store)}"
+            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+        raise
+
+
+def _repeat(
+    store: Store,
+    as_json: bool,
+    configs: Sequence[Config],
+    work: Callable[[Config, LiveProgress], Outcome],
+) -> None:
+    """Make a run with each configuration, one after another, and print what they came to."""
+    from evovpo.repeats import Repeat, repeats_json, repeats_table
+
+    found: list[Repeat] = []
+    for config in configs:
+        outcome = _watched(store, _loading(config), partial(work, config))
+        found.append(Repeat(config.run.seed, outcome))
+    if as_json:
+        print_json(repeats_json(found))
+    else:
+        show_answer(repeats_table(found))
+        say(f"\nLineage and curve:  evovpo show RUN{store_option(store)}")
 
 
 def _stopped(live: LiveProgress, store: Store) -> NoReturn:

@@ -32,6 +32,10 @@ class ServerError(EvovpoError, RuntimeError):
     """A model server that cannot be reached, refuses, or answers outside its contract."""
 
 
+class BudgetError(EvovpoError, RuntimeError):
+    """The tokens or the money of a run are used up; the run ends, and is no failure."""
+
+
 class PublishError(EvovpoError, RuntimeError):
     """A policy version that cannot be written, or that is computed differently where it is served."""
 
@@ -67,3 +71,7 @@ class TrainingError(EvovpoError, RuntimeError):
 
 class NothingToTrainError(TrainingError):
     """Runs of which no group is left to train on."""
+
+
+class BundleError(EvovpoError, ValueError):
+    """A text that is no bundle of files, or files that a bundle cannot hold."""

@@ -6,6 +6,7 @@ returns outputs, and everything that turns outputs into rewards happens here.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import itertools
@@ -14,7 +15,7 @@ import math
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple, Protocol, SupportsFloat
@@ -65,13 +66,26 @@ class CodeRunner(Protocol):
         ...
 
 
+class Judge(Protocol):
+    """Judges programs on one problem; several threads may use one."""
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `program`."""
+        ...
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return for each held-out row whether `program` is right on it; for reports only."""
+        ...
+
+
 class Scorer(NamedTuple):
     """A problem's own judge, loaded from its `score.py`: trusted code."""
 
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Json]], object]
-    """Outputs (one for each case) -> objective name -> reward; unchecked."""
+    """Outputs (one for each case) -> objective name -> reward, or a pair of that and a text about the
+    outputs for prompts and reports; unchecked."""
 
 
 class Evaluator:
@@ -113,7 +127,7 @@ class Evaluator:
         elif status is not Status.OK:
             feedback = f"{status}: {result.detail}" if result.detail else str(status)
         elif self._scorer is not None:
-            rewards = self._rewards(self._scorer, list(result.outputs))
+            rewards, feedback = self._judged(self._scorer, list(result.outputs))
         else:
             errors = [
                 f"{objective.name}: {error}"
@@ -167,7 +181,8 @@ class Evaluator:
             for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
         )
 
-    def _rewards(self, scorer: Scorer, outputs: list[Json]) -> Rewards:
+    def _judged(self, scorer: Scorer, outputs: list[Json]) -> tuple[Rewards, str]:
+        """Return rewards and feedback."""
         path = self._problem.scorer_path
         try:
             with self._scorer_lock:  # people write scorers without a thought of threads
@@ -177,7 +192,15 @@ class Evaluator:
                 f"{path}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
                 " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
             ) from error
-        return _checked_rewards(returned, self._problem.objectives, str(path))
+        feedback: object = ""
+        if isinstance(returned, tuple) and len(returned) == 2:
+            returned, feedback = returned
+        if not isinstance(feedback, str):
+            raise ProblemError(
+                f"{path}: score(outputs): expected rewards, or a pair of rewards and a text,"
+                f" found {feedback!r:.80} in place of the text; return one"
+            )
+        return _checked_rewards(returned, self._problem.objectives, str(path)), feedback
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
@@ -187,17 +210,30 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
     the problems in it, always is). numpy is preloaded for scorer problems only: without it a run costs
     about half. Raises `SandboxError` if the machine cannot give the configured minimum level.
     """
-    hidden = [] if problem.folder is None else [Path(problem.folder)]
-    scheme, separator, database = config.store.url.partition(":///")
-    if separator and scheme.startswith("sqlite") and database:
-        file = database.partition("?")[0]
-        hidden += [Path(file + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
         workers=config.sandbox.workers or None,
         preload=() if problem.is_by_example else ("numpy",),
         minimum_level=Level(config.sandbox.minimum_level),
-        hidden=[path.resolve() for path in hidden],
+        hidden=[*hidden, *config.store.files],
     )
+
+
+@contextlib.contextmanager
+def open_evaluator(problem: Problem, config: Config) -> Iterator[Judge]:
+    """Give a started evaluator of the kind that `problem` needs, and end its processes afterwards.
+
+    Raises `ProblemError` for an evaluator or scorer that cannot be loaded, and `SandboxError` if the machine
+    cannot give the configured minimum level.
+    """
+    if problem.evaluator is not None:
+        from evovpo.openevolve.evaluator import open_openevolve
+
+        with open_openevolve(problem, config) as whole:
+            yield whole
+        return
+    with open_sandbox(problem, config) as sandbox:
+        yield Evaluator(problem, sandbox)
 
 
 def same_value(output: Json, expected: Json) -> bool:

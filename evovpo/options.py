@@ -77,6 +77,14 @@ def option(
     return dataclasses.field(default=default, metadata={"option": _Option(doc, low, high, above, choices)})
 
 
+def rows(section: type[Section], doc: str) -> Any:
+    """Return a field of a tree that holds any number of sections of one kind, none by default.
+
+    In TOML they are an array of tables, in JSON a list. `doc` says what one more is for.
+    """
+    return dataclasses.field(default=(), metadata={"rows": section, "doc": doc})
+
+
 class Section:
     """Base of the sections, which are frozen dataclasses whose fields are all `option`s.
 
@@ -94,7 +102,7 @@ class Section:
 
 
 class Tree:
-    """Base of whole configurations: frozen dataclasses whose fields are sections with all defaults."""
+    """Base of whole configurations: frozen dataclasses of sections with all defaults, and of `rows`."""
 
     __slots__ = ()
 
@@ -117,14 +125,21 @@ class Tree:
         return cls._build(cls._read_tree(data, "stored configuration"))
 
     @classmethod
-    def load(cls, path: Path | None, overrides: Sequence[str] = ()) -> Self:
+    def load(
+        cls,
+        path: Path | None,
+        overrides: Sequence[str] = (),
+        base: Mapping[str, object] | None = None,
+        origin: str = "base settings",
+    ) -> Self:
         """Return the defaults, changed by the TOML file at `path` (if any), then by `section.key=value`.
 
-        A later override wins over an earlier one. Raises `ConfigError`, naming the file or override, for a
-        file that cannot be read, an unknown section or key (with the nearest known name), and a value of
-        the wrong type or out of range.
+        A later override wins over an earlier one. `base` changes the defaults before all that, with sections
+        and keys as a file has them; `origin` is what errors call it. Raises `ConfigError`, naming the file or
+        override, for a file that cannot be read, an unknown section or key (with the nearest known name), and
+        a value of the wrong type or out of range.
         """
-        tree: dict[str, dict[str, object]] = {}
+        tree: dict[str, Any] = {} if base is None else cls._read_tree(base, origin)
         if path is not None:
             try:
                 data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -136,7 +151,8 @@ class Tree:
                 raise ConfigError(f"{path}: expected UTF-8 text ({error}); save the file as UTF-8") from error
             except tomllib.TOMLDecodeError as error:
                 raise ConfigError(f"{path}: expected TOML: {error}") from error
-            tree = cls._read_tree(data, str(path))
+            for name, values in cls._read_tree(data, str(path)).items():
+                tree[name] = values if isinstance(values, list) else tree.get(name, {}) | values
         for text in overrides:
             section, key, value = cls._read_override(text)
             tree.setdefault(section, {})[key] = value
@@ -150,6 +166,16 @@ class Tree:
             for field in _fields(section).values():
                 value = getattr(getattr(self, name), field.name)
                 lines += [f"# {field.metadata['option'].doc}", f"{field.name} = {_toml_value(value)}"]
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if kind := field.metadata.get("rows"):
+                lines += ["", f"# {field.metadata['doc']}"]
+                for row in getattr(self, field.name):
+                    lines.append(f"[[{field.name}]]")
+                    lines += [f"{key} = {_toml_value(getattr(row, key))}" for key in _fields(kind)]
+                if not getattr(self, field.name):
+                    lines.append(f"# [[{field.name}]]")
+                    for key, one in _fields(kind).items():
+                        lines.append(f"# {key} = {_toml_value(one.default)}  # {one.metadata['option'].doc}")
         return "\n".join(lines) + "\n"
 
     @classmethod
@@ -158,19 +184,38 @@ class Tree:
         sections: dict[str, type[Section]] = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             default: Any = field.default
-            sections[field.name] = type(default)
+            if "rows" not in field.metadata:
+                sections[field.name] = type(default)
         return sections
 
     @classmethod
-    def _read_tree(cls, data: object, origin: str) -> dict[str, dict[str, object]]:
-        """Return section -> key -> checked value; raises `ConfigError` starting with `origin`."""
-        sections = cls._sections()
+    def _rows(cls) -> dict[str, type[Section]]:
+        """Return the kind of section of each field that holds any number of them."""
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        return {field.name: field.metadata["rows"] for field in fields if "rows" in field.metadata}
+
+    @classmethod
+    def _read_tree(cls, data: object, origin: str) -> dict[str, Any]:
+        """Return section -> key -> checked value, for rows a list; raises `ConfigError` with `origin`."""
+        sections, rows_of = cls._sections(), cls._rows()
         if not isinstance(data, Mapping):
             raise ConfigError(f"{origin}: expected sections with keys, found {data!r:.80}")
-        tree: dict[str, dict[str, object]] = {}
+        tree: dict[str, Any] = {}
         for name, values in data.items():
+            if name in rows_of:
+                if not (isinstance(values, list) and all(isinstance(row, Mapping) for row in values)):
+                    raise ConfigError(
+                        f"{origin}: {name}: expected one [[{name}]] with keys for each, found {values!r:.80}"
+                    )
+                kind = rows_of[name]
+                tree[name] = [
+                    {key: _known(kind, key, value, origin) for key, value in row.items()} for row in values
+                ]
+                continue
             if name not in sections:
-                raise ConfigError(f"{origin}: unknown section [{name}]; {nearest_hint(name, sections)}")
+                raise ConfigError(
+                    f"{origin}: unknown section [{name}]; {nearest_hint(name, [*sections, *rows_of])}"
+                )
             if not isinstance(values, Mapping):
                 raise ConfigError(f"{origin}: [{name}]: expected a section with keys, found {values!r:.80}")
             tree[name] = {key: _known(sections[name], key, value, origin) for key, value in values.items()}
@@ -188,6 +233,10 @@ class Tree:
             field = next(iter(_fields(first).values()))
             example = f"{first.section}.{field.name}={field.default}"
             raise ConfigError(f"{origin}: expected section.key=value, for example {example}")
+        if section in cls._rows():
+            raise ConfigError(
+                f"{origin}: [[{section}]] tables are read from a configuration file; write them there"
+            )
         if section not in sections:
             raise ConfigError(f"{origin}: unknown section {section!r}; {nearest_hint(section, sections)}")
         value: object = written
@@ -202,9 +251,16 @@ class Tree:
         return section, key, _known(sections[section], key, value, origin)
 
     @classmethod
-    def _build(cls, tree: Mapping[str, Mapping[str, Any]]) -> Self:
-        sections = cls._sections()
-        return cls(**{name: sections[name](**values) for name, values in tree.items()})
+    def _build(cls, tree: Mapping[str, Any]) -> Self:
+        sections, rows_of = cls._sections(), cls._rows()
+        return cls(
+            **{
+                name: tuple(rows_of[name](**row) for row in values)
+                if name in rows_of
+                else sections[name](**values)
+                for name, values in tree.items()
+            }
+        )
 
 
 def _fields(section: type[Section]) -> dict[str, dataclasses.Field[Any]]:

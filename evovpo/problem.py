@@ -24,7 +24,10 @@ from typing import Any, Literal, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, nearest_hint
-from evovpo.evaluator import Evaluator, open_sandbox, same_value
+from evovpo.evaluator import open_evaluator, same_value
+from evovpo.openevolve.evaluator import open_openevolve
+from evovpo.openevolve.folder import is_project
+from evovpo.openevolve.loading import Loaded, open_project
 from evovpo.skeletons import SKELETONS
 from evovpo.types import (
     Evaluation,
@@ -42,12 +45,14 @@ from evovpo.types import (
 _TOML, _EXAMPLES, _SCORER = "problem.toml", "examples.json", "score.py"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
-_SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0}
+_SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _DEEPEST_VALUE = 50
 _FAULTS_SHOWN = 20
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None}
 """Fields of a problem that came after the first stored ones, with the value that says nothing."""
+_LATER_LIMITS = {"processes": 0, "disk_mb": 64}
+"""The same for limits."""
 _MANY_OBJECTIVES = 16
 _FEW_ROWS = 4
 
@@ -123,9 +128,13 @@ def _shown(value: object) -> str:
 def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
-    Raises `ProblemError` naming everything that is wrong, each with file, key, expected, found and a fix.
+    Of a project in OpenEvolve's format (its directory, or its evaluator file) the initial program is judged
+    once, in the sandbox: what its evaluator returns are the objectives. Raises `ProblemError` naming
+    everything that is wrong, each with file, key, expected, found and a fix.
     """
     folder = Path(path).resolve()
+    if is_project(folder):
+        return open_project(folder).loaded.problem
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing"
         raise ProblemError(f"{path}: expected a problem folder, found {found}; correct the path")
@@ -192,9 +201,10 @@ def _version(problem: Problem) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
         del values[outside]
-    for later, unset in _LATER_FIELDS.items():  # so that older versions stay what they are
-        if values[later] == unset:
-            del values[later]
+    for table, added in ((values, _LATER_FIELDS), (values["limits"], _LATER_LIMITS)):
+        for later, unset in added.items():  # so that older versions stay what they are
+            if table[later] == unset:
+                del table[later]
     digests: dict[str, str] = {}
     if problem.scorer_path is not None:
         scorer = Path(problem.scorer_path)
@@ -234,7 +244,8 @@ def _read(path: Path, faults: _Faults, advice: str = "add it") -> str | None:
 
 def _toml(path: Path, faults: _Faults) -> dict[str, Any]:
     """Return the content of a TOML file; raises `ProblemError` if there is none to check."""
-    text = _read(path, faults, "every problem folder has one; `evovpo new` makes a skeleton")
+    advice = "every problem folder has one, or an evaluator.py; `evovpo new` makes a skeleton"
+    text = _read(path, faults, advice)
     try:
         data = tomllib.loads(text or "")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -612,13 +623,16 @@ def bundled_problems() -> tuple[str, ...]:
 def resolve_problem(name_or_path: str | Path) -> Path:
     """Return the folder that is meant by a path, or by the name of a bundled problem.
 
-    A folder that exists wins over a bundled problem of the same name. Raises `ProblemError` with the
-    nearest known names if there is neither.
+    Of a project in OpenEvolve's format the evaluator file is returned where that was given. A folder that
+    exists wins over a bundled problem of the same name. Raises `ProblemError` with the nearest known names if
+    there is neither.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
     if path.name == "problem.toml" and path.is_file():
         path = path.parent
+    elif path.is_file() and is_project(path):
+        return path.resolve()
     if (path / "problem.toml").is_file():
         return path.resolve()
     root, names = bundled_root(), bundled_problems()
@@ -712,10 +726,11 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
     Raises `ProblemError` for a folder that cannot be used or a scorer outside its contract, and
     `SandboxError` if programs cannot be run here.
     """
+    if is_project(Path(path)):
+        return check_project(open_project(Path(path)).loaded, config)
     problem = load_problem(path)
     seeds: list[SeedReport] = []
-    with open_sandbox(problem, config or Config()) as sandbox:
-        evaluator = Evaluator(problem, sandbox)
+    with open_evaluator(problem, config or Config()) as evaluator:
         for file, program in zip(_seed_paths(Path(str(problem.folder))), problem.seeds, strict=True):
             evaluation = evaluator.evaluate(program)
             seeds.append(
@@ -727,6 +742,22 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
                 )
             )
     return CheckReport(problem, tuple(seeds), tuple(_doubts(problem, seeds)))
+
+
+def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
+    """Return how the initial program of an OpenEvolve project does; it is run only if it was not yet.
+
+    Raises `SandboxError` if programs cannot be run here.
+    """
+    problem = loaded.problem
+    assert problem.evaluator is not None
+    evaluation = loaded.initial
+    if evaluation is None:
+        with open_openevolve(problem, config or Config()) as evaluator:
+            evaluation = evaluator.evaluate_all_stages(problem.seeds[0])
+    passed = sum(value == 1.0 for value in evaluation.rewards or ())
+    seed = SeedReport("the initial program", evaluation, passed, 0)
+    return CheckReport(problem, (seed,), loaded.remarks)
 
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,23 +21,29 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.config import Config, StoreConfig
-from evovpo.errors import ConfigError, StoreError
+from evovpo.errors import ConfigError, ProblemError, StoreError
 from evovpo.evaluator import Evaluator, open_sandbox
+from evovpo.openevolve import metrics
+from evovpo.openevolve.metrics import suggest_bounds
+from evovpo.openevolve.scores import Scored, best_combined, combined_curve, read_scores
+from evovpo.openevolve.settings import Effect, Settings
 from evovpo.problem import CheckReport
 from evovpo.prompts import alignment_fault
-from evovpo.runs import Outcome
+from evovpo.runs import Outcome, stored_program
 from evovpo.search import Search
-from evovpo.store import CurvePoint, LineageStep, RunRow, RunSummary, Store, unescape_text
+from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store
 from evovpo.types import (
     Evaluation,
     Json,
     Objective,
     ParentRole,
+    ParseStatus,
     Problem,
     Program,
     Run,
     RunStatus,
     Status,
+    Trust,
 )
 
 _ROWS_SHOWN = 24
@@ -44,6 +51,7 @@ _MISSES_SHOWN = 6
 _PARTS = {
     ParentRole.PARENT: "parent",
     ParentRole.INSPIRATION: "inspiration",
+    ParentRole.PARTNER: "partner",
     ParentRole.JOIN_THEN: "then",
     ParentRole.JOIN_ELSE: "else",
 }
@@ -67,7 +75,7 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """How it was made: `seed`, `root`, `mutate` or `join`."""
+    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover` or `join`."""
     made_from: tuple[tuple[ParentRole, str], ...]
     """Ids of the programs that it was made from, each with its part."""
     mean_reward: float
@@ -83,16 +91,19 @@ class RunView:
     problem: Problem
     summary: RunSummary
     best: Program | None
-    """None if nothing was judged yet."""
+    """By `combined_score` where an evaluator returns one, else by mean reward; none before any judgement."""
     evaluation: Evaluation | None
     """Of the best program."""
     heldout: tuple[Row, ...]
+    scores: tuple[Scored, ...] = ()
+    """What an evaluator of its own returned for each program, in order."""
 
     def outcome(self, seconds: float) -> Outcome:
         """Return what the run came to as far as it is stored."""
         total = len(self.problem.objectives)
         solved = self.best is not None and self.summary.examples_passed == total
         right = sum(row.passed for row in self.heldout)
+        scored = best_combined(self.scores)
         return Outcome(
             run=self.run.id,
             solved=solved,
@@ -107,6 +118,8 @@ class RunView:
             joins=self.summary.joins,
             seconds=round(seconds, 3),
             program="" if self.best is None else self.best.source,
+            trust=str(self.problem.trust),
+            combined_score=None if scored is None else scored.combined,
         )
 
 
@@ -132,20 +145,13 @@ def read_run(store: Store, run_id: str) -> RunView:
     problem = store.problem(run.problem_id, run.problem_version)
     config = dataclasses.replace(Config.from_json(run.config_json), store=StoreConfig(url=store.name))
     summary = store.run_summary(run.id)
-    best = None
-    if summary.best_program_id is not None:
-        best = stored_program(store, summary.best_program_id)
+    scores = read_scores(store, run.id) if problem.evaluator else ()
+    scored = best_combined(scores)
+    best_id = summary.best_program_id if scored is None else scored.program_id
+    best = None if best_id is None else stored_program(store, best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
     heldout = () if best is None else run_heldout(problem, best, config)
-    return RunView(run, problem, summary, best, evaluation, heldout)
-
-
-def stored_program(store: Store, program_id: str) -> Program:
-    """Return a program by its id. Raises `StoreError` if it is not stored."""
-    rows = store.query("SELECT source FROM programs WHERE id = :id", id=program_id)
-    if not rows:
-        raise StoreError(f"{store.name} holds no program {program_id}")
-    return Program(unescape_text(str(rows[0]["source"])), program_id)
+    return RunView(run, problem, summary, best, evaluation, heldout, scores)
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:
@@ -206,7 +212,10 @@ def _origin(step: LineageStep | None) -> str:
         return "seed"
     if step.candidate.rollout_id is None:
         return "join" if step.parents else "seed"
-    return "mutate" if any(role is ParentRole.PARENT for role, _ in step.parents) else "root"
+    roles = {role for role, _ in step.parents}
+    if ParentRole.PARTNER in roles:
+        return "crossover"
+    return "mutate" if ParentRole.PARENT in roles else "root"
 
 
 def nothing_judged(outcome: Outcome, summary: RunSummary) -> str:
@@ -271,6 +280,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
     if not outcome.solved:
         ends = {
             RunStatus.EXHAUSTED: "not solved",
+            RunStatus.STOPPED: "stopped" + (f": {outcome.stopped}" if outcome.stopped else ""),
             RunStatus.FAILED: "failed",
             RunStatus.RUNNING: "not finished",
         }
@@ -300,6 +310,10 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     else:
         table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}")
     table.add_row("best mean reward", reward_text(outcome.best_mean_reward))
+    if outcome.combined_score is not None:
+        table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above)")
+    if outcome.trust == Trust.LOW:
+        table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
     table.add_row(
         "evaluations",
         f"{outcome.evaluations} of {budget} proposed: {outcome.executed} executed, "
@@ -314,11 +328,13 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     """Return how a program does: by training example, or by objective for a problem with a scorer."""
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
+    rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
+    if problem.evaluator is not None:
+        return metrics_table(problem, rewards, (evaluation.metrics if evaluation else None) or ())
     table = _table()
     table.add_column("objective")
     table.add_column("reward", justify="right")
     table.add_column("", overflow="fold")
-    rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
     for objective, reward in zip(problem.objectives, rewards, strict=True):
         table.add_row(
             Text(printable(objective.name)),
@@ -326,6 +342,30 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
             Text(printable(objective.description), style="dim"),
         )
     return table
+
+
+def metrics_table(
+    problem: Problem, rewards: Sequence[float], metrics: Sequence[tuple[str, Json]]
+) -> RenderableType:
+    """Return what an evaluator returned for a program, with the reward that each objective makes of it."""
+    table = _table()
+    table.add_column("metric")
+    table.add_column("value", justify="right", overflow="fold")
+    table.add_column("reward", justify="right")
+    table.add_column("", overflow="fold")
+    values = dict(metrics)
+    for objective, reward in zip(problem.objectives, rewards, strict=True):
+        value = _metric_text(values.pop(objective.name)) if objective.name in values else "-"
+        text = Text(printable(objective.description), style="dim")
+        table.add_row(Text(printable(objective.name)), Text(value), reward_text(reward), text)
+    for name, other in values.items():
+        table.add_row(Text(printable(name)), Text(_metric_text(other)), "", Text("no objective", style="dim"))
+    return table
+
+
+def _metric_text(value: Json) -> str:
+    found = metrics.number(value)
+    return printable(json.dumps(value)[:200]) if found is None else f"{found:.6g}"
 
 
 def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableType:
@@ -376,7 +416,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
         is_join = ancestor.origin == "join"
         parts = [
             f"{numbers[program_id]}"
-            + (f" ({_PARTS[role]})" if is_join or role is ParentRole.INSPIRATION else "")
+            + (f" ({_PARTS[role]})" if is_join or role is not ParentRole.PARENT else "")
             for role, program_id in ancestor.made_from
         ]
         origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
@@ -437,9 +477,11 @@ def check_view(report: CheckReport) -> RenderableType:
             cells += [f"{seed.heldout_passed} of {len(problem.heldout)}"]
         table.add_row(*map(Text, cells))
     lines: list[RenderableType] = [Text(f"{problem.id} can be used.", style="bold green"), table]
+    if problem.evaluator is not None:
+        lines += [judgement_table(problem, report.seeds[0].evaluation), Text(f"trust: {problem.trust}")]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
     fault = alignment_fault(problem)
-    if fault:
+    if fault and problem.evaluator is None:
         lines.append(
             Text(f"note: the built-in model cannot write for it: {printable(fault)}", style="yellow")
         )
@@ -455,6 +497,8 @@ def population_table(search: Search) -> Table:
         best = max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0)
         counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))
         table.add_row(*map(str, counts), reward_text(best))
+    if search.restarts:
+        table.caption = f"islands started anew: {search.restarts}"
     return table
 
 
@@ -483,6 +527,16 @@ def _value(value: Json) -> str:
 def reward_text(value: float) -> str:
     """Return a reward with three decimals; only full reward is written as 1."""
     return f"{value if value >= 1.0 else min(value, 0.999):.3f}"
+
+
+def calls_text(totals: CallTotals) -> str:
+    """Return in words what the requests to model servers came to."""
+    failed = f" ({totals.failed} of them brought nothing)" if totals.failed else ""
+    cost = "" if totals.cost is None else f", cost {totals.cost:.4g}"
+    return (
+        f"{_count(totals.calls, 'request')} to servers{failed}, {totals.prompt_tokens} tokens of prompts and "
+        f"{totals.completion_tokens} of replies{cost}"
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -515,9 +569,12 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     tokens = f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s" * bool(
         summary.tokens
     )
+    refused = summary.by_parse_status.get(ParseStatus.REJECTED, 0)
     cost = Text(
         f"{_count(summary.rollouts, 'completion')}{tokens}; "
-        f"running programs took {summary.evaluation_seconds:.1f} s of the sandbox",
+        f"running programs took {summary.evaluation_seconds:.1f} s of the sandbox"
+        + (f"; {_count(refused, 'answer')} refused as not novel" if refused else "")
+        + (f"\n{calls_text(summary.calls)}" if summary.calls.calls else ""),
         style="dim",
     )
     parts: list[RenderableType] = [head, result(view, view.outcome(0.0)), cost, Text()]
@@ -528,13 +585,25 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         remark = "" if solved is None else f", solved after {solved}"
         title = Text(f"Mean reward of the best program against evaluations{remark}", style="bold")
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
+    points = combined_curve(view.scores)
+    if points:
+        parts += [Text("Best combined_score against evaluations", style="bold")]
+        parts += [Text(f"  after {point.evaluations}: {point.combined_score:.6g}") for point in points[-12:]]
     return Group(*parts)
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Json]:
+    """Return an outcome for machines; `combined_score` only where there is one."""
+    fields: dict[str, Json] = dict(outcome._asdict())
+    if outcome.combined_score is None:
+        del fields["combined_score"]
+    return fields
 
 
 def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     """Return for machines what `run_report` shows."""
     rows = example_rows(view.problem, view.evaluation)
-    outcome: dict[str, Json] = dict(view.outcome(0.0)._asdict())
+    outcome = outcome_json(view.outcome(0.0))
     del outcome["seconds"]
     return {
         **outcome,
@@ -544,6 +613,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "budget": view.run.evaluations,
         "sampling_seconds": view.summary.sampling_seconds,
         "evaluation_seconds": view.summary.evaluation_seconds,
+        "calls": {**view.summary.calls._asdict()},
         "rewards": list((view.evaluation.rewards if view.evaluation else None) or ()),
         "examples": [_row_json(row) for row in rows],
         "heldout": [_row_json(row) for row in view.heldout],
@@ -567,7 +637,50 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
             }
             for point in view.summary.curve
         ],
+        **_scores_json(view),
     }
+
+
+def _scores_json(view: RunView) -> dict[str, Json]:
+    """Return the raw metrics of the best program and the curve of `combined_score`, where there are any."""
+    if view.problem.evaluator is None:
+        return {}
+    curve: list[Json] = [dict(point._asdict()) for point in combined_curve(view.scores)]
+    metrics = (view.evaluation.metrics if view.evaluation else None) or ()
+    return {"metrics": dict(metrics), "combined_curve": curve}
+
+
+def bounds_text(store: Store, run_id: str) -> str:
+    """Return a `metrics.toml` with bounds from what a run's evaluator returned.
+
+    Raises `ProblemError` for a run of a problem without metrics of its own, and where nothing ran.
+    """
+    run = store.run(run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    if problem.evaluator is None:
+        raise ProblemError(
+            f"run {run.id} is of '{problem.id}', whose rewards lie in [0, 1] as they are; expected a run of "
+            "an OpenEvolve project"
+        )
+    judged = [item.metrics for item in read_scores(store, run.id) if item.status is Status.OK]
+    if not judged:
+        raise ProblemError(f"run {run.id} has judged no program without a failure; let it run on")
+    return suggest_bounds(problem.evaluator.metrics, judged)
+
+
+def settings_table(settings: Settings) -> RenderableType:
+    """Return what became of each key of an OpenEvolve configuration file, those without effect last."""
+    table = _table()
+    table.add_column("key of the file")
+    table.add_column("here")
+    table.add_column("", overflow="fold")
+    styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
+    for effect, style in styles.items():
+        for key in settings.keys:
+            if key.effect is effect:
+                cells = (Text(printable(key.name)), Text(str(effect), style=style))
+                table.add_row(*cells, Text(printable(key.remark)))
+    return table
 
 
 def _row_json(row: Row) -> dict[str, Json]:
@@ -630,7 +743,8 @@ def write_curve_png(view: RunView, path: Path) -> None:
     what = "training examples" if problem.is_by_example else "objectives"
     label = "mean reward" + (f" = share of {what} passed" * problem.is_by_example)
     axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
-    if not problem.is_by_example:
+    points = combined_curve(view.scores)
+    if not problem.is_by_example and not points:
         axes.step(
             x,
             shares,
@@ -658,11 +772,23 @@ def write_curve_png(view: RunView, path: Path) -> None:
     axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
     axes.set_ylabel("best program: mean reward", fontsize=12)
     right = axes.twinx()
-    right.set_ylim(-0.02 * total, 1.05 * total)
-    right.set_ylabel(
-        f"{what} passed (of {total})" if problem.is_by_example else f"{what} at 1 (of {total})", fontsize=12
-    )
-    right.set_yticks(range(0, total + 1, max(1, -(-total // 8))))
+    if points:
+        steps = [(point.evaluations, point.combined_score) for point in points]
+        steps.append((max(x[-1], steps[-1][0]), steps[-1][1]))
+        right.step(
+            *zip(*steps, strict=True),
+            where="post",
+            color="#c26a1b",
+            linewidth=1.8,
+            linestyle="--",
+            label="best combined_score",
+        )
+        right.set_ylabel("best combined_score", fontsize=12)
+    else:
+        right.set_ylim(-0.02 * total, 1.05 * total)
+        reached = "passed" if problem.is_by_example else "at 1"
+        right.set_ylabel(f"{what} {reached} (of {total})", fontsize=12)
+        right.set_yticks(range(0, total + 1, max(1, -(-total // 8))))
     axes.tick_params(labelsize=11)
     right.tick_params(labelsize=11)
     axes.grid(alpha=0.25)

@@ -7,24 +7,61 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from evovpo.config import Config, StoreConfig
+import numpy as np
+
+from evovpo.config import BudgetConfig, Config, StoreConfig, load_config
 from evovpo.driver import Driver, Progress, replay
-from evovpo.errors import ConfigError, ProblemError, ReplayError, StoreError
-from evovpo.evaluator import Evaluator, open_sandbox
+from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
+from evovpo.evaluator import Judge, open_evaluator
 from evovpo.models import BUILT_IN_MODEL
-from evovpo.problem import load_problem
-from evovpo.prompts import AlignmentFormat, PromptFormat, RewriteFormat, alignment_fault
-from evovpo.proposers import Proposer
+from evovpo.openevolve.folder import is_project
+from evovpo.openevolve.loading import Opened, is_unchanged, open_project
+from evovpo.openevolve.scores import best_combined, read_scores
+from evovpo.problem import load_problem, resolve_problem
+from evovpo.prompts import (
+    AlignmentFormat,
+    DiffFormat,
+    PromptFormat,
+    Request,
+    RewriteFormat,
+    Shown,
+    alignment_fault,
+    choose_rows,
+    load_templates,
+)
+from evovpo.proposers import Checked, Learner, Proposer
+from evovpo.proposers.limits import Spent
 from evovpo.search import Search
-from evovpo.store import Store
-from evovpo.types import PolicyVersion, Problem, Run, RunStatus
+from evovpo.store import Store, unescape_text
+from evovpo.types import (
+    Evaluation,
+    Message,
+    ParentRole,
+    PolicyVersion,
+    Problem,
+    Program,
+    PromptKind,
+    Run,
+    RunStatus,
+    Tell,
+    Trust,
+)
+
+if TYPE_CHECKING:
+    from evovpo.proposers.embeddings import OpenAIEmbedder
+
+_LONG_PROGRAM = 2000
+"""Characters of a starting program from which on models are asked for edits of it."""
 
 
 class Outcome(NamedTuple):
@@ -48,7 +85,72 @@ class Outcome(NamedTuple):
     seconds: float
     """Wall-clock seconds of this process's part of the run."""
     program: str
-    """Source of the best program."""
+    """Source of the best program: by `combined_score` where there is one, else by mean reward."""
+    stopped: str = ""
+    """Why it ended before its evaluations were used, other than by being solved; empty if it did not."""
+    trust: str = str(Trust.HIGH)
+    """`high`, or `low` where candidate and evaluator shared a process."""
+    combined_score: float | None = None
+    """The highest of the run, and then `program` is the one that has it; none without such a metric."""
+
+
+class Named(NamedTuple):
+    """A problem that was asked for by name, with all that a run of it needs."""
+
+    problem: Problem
+    config: Config
+    project: Opened | None = None
+    """Of an OpenEvolve project: what was found when it was opened."""
+
+    @property
+    def judged(self) -> tuple[Evaluation, ...]:
+        """Judgements that a run need not make again: not where a threshold might have ended one earlier."""
+        initial = None if self.project is None else self.project.loaded.initial
+        evaluator = self.problem.evaluator
+        return () if initial is None or evaluator is None or evaluator.thresholds else (initial,)
+
+
+def open_named(
+    name: str, config_file: Path | None = None, overrides: Sequence[str] = (), yaml: Path | None = None
+) -> Named:
+    """Return the problem that `name` names (folder, OpenEvolve project, bundled problem) and its settings.
+
+    `yaml` is an OpenEvolve configuration to use instead of the project's own. Raises `ProblemError`,
+    `ConfigError` and `SandboxError`.
+    """
+    path = resolve_problem(name)
+    if is_project(path):
+        stored = functools.partial(_stored_problems, path)
+        opened = open_project(path, config_file, overrides, yaml, stored)
+        return Named(opened.loaded.problem, opened.config, opened)
+    if yaml is not None:
+        raise ConfigError(f"--openevolve-config is for OpenEvolve projects, and {name} is none; leave it out")
+    return Named(load_problem(path), load_config(config_file, overrides))
+
+
+def _stored_problems(path: Path, config: Config) -> list[Problem]:
+    """Return the problems of a project that the store holds, oldest first; none without a store."""
+    folder = path.parent if path.is_file() else path
+    try:
+        with Store.open(config.store.url, create=False) as store:
+            rows = store.query(
+                "SELECT r.problem_version AS version, MIN(e.number) AS first FROM runs r JOIN run_events e "
+                "ON e.run_id = r.id WHERE r.problem_id = :id GROUP BY r.problem_version ORDER BY first",
+                id=folder.name,
+            )
+            return [store.problem(folder.name, str(row["version"])) for row in rows]
+    except StoreError:  # there is none yet, or opening it for the run says what is wrong with it
+        return []
+
+
+def check_proposer(problem: Problem, config: Config) -> None:
+    """Raise `ConfigError` if the configured proposer cannot write programs for an OpenEvolve project."""
+    if problem.evaluator is not None and config.proposer.name in ("local", "random"):
+        raise ConfigError(
+            f"'{problem.id}' is an OpenEvolve project, for which the built-in model cannot write; expected "
+            "an instruction model behind a server: give --base-url URL --model NAME, or llm.api_base and "
+            "llm.models in its config.yaml"
+        )
 
 
 def open_proposer(problem: Problem, config: Config, store: Store | None = None) -> Proposer:
@@ -59,6 +161,11 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
     proposer of its own (`scripted` is built by tests) and for a server without an address.
     """
     settings = config.proposer
+    if settings.name != "openai" and (config.models or config.budget != BudgetConfig()):
+        raise ConfigError(
+            f"proposer.name is '{settings.name}', and [[models]] and [budget] are for servers; set "
+            "proposer.name=openai, or leave them out"
+        )
     if settings.name == "random":
         from evovpo.proposers.random import RandomProposer
 
@@ -70,24 +177,46 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
         version, follow = _choose_policy(settings.policy, start, store)
         return LocalProposer(version, threads=settings.threads or 1, follow=follow)
     if settings.name == "openai":
-        if not settings.model:
+        if not settings.model and not config.models:
             raise ConfigError(
                 "proposer.model is empty; expected the name under which the server offers its model (its "
                 "/v1/models lists them)"
             )
         from evovpo.proposers.openai import OpenAIProposer
 
-        version, follow = _choose_policy(settings.policy, PolicyVersion(0, None, settings.model), store)
+        own = PolicyVersion(0, None, settings.model or config.models[0].name)
+        version, follow = _choose_policy(settings.policy, own, store)
         return OpenAIProposer(
             settings.base_url,
             settings.model,
-            version=version,
+            models=config.models,
+            ensemble=settings.ensemble,
+            endpoint=settings.endpoint,
+            version=None if version == own else version,
             follow=follow,
             timeout_seconds=settings.timeout_seconds,
             attempts=settings.attempts,
+            concurrency=settings.concurrency,
+            requests_per_minute=settings.requests_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+            budget=config.budget,
+            record=(lambda call: None) if store is None else store.add_call,
+            spent_before=(lambda run_id: Spent()) if store is None else partial(_spent, store),
             tolerance=settings.tolerance,
         )
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
+
+
+def _spent(store: Store, run_id: str) -> Spent:
+    """Return what the stored requests of a run took."""
+    totals = store.call_totals(run_id)
+    return Spent(totals.prompt_tokens + totals.completion_tokens, totals.cost or 0.0)
+
+
+def _check_server(proposer: Proposer) -> None:
+    """Raise what is wrong with the server of a proposer that has one, before anything is spent."""
+    if isinstance(proposer, Checked):
+        asyncio.run(proposer.check())
 
 
 def _choose_policy(
@@ -110,10 +239,52 @@ def _choose_policy(
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
-    """Return the prompt format that fits the proposer and the problem."""
-    if config.proposer.name == "scripted" and alignment_fault(problem):
-        return RewriteFormat()
-    return AlignmentFormat(problem)
+    """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
+
+    By itself: the built-in model's format where the problem fits it, unless a server is asked for chat; else
+    edits for a long or partly fixed starting program, and whole programs for any other. Raises
+    `ProblemError` for a problem that does not fit, and `ConfigError` for templates that cannot be used and a
+    proposer that knows one format only.
+    """
+    style, proposer = config.prompt.style, config.proposer
+    if proposer.name == "random" and style not in ("auto", "alignment"):
+        raise ConfigError(
+            f"prompt.style is '{style}' and proposer.name 'random', which writes expressions as the built-in "
+            "model does; expected style auto, or another proposer"
+        )
+    if style == "auto":
+        is_chat = proposer.name == "openai" and proposer.endpoint == "chat"
+        if proposer.name in ("local", "random") or not (alignment_fault(problem) or is_chat):
+            style = "alignment"
+        else:
+            style = "diff" if any(map(_is_for_edits, problem.seeds[:1])) else "rewrite"
+    if style == "alignment":
+        return AlignmentFormat(problem)
+    templates = load_templates(config.prompt.templates)
+    return (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
+
+
+def _is_for_edits(program: Program) -> bool:
+    """True for a program of which an answer had better be edits: a long one, or one with fixed parts."""
+    return len(program.source) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in program.source
+
+
+def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
+    """Return what a run would ask first: without a parent, and to improve the first starting program.
+
+    That program is judged for it, in the sandbox. Raises what `choose_format` and `open_evaluator` raise.
+    """
+    made_by = choose_format(problem, config)
+    rows = choose_rows(len(problem.train), np.random.default_rng(config.run.seed))
+    requests = []
+    if config.search.root_share > 0.0:
+        requests.append(Request(config.search.answers, rows=rows))
+    for seed in problem.seeds[:1]:
+        if made_by.can_show(problem, seed, ParentRole.PARENT):
+            with open_evaluator(problem, config) as judge:
+                parent = Shown(seed, judge.evaluate(seed))
+            requests.append(Request(config.search.answers, PromptKind.MUTATE, parent, rows=rows))
+    return {request.kind: made_by.messages(problem, request) for request in requests}
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
@@ -130,8 +301,12 @@ def start(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
     run_id: str | None = None,
+    judged: Sequence[Evaluation] = (),
 ) -> Outcome:
-    """Start a new run of `problem`, search until it is solved or the budget is used, and report."""
+    """Start a new run of `problem`, search until it is solved, stopped or the budget is used, and report.
+
+    `judged` are judgements on this problem version that need not be made again.
+    """
     stored = dataclasses.replace(config, store=StoreConfig(url=store.name))
     run = Run(
         id=run_id or uuid.uuid4().hex[:12],
@@ -145,10 +320,12 @@ def start(
     )
     search = build_search(problem, config, run)
     proposer = proposer or open_proposer(problem, config, store)
+    embedder = _open_embedder(config)
+    _check_server(proposer)
     store.add_problem(problem)
     store.add_run(run)
     on_start(run)
-    return _drive(search, problem, config, store, proposer, on_tell)
+    return _drive(search, problem, config, store, proposer, embedder, on_tell, judged)
 
 
 def resume(
@@ -165,15 +342,17 @@ def resume(
     `rebuild`.
     """
     search, problem, config, run = rebuild(run_id, store)
-    _check_scorer(problem)
-    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED):
+    _check_scorer(problem, config)
+    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED):
         on_start(run)
-        with open_sandbox(problem, config) as sandbox:
-            return _outcome(search, Evaluator(problem, sandbox), store, 0.0)
+        with open_evaluator(problem, config) as evaluator:
+            return _outcome(search, evaluator, store, 0.0)
     proposer = proposer or open_proposer(problem, config, store)
+    embedder = _open_embedder(config)
+    _check_server(proposer)
     store.set_run_status(run.id, RunStatus.RUNNING)
     on_start(run)
-    return _drive(search, problem, config, store, proposer, on_tell)
+    return _drive(search, problem, config, store, proposer, embedder, on_tell)
 
 
 def rebuild(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
@@ -191,6 +370,11 @@ def _before_first_ask(run_id: str, store: Store) -> tuple[Search, Problem, Confi
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
+    if config.proposer.name == "imported":
+        raise ReplayError(
+            f"run {run.id} was imported from another system, whose choices are not stored: it cannot be "
+            f"replayed or resumed; look at it with `evovpo show {run.id}`"
+        )
     return build_search(problem, config, run), problem, config, run
 
 
@@ -218,6 +402,8 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
         raise ReplayError(
             f"run {run.id} ended as {run.status}, which replay does not reach; tells are missing"
         )
+    if run.status is RunStatus.STOPPED and search.is_solved:
+        raise ReplayError(f"run {run.id} ended as {run.status}, and replay solves it; its rows were changed")
     if run.status is RunStatus.EXHAUSTED and search.proposed != run.evaluations:
         raise ReplayError(
             f"run {run.id} used its budget of {run.evaluations}, and replay applied {search.proposed} "
@@ -226,10 +412,22 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     return search, len(events)
 
 
-def _check_scorer(problem: Problem) -> None:
-    if problem.scorer_path is None:
-        return
-    if problem.folder is None or load_problem(problem.folder).version != problem.version:
+def stored_program(store: Store, program_id: str) -> Program:
+    """Return a program by its id. Raises `StoreError` if it is not stored."""
+    rows = store.query("SELECT source FROM programs WHERE id = :id", id=program_id)
+    if not rows:
+        raise StoreError(f"{store.name} holds no program {program_id}")
+    return Program(unescape_text(str(rows[0]["source"])), program_id)
+
+
+def _check_scorer(problem: Problem, config: Config) -> None:
+    if problem.evaluator is not None:
+        is_same = problem.folder is not None and is_unchanged(problem, config)
+    elif problem.scorer_path is not None:
+        is_same = problem.folder is not None and load_problem(problem.folder).version == problem.version
+    else:
+        is_same = True
+    if not is_same:
         raise ProblemError(
             f"{problem.folder}: the problem changed since the run started, and old and new judgements do not "
             "compare; start a new run, or put the folder back as it was"
@@ -242,15 +440,17 @@ def _drive(
     config: Config,
     store: Store,
     proposer: Proposer,
+    embedder: OpenAIEmbedder | None,
     on_tell: Callable[[Progress], None],
+    judged: Sequence[Evaluation] = (),
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = dataclasses.replace(config, store=StoreConfig(url=store.name))
     started = time.monotonic()
     status = RunStatus.FAILED
     try:
-        with open_sandbox(problem, config) as sandbox:
-            evaluator = Evaluator(problem, sandbox)
+        _tell_again(proposer, search, store)
+        with open_evaluator(problem, config) as evaluator:
             driver = Driver(
                 search=search,
                 problem=problem,
@@ -259,13 +459,15 @@ def _drive(
                 proposer=proposer,
                 judge=evaluator,
                 journal=store,
-                known=store.known_evaluations(problem.version),
+                known={item.program_id: item for item in judged} | store.known_evaluations(problem.version),
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
+                embedder=embedder,
             )
-            status = asyncio.run(_run_and_close(driver, proposer))
-            return _outcome(search, evaluator, store, time.monotonic() - started)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+            status = asyncio.run(_run_and_close(driver, proposer, embedder))
+            outcome = _outcome(search, evaluator, store, time.monotonic() - started)
+            return outcome._replace(stopped=driver.stop_reason)
+    except (KeyboardInterrupt, asyncio.CancelledError, ServerError):  # a server may be back later
         status = RunStatus.INTERRUPTED
         raise
     finally:
@@ -277,18 +479,44 @@ def _drive(
                 raise
 
 
-async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
+async def _run_and_close(driver: Driver, proposer: Proposer, embedder: OpenAIEmbedder | None) -> RunStatus:
     try:
         return await driver.run()
     finally:
         await proposer.aclose()
+        if embedder is not None:
+            await embedder.aclose()
 
 
-def _outcome(search: Search, evaluator: Evaluator, store: Store, seconds: float) -> Outcome:
+def _open_embedder(config: Config) -> OpenAIEmbedder | None:
+    if not config.search.novelty_model:
+        return None
+    from evovpo.proposers.embeddings import OpenAIEmbedder
+
+    settings = config.proposer
+    return OpenAIEmbedder(
+        settings.base_url,
+        config.search.novelty_model,
+        timeout_seconds=settings.timeout_seconds,
+        attempts=settings.attempts,
+    )
+
+
+def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:
+    """Tell a proposer that learns what the stored replies of a run were good for."""
+    if isinstance(proposer, Learner) and search.tells:
+        tells = (event for event in store.history(search.run_id) if isinstance(event, Tell))
+        for tell, gain in zip(tells, search.gains, strict=True):
+            if tell.rollout is not None:
+                proposer.learned([tell.rollout], [gain])
+
+
+def _outcome(search: Search, evaluator: Judge, store: Store, seconds: float) -> Outcome:
     best = search.best
     assert best is not None, "a run starts by judging the problem's starting programs"
     heldout = evaluator.evaluate_heldout(best.program) if search.problem.heldout else ()
     summary = store.run_summary(search.run_id)
+    scored = best_combined(read_scores(store, search.run_id)) if search.problem.evaluator else None
     return Outcome(
         run=search.run_id,
         solved=search.is_solved,
@@ -302,5 +530,8 @@ def _outcome(search: Search, evaluator: Evaluator, store: Store, seconds: float)
         executed=summary.executed,
         joins=search.joined,
         seconds=round(seconds, 3),
-        program=best.program.source,
+        program=best.program.source if scored is None else stored_program(store, scored.program_id).source,
+        stopped=search.stop_reason if not search.is_solved else "",
+        trust=str(search.problem.trust),
+        combined_score=None if scored is None else scored.combined,
     )

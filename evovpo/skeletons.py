@@ -105,7 +105,10 @@ def closeness(output, x):
 
 
 def score(outputs):
-    """One reward in [0, 1] for each objective of problem.toml; higher is better."""
+    """One reward in [0, 1] for each objective of problem.toml; higher is better.
+
+    A pair of that and a text may be returned too: a model that improves the program is shown the text.
+    """
     values = [closeness(output, x) for output, x in zip(outputs, SMALL + LARGE)]
     return {
         "small": sum(values[: len(SMALL)]) / len(SMALL),

@@ -137,6 +137,11 @@ class Limits:
     open_files: int = 64
     stack_mb: int = 64
     threads: int = 0
+    processes: int = 0
+    """Beyond the first. Only an evaluator that imports its candidate may have any; there they count
+    together with `threads`."""
+    disk_mb: int = 64
+    """What such an evaluator may write into its private folder, in MiB; others write nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS: dict[str, frozenset[str]] = {
-    "records": frozenset({"types", "errors", "options", "config", "skeletons"}),
+    "records": frozenset({"types", "errors", "options", "config", "skeletons", "bundles"}),
     "pure": frozenset(
         {"expressions", "models", "selection", "population", "prompts", "joins", "grouping", "doctor"}
+        | {"novelty", "strategies"}
     ),
     "search": frozenset({"search"}),
-    "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem"}),
+    "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem", "openevolve"}),
     "driver": frozenset({"driver"}),
-    "wiring": frozenset({"runs", "report", "doctor_report", "live", "terminal", "cli", "__main__"}),
+    "wiring": frozenset({"runs", "report", "doctor_report", "live", "terminal", "cli", "__main__", "repeats"})
+    | frozenset({"integrations"}),
 }
 """Every module or package of evovpo, by layer."""
 MAY_IMPORT = {
@@ -34,8 +36,9 @@ MAY_IMPORT = {
 }
 """The layers that a module of each layer may import; within a layer, modules of one package may."""
 BESIDES = {
-    "evaluator": {"sandbox"},
-    "problem": {"evaluator"},
+    "openevolve": {"sandbox"},
+    "evaluator": {"sandbox", "openevolve"},
+    "problem": {"evaluator", "openevolve"},
     "driver": {"proposers"},
 }
 """Edges that another edge is made of, and the one edge whose protocol the driver knows."""

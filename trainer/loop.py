@@ -32,7 +32,7 @@ POLL_SECONDS = 1.0
 """How often the trainer of a loop side by side looks for new groups."""
 STEPS_WORTH_TRAINING = 2
 """New groups, in steps, that it waits for while the search goes on."""
-_ENDED = (RunStatus.SOLVED, RunStatus.EXHAUSTED)
+_ENDED = (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
 
 @dataclass(frozen=True)
