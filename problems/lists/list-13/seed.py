@@ -1,0 +1,2 @@
+def solve(xs, n):
+    return sum(xs)

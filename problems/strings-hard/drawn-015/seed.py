@@ -1,0 +1,2 @@
+def solve(text, other, third):
+    return text
