@@ -1,4 +1,4 @@
-"""How sure a comparison is: paired bootstrap intervals over tasks and training seeds, sign-flip tests.
+"""How sure a comparison is: paired bootstrap intervals over tasks and seeds, sign-flip tests.
 
 Values are arrays `[S, T]`: S training seeds of one arm, each evaluated on the same T tasks (for a model that
 was not trained, S is 1). Two arms are compared on the same tasks, in the same order: what a task is worth
