@@ -1,7 +1,8 @@
 """The `evovpo` command: reads arguments, calls the parts, prints. No logic of its own.
 
 Everything but typer is imported inside the commands, so that `--help` is instant and no command loads
-more than it uses. Exit codes: 0 done as asked, 2 bad input, 3 nothing could be evaluated, 130 Ctrl-C.
+more than it uses. Exit codes: 0 done as asked, 2 bad input, 3 nothing could be evaluated, 4 a run was cut off
+by a server or the machine (its store, a full disk) and can be resumed, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from evovpo.errors import ConfigError, EvovpoError, ReplayError, SandboxError
+from evovpo.errors import ConfigError, EvovpoError, ReplayError, SandboxError, ServerError, StoreError
 from evovpo.terminal import (
     BAD_INPUT,
+    CUT_OFF,
     NOTHING_EVALUATED,
     STOPPED,
     AsJson,
@@ -45,7 +47,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="evovpo",
-    help="""Evolve Python functions from examples, with a small model that came with the package.
+    help="""Evolve programs: any that can be scored, written by any model.
+
+A small model for functions of text comes with the package; an instruction model behind a server
+writes all others.
 
 [bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
 
@@ -100,18 +105,25 @@ MetricsFile = Annotated[
 
 @app.command("problems", rich_help_panel="Problems")
 def list_problems() -> None:
-    """List the problems that come with the package.
+    """List the problems and suites that come with the package.
 
     [dim]Example:[/dim]  evovpo problems
     """
-    from evovpo.problem import bundled_problems, load_problem, resolve_problem
+    from evovpo.problem import bundled_problems, bundled_suites, load_problem, resolve_problem
+    from evovpo.prompts import alignment_fault
     from evovpo.report import problems_table
 
     problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
     show_answer(problems_table(problems))
-    by_example = [problem for problem in problems if problem.is_by_example]
-    if by_example:
-        say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {by_example[0].id}")
+    suites = bundled_suites()
+    if suites:
+        say("\nsuites: " + ", ".join(f"{name} ({len(entries)})" for name, entries in suites.items()))
+    easy = {str(entry.path) for entries in suites.values() for entry in entries if entry.difficulty == 0}
+    fitting = [problem for problem in problems if not alignment_fault(problem)]
+    if fitting:
+        # One that every measured run solved: a first try should end well.
+        first = next((problem for problem in fitting if problem.folder in easy), fitting[0])
+        say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {first.id}")
 
 
 @app.command("new", rich_help_panel="Problems")
@@ -121,7 +133,8 @@ def new(
         Kind,
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
-            "[bold]score[/bold] that your own Python file gives their outputs."
+            "[bold]score[/bold] that your own Python file gives their outputs; for that a model behind a "
+            "server is needed (--base-url URL --model NAME of evovpo evolve)."
         ),
     ] = Kind.EXAMPLES,
 ) -> None:
@@ -135,12 +148,21 @@ def new(
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
     say(f"{folder} is ready: {files}")
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
+    if kind is Kind.SCORE:
+        say(
+            "An instruction model behind a server writes for it:  "
+            f"evovpo evolve {name} --base-url URL --model NAME"
+        )
 
 
 @app.command("check", rich_help_panel="Problems")
 def check(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Folder of a problem, or the name of a bundled one.")
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        ),
     ],
     store_url: StoreUrl = None,
     config_file: ConfigFile = None,
@@ -169,10 +191,8 @@ def check(
         if named.project.settings.keys:
             show_answer(settings_table(named.project.settings))
     show_answer(check_view(report))
-    if report.problem.evaluator is not None:
-        say(f"\nNext:  evovpo evolve {path} --base-url URL --model NAME")
-    elif not alignment_fault(report.problem):
-        say(f"\nNext:  evovpo evolve {path}")
+    needs_server = report.problem.evaluator is not None or alignment_fault(report.problem)
+    say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
 
 
 # ---------------------------------------------------------------- running
@@ -181,7 +201,11 @@ def check(
 @app.command("evolve", rich_help_panel="Runs")
 def evolve(
     problem_name: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Folder of a problem, or the name of a bundled one.")
+        str,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        ),
     ],
     evaluations: Annotated[
         int | None,
@@ -216,9 +240,10 @@ def evolve(
     proposer: Annotated[
         ProposerName | None,
         typer.Option(
-            help="[bold]local[/bold]: a model in this process; [bold]openai[/bold]: one behind the server at "
-            "proposer.base_url; [bold]random[/bold]: programs of the same language without a model, as a "
-            "baseline.  [dim]\\[default: local][/dim]",
+            help="[bold]local[/bold]: a model in this process, the built-in one for functions of text; "
+            "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: programs of the built-in "
+            "model's language without a model, as a baseline.  "
+            "[dim]\\[default: local; openai with --base-url][/dim]",
             show_default=False,
         ),
     ] = None,
@@ -273,7 +298,7 @@ def evolve(
     problem, config = named.problem, named.config
     check_proposer(problem, config)
     if named.project is not None:
-        _show_project(named.project)
+        _show_project(named.project, problem_name)
     with open_store(config.store.url, create=True) as store:
         if numbers:
             _repeat(
@@ -304,16 +329,20 @@ def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) ->
     [dim]Example:[/dim]  evovpo resume latest
     """
     from evovpo.config import Config
-    from evovpo.report import find_run
+    from evovpo.report import find_run, finished_text
     from evovpo.runs import resume as take_up
 
     with open_store(store_url) as store:
         run_id = find_run(store, run)
-        config = Config.from_json(store.run(run_id).config_json)
+        row = store.run(run_id)
+        config = Config.from_json(row.config_json)
+        end = "" if config.proposer.name == "imported" else finished_text(row)
+        if end:
+            say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         _finish(
             store,
             as_json,
-            "reading the run" if config.proposer.name == "random" else _loading(config),
+            "reading the run" if end or config.proposer.name == "random" else _loading(config),
             lambda live: take_up(run_id, store, on_start=live.started, on_tell=live.told),
         )
 
@@ -330,13 +359,18 @@ def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
     [dim]Example:[/dim]  evovpo runs
     """
     with open_store(store_url) as store:
-        rows = store.runs()
+        rows, option = store.runs(), store_option(store)
     if as_json:
         print_json([row._asdict() for row in rows])
     elif rows:
         from evovpo.report import runs_table
+        from evovpo.types import RunStatus
 
         show_answer(runs_table(rows))
+        running = [row.run for row in rows if row.status is RunStatus.RUNNING]
+        if running:
+            name = running[0] if len(running) == 1 else "RUN"
+            say(f"\nrunning: if no process works on it, it was killed:  evovpo resume {name}{option}")
     else:
         say("No runs yet. Start one:  evovpo evolve strings/phone-with-hyphens")
 
@@ -380,8 +414,10 @@ def show(
         show_answer(report.run_report(view, ancestors))
         if picture is not None:
             say(f"Curve written to {picture}")
-        if view.run.status.value not in ("solved", "exhausted", "stopped"):
-            say(f"To go on:  evovpo resume {view.run.id}{store_option(store)}")
+        if not report.finished_text(view.run):
+            is_running = view.run.status.value == "running"
+            lead = "If no process works on it, it was killed; to go on" if is_running else "To go on"
+            say(f"{lead}:  evovpo resume {view.run.id}{store_option(store)}")
 
 
 @app.command("replay", rich_help_panel="Runs")
@@ -650,12 +686,12 @@ def options(
 # ---------------------------------------------------------------- shared by the commands
 
 
-def _show_project(project: Opened) -> None:
-    """Say once, before a run, which keys of an OpenEvolve configuration are mapped and which do nothing."""
-    from evovpo.report import settings_table
+def _show_project(project: Opened, name: str) -> None:
+    """Say once, before a run, which keys of an OpenEvolve configuration do nothing, and what is doubtful."""
+    from evovpo.report import settings_note
 
     if project.settings.keys:
-        console(stderr=True).print(settings_table(project.settings), crop=False)
+        console(stderr=True).print(settings_note(project.settings, name), crop=False, soft_wrap=True)
     for remark in project.loaded.remarks:
         say(f"note: {remark}", stderr=True)
 
@@ -690,10 +726,12 @@ def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]
             return work(live)
     except KeyboardInterrupt:
         _stopped(live, store)
-    except EvovpoError:
+    except EvovpoError as error:
         if live.run is not None:
             hint = f"evovpo resume {live.run.id}{store_option(store)}"
             say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+            if isinstance(error, (ServerError, StoreError)):
+                fail(error, CUT_OFF)
         raise
 
 
@@ -727,19 +765,25 @@ def _stopped(live: LiveProgress, store: Store) -> NoReturn:
 
 
 def _loading(config: Config) -> str:
-    return "getting ready" if config.proposer.name == "random" else "loading the model (a few seconds)"
+    """Return what takes time before a run with this configuration begins."""
+    waits = {"random": "getting ready", "openai": "asking the server"}
+    return waits.get(config.proposer.name, "loading the model (a few seconds)")
 
 
 def mount_commands() -> None:
-    """Add the commands that installed packages offer as entry points of `evovpo.commands`: the trainer's.
+    """Add the commands of other files, and those that installed packages offer: the trainer's.
 
-    An entry point names a typer app that imports nothing heavy; doing it twice changes nothing.
+    An entry point of `evovpo.commands` names a typer app that imports nothing heavy; doing it twice changes
+    nothing.
     """
     from importlib.metadata import entry_points
 
-    for point in sorted(entry_points(group="evovpo.commands")):
+    from evovpo import cli_batch, cli_import
+
+    points = sorted(entry_points(group="evovpo.commands"))
+    offers: list[typer.Typer] = [cli_import.app, cli_batch.app, *(point.load() for point in points)]
+    for offered in offers:
         known = {command.name for command in app.registered_commands}
-        offered: typer.Typer = point.load()
         app.registered_commands += [
             command for command in offered.registered_commands if command.name not in known
         ]

@@ -380,6 +380,19 @@ class SandboxConfig(Section):
         low=0,
         high=1024,
     )
+    executor: str = option(
+        "local",
+        "Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for "
+        "suites too large for one machine.",
+    )
+
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        if self.executor not in ("local", "ray") and not self.executor.startswith("ray://"):
+            raise ConfigError(
+                f"sandbox.executor: expected local, ray or ray://HOST:PORT, found {self.executor!r}; "
+                "change it"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class EvovpoError(Exception):
-    """Root of every error raised on purpose; the command line prints it and exits with code 2."""
+    """Root of every error raised on purpose; the command line prints it and exits, mostly with code 2."""
 
 
 class ConfigError(EvovpoError, ValueError):

@@ -86,6 +86,9 @@ class Scorer(NamedTuple):
     score: Callable[[list[Json]], object]
     """Outputs (one for each case) -> objective name -> reward, or a pair of that and a text about the
     outputs for prompts and reports; unchecked."""
+    per_case: bool = False
+    """True (`per_case = True` in the file) if a case that raises gives the output None and the others go on;
+    else it ends the program, whose rewards are zeros."""
 
 
 class Evaluator:
@@ -117,7 +120,11 @@ class Evaluator:
         """
         problem = self._problem
         result = self._sandbox.run(
-            program.source, problem.entry, self._cases, problem.limits, per_case=self._scorer is None
+            program.source,
+            problem.entry,
+            self._cases,
+            problem.limits,
+            per_case=self._scorer is None or self._scorer.per_case,
         )
         status, feedback = result.status, ""
         rewards: Rewards | None = (0.0,) * len(problem.objectives)
@@ -127,7 +134,13 @@ class Evaluator:
         elif status is not Status.OK:
             feedback = f"{status}: {result.detail}" if result.detail else str(status)
         elif self._scorer is not None:
-            rewards, feedback = self._judged(self._scorer, list(result.outputs))
+            raised = [error for error in result.errors if error is not None]
+            if len(raised) == len(self._cases):
+                status, feedback = Status.ERROR, raised[0]
+            else:
+                rewards, feedback = self._judged(self._scorer, list(result.outputs))
+                if raised:
+                    feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
         else:
             errors = [
                 f"{objective.name}: {error}"
@@ -286,7 +299,10 @@ def load_scorer(problem: Problem) -> Scorer:
         found = cases()
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: cases() raised {_raised(error)}; correct the scorer") from error
-    return Scorer(_checked_cases(found, problem.parameters, path), score)
+    per_case = getattr(module, "per_case", False)
+    if not isinstance(per_case, bool):
+        raise ProblemError(f"{path}: per_case: expected True or False, found {per_case!r:.80}; correct it")
+    return Scorer(_checked_cases(found, problem.parameters, path), score, per_case)
 
 
 class _UncachedLoader(importlib.machinery.SourceFileLoader):

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.driver import Progress
+from evovpo.population import Island
 from evovpo.report import calls_text, one_line, reward_text
 from evovpo.search import Search
 from evovpo.store import CallTotals
@@ -120,22 +121,34 @@ class LiveProgress:
 
 
 def status_line(search: Search, rate: float) -> str:
-    """Return one line about a search: its best program, its speed in programs a second, its islands."""
-    what = "examples" if search.problem.is_by_example else "objectives"
+    """Return one line about a search: its best program, its speed in programs a second, its islands.
+
+    Of each island it holds what its best program comes to: rows passed, or the mean reward where there are
+    objectives instead, which a program seldom reaches in full.
+    """
+    is_by_example = search.problem.is_by_example
     best = search.best
     parts = ["nothing judged yet"]
     if best is not None:
         total = len(search.problem.objectives)
-        parts = [f"best mean reward {reward_text(best.mean_reward)}", f"{best.passed} of {total} {what}"]
-    bests = [
-        max((sum(value >= 1.0 for value in member.rewards) for member in island.members), default=0)
-        for island in search.islands
-    ]
-    shown = " ".join(map(str, bests[:_ISLANDS_SHOWN])) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
-    parts += [f"{rate:.0f} programs/s", f"best by island {shown}"]
+        parts = [f"best mean reward {reward_text(best.mean_reward)}"]
+        if is_by_example:
+            parts.append(f"{best.passed} of {total} examples")
+        elif best.passed:
+            parts.append(f"{best.passed} of {total} objectives at 1")
+    bests = [_island_best(island, is_by_example) for island in search.islands]
+    shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
+    parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
     if search.restarts:
         parts.append(f"islands started anew {search.restarts}")
     return ", ".join(parts)
+
+
+def _island_best(island: Island, is_by_example: bool) -> str:
+    """Return the most examples that a program of an island passes; of another problem the mean reward."""
+    if is_by_example:
+        return str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
+    return reward_text(max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0))
 
 
 def _best_line(search: Search) -> Text:

@@ -158,6 +158,22 @@ class Tree:
             tree.setdefault(section, {})[key] = value
         return cls._build(tree)
 
+    @classmethod
+    def key_faults(cls, base: Mapping[str, object], origin: str) -> list[str]:
+        """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`.
+
+        Empty does not say that the values fit together: loading them does.
+        """
+        faults = []
+        for name, values in base.items():
+            parts = [{key: value} for key, value in values.items()] if isinstance(values, Mapping) else [values]
+            for part in parts:
+                try:
+                    cls._read_tree({name: part}, origin)
+                except ConfigError as error:
+                    faults.append(str(error))
+        return faults
+
     def to_toml(self) -> str:
         """Return the resolved form as TOML, each field under its explanation."""
         lines: list[str] = []

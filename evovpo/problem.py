@@ -173,7 +173,7 @@ def load_problem(path: Path | str) -> Problem:
     faults.raise_any()
 
     problem = Problem(
-        id=_problem_id(folder),
+        id=problem_id(folder),
         version="",
         statement=statement,
         entry=entry or "",
@@ -620,6 +620,13 @@ def bundled_problems() -> tuple[str, ...]:
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 
 
+def bundled_suites() -> dict[str, list[SuiteEntry]]:
+    """Return the suites that come with the package by name."""
+    root = bundled_root()
+    files = [] if root is None else sorted(root.glob("*/suite.toml"))
+    return {file.parent.name: load_suite(file) for file in files}
+
+
 def resolve_problem(name_or_path: str | Path) -> Path:
     """Return the folder that is meant by a path, or by the name of a bundled problem.
 
@@ -710,7 +717,9 @@ def _suite_file(path: Path) -> Path:
     )
 
 
-def _problem_id(folder: Path) -> str:
+def problem_id(path: Path) -> str:
+    """Return the id of the problem in a folder, without loading it; of a project also by its evaluator file."""
+    folder = path.parent if path.is_file() else path
     root = bundled_root()
     if root is not None and folder.is_relative_to(root):
         return folder.relative_to(root).as_posix()

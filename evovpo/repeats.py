@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
@@ -57,38 +58,48 @@ def with_seed(config: Config, seed: int) -> Config:
 
 
 def repeats_table(repeats: Sequence[Repeat]) -> Table:
-    """Return a row for each run, and the means over them below."""
+    """Return a row for each run, below them the means and the deviation of the best, and who ended early."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim", show_footer=True)
     outcomes = [repeat.outcome for repeat in repeats]
     best = [outcome.best_mean_reward for outcome in outcomes]
-    spread = f"{reward_text(statistics.fmean(best))} ± {statistics.pstdev(best):.3f}"
+    deviation = _deviation(best)
+    spread = reward_text(statistics.fmean(best)) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved for outcome in outcomes)
-    table.add_column("seed", footer="mean ± std")
-    table.add_column("run")
-    table.add_column("solved", footer=f"{solved} of {len(outcomes)}")
+    table.add_column("seed", footer="mean" if deviation is None else "mean ± std", no_wrap=True)
+    table.add_column("run", no_wrap=True)
+    table.add_column("solved", footer=f"{solved} of {len(outcomes)}", no_wrap=True)
     table.add_column("best mean reward", justify="right", footer=spread)
-    table.add_column("evaluations", justify="right", footer=_mean([o.evaluations for o in outcomes]))
-    table.add_column("executed", justify="right", footer=_mean([o.executed for o in outcomes]))
-    table.add_column("ended early", overflow="fold")
+    for name, counts in (
+        ("evaluations", [outcome.evaluations for outcome in outcomes]),
+        ("executed", [outcome.executed for outcome in outcomes]),
+    ):
+        table.add_column(name, justify="right", footer=f"{statistics.fmean(counts):.0f}", no_wrap=True)
     for seed, outcome in repeats:
-        counts = (str(outcome.evaluations), str(outcome.executed))
+        counted = (str(outcome.evaluations), str(outcome.executed))
         solved_text = "yes" if outcome.solved else "no"
         reward = reward_text(outcome.best_mean_reward)
-        table.add_row(str(seed), outcome.run, solved_text, reward, *counts, outcome.stopped)
+        table.add_row(str(seed), outcome.run, solved_text, reward, *counted)
+    ends = [f"seed {seed} ended early: {outcome.stopped}" for seed, outcome in repeats if outcome.stopped]
+    if ends:
+        table.caption, table.caption_justify = Text("\n".join(ends)), "left"
     return table
 
 
 def repeats_json(repeats: Sequence[Repeat]) -> dict[str, Json]:
-    """Return the same for machines: the runs in order, and the figures over all of them."""
+    """Return the same for machines: the runs in order, and the figures over all of them.
+
+    `std_of_best` is the sample standard deviation, null for one run.
+    """
     best = [repeat.outcome.best_mean_reward for repeat in repeats]
     rows: list[Json] = [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats]
     return {
         "runs": rows,
         "solved": sum(repeat.outcome.solved for repeat in repeats),
         "mean_of_best": statistics.fmean(best),
-        "std_of_best": statistics.pstdev(best),
+        "std_of_best": _deviation(best),
     }
 
 
-def _mean(values: Sequence[int]) -> str:
-    return f"{statistics.fmean(values):.0f}"
+def _deviation(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation, with n - 1 below; one value has none."""
+    return statistics.stdev(values) if len(values) > 1 else None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from evovpo.openevolve.scores import Scored, best_combined, combined_curve, read
 from evovpo.openevolve.settings import Effect, Settings
 from evovpo.problem import CheckReport
 from evovpo.prompts import alignment_fault
-from evovpo.runs import Outcome, stored_program
+from evovpo.runs import Outcome, mean_reward, stored_program
 from evovpo.search import Search
 from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store
 from evovpo.types import (
@@ -48,6 +49,7 @@ from evovpo.types import (
 
 _ROWS_SHOWN = 24
 _MISSES_SHOWN = 6
+_CHANGES_SHOWN = 8
 _PARTS = {
     ParentRole.PARENT: "parent",
     ParentRole.INSPIRATION: "inspiration",
@@ -120,6 +122,9 @@ class RunView:
             program="" if self.best is None else self.best.source,
             trust=str(self.problem.trust),
             combined_score=None if scored is None else scored.combined,
+            program_id="" if self.best is None else self.best.id,
+            program_mean_reward=mean_reward(self.evaluation),
+            best_mean_program_id=self.summary.best_program_id or "",
         )
 
 
@@ -218,6 +223,16 @@ def _origin(step: LineageStep | None) -> str:
     return "mutate" if ParentRole.PARENT in roles else "root"
 
 
+def finished_text(run: Run) -> str:
+    """Return how a finished run ended, in words; empty for one that can be resumed."""
+    ends = {
+        RunStatus.SOLVED: "solved",
+        RunStatus.EXHAUSTED: f"its budget of {_count(run.evaluations, 'evaluation')} is used",
+        RunStatus.STOPPED: "stopped early, as its settings ask",
+    }
+    return ends.get(run.status, "")
+
+
 def nothing_judged(outcome: Outcome, summary: RunSummary) -> str:
     """Return why a run that proposed candidates judged none of them; empty if it judged some."""
     if not outcome.evaluations or any(
@@ -252,17 +267,41 @@ def printable(text: str) -> str:
 
 def one_line(source: str, entry: str) -> str:
     """Return a program in one line: what it returns if it does nothing else, else its first lines."""
+    expression = _only_expression(source, entry)
+    if expression is not None:
+        return printable(expression)
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    return printable(" ⏎ ".join(lines[:4]) + (" ⏎ ..." if len(lines) > 4 else ""))
+
+
+def _only_expression(source: str, entry: str) -> str | None:
+    """Return what a program returns, if it does nothing else; none for any other program."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        body = []
+        return None
     functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == entry]
     if functions and len(functions[-1].body) == 1:
         returned = functions[-1].body[0]
         if isinstance(returned, ast.Return) and returned.value is not None:
-            return printable(ast.get_source_segment(source, returned.value) or ast.unparse(returned.value))
-    lines = [line.strip() for line in source.splitlines() if line.strip()]
-    return printable(" ⏎ ".join(lines[:4]) + (" ⏎ ..." if len(lines) > 4 else ""))
+            return ast.get_source_segment(source, returned.value) or ast.unparse(returned.value)
+    return None
+
+
+def changes_view(before: str, after: str) -> Text:
+    """Return the lines that differ between two programs, `-` and `+` before them, and how many are left out.
+
+    Empty if only the ends of lines differ.
+    """
+    compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
+    shown = [
+        Text(printable(line), style="red" if line.startswith("-") else "green")
+        for line in lines[:_CHANGES_SHOWN]
+    ]
+    if len(lines) > _CHANGES_SHOWN:
+        shown.append(Text(f"... and {_count(len(lines) - _CHANGES_SHOWN, 'changed line')} more", style="dim"))
+    return Text("\n").join(shown)
 
 
 def program_view(source: str) -> RenderableType:
@@ -284,18 +323,31 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
             RunStatus.FAILED: "failed",
             RunStatus.RUNNING: "not finished",
         }
-        best = f"best mean reward {reward_text(outcome.best_mean_reward)}"
+        best = f", best mean reward {reward_text(outcome.best_mean_reward)}"
         if problem.is_by_example:
-            best = f"best program passes {outcome.train_passed} of {outcome.train_total}"
-        return text.append(f"{ends.get(status, 'interrupted')}, {best}", style="yellow")
+            best = f", best program passes {outcome.train_passed} of {outcome.train_total}"
+        elif outcome.is_by_score:
+            best = _both_bests(outcome)
+        return text.append(f"{ends.get(status, 'interrupted')}{best}", style="yellow")
     after = outcome.evaluations if solved_after is None else solved_after
     text.append(f"solved after {_count(after, 'evaluation')}", style="bold green")
+    if outcome.is_by_score:
+        text.append(_both_bests(outcome), style="yellow")
     if outcome.solved_unseen:
         text.append(f", and right on all {rows} held-out examples", style="bold green")
     elif rows:
         wrong = rows - outcome.heldout_passed
         text.append(f", but wrong on {wrong} of {rows} held-out examples", style="bold yellow")
     return text
+
+
+def _both_bests(outcome: Outcome) -> str:
+    """Return which program is shown and which one has the best mean reward, where they differ."""
+    return (
+        f"; shown: the program with the best combined_score, {outcome.combined_score:.6g} (its mean reward: "
+        f"{reward_text(outcome.program_mean_reward)}); another program has the best mean reward of the run: "
+        f"{reward_text(outcome.best_mean_reward)} (program {outcome.best_mean_program_id})"
+    )
 
 
 def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
@@ -308,10 +360,14 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
         unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (the search never sees these)"
         table.add_row("held-out examples", unseen if outcome.heldout_total else "none in this problem")
     else:
-        table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}")
-    table.add_row("best mean reward", reward_text(outcome.best_mean_reward))
+        other = f" (by program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
+        table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}{other}")
     if outcome.combined_score is not None:
-        table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above)")
+        mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
+        table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")
+    best = reward_text(outcome.best_mean_reward)
+    whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
+    table.add_row("best mean reward", best + whose)
     if outcome.trust == Trust.LOW:
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
     table.add_row(
@@ -405,7 +461,11 @@ def misses_view(problem: Problem, heldout: Sequence[Row]) -> RenderableType | No
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return the programs that the first one came from; numbers in `made from` are those of the rows."""
+    """Return the programs that the first one came from; numbers in `made from` are those of the rows.
+
+    Of a program that is more than one expression, the lines are shown in which it differs from its parent.
+    """
+    programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     table = _table()
     table.add_column("#", justify="right", style="dim")
@@ -424,19 +484,30 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
         table.add_row(
             str(number),
-            Text(one_line(ancestor.program.source, problem.entry)),
+            _lineage_cell(problem, ancestor, programs),
             result,
             origins.get(ancestor.origin, "") + ", ".join(parts),
         )
     return table
 
 
+def _lineage_cell(problem: Problem, ancestor: Ancestor, programs: Mapping[str, Program]) -> Text:
+    source = ancestor.program.source
+    parents = [programs[name] for role, name in ancestor.made_from if role is ParentRole.PARENT]
+    if parents and _only_expression(source, problem.entry) is None:
+        changes = changes_view(parents[0].source, source)
+        if changes:
+            return changes
+    return Text(one_line(source, problem.entry))
+
+
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """Return the list of runs."""
     table = _table()
-    for name in ("run", "problem", "status"):
-        table.add_column(name)
-    table.add_column("evaluations", justify="right")
+    table.add_column("run", no_wrap=True)
+    table.add_column("problem", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("evaluations", justify="right", no_wrap=True)
     table.add_column("best mean reward", justify="right")
     styles = {RunStatus.SOLVED: "green", RunStatus.FAILED: "red", RunStatus.INTERRUPTED: "yellow"}
     for row in rows:
@@ -577,13 +648,16 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         + (f"\n{calls_text(summary.calls)}" if summary.calls.calls else ""),
         style="dim",
     )
-    parts: list[RenderableType] = [head, result(view, view.outcome(0.0)), cost, Text()]
-    parts += [Text("Lineage of the best program", style="bold"), lineage_table(view.problem, ancestors)]
+    outcome = view.outcome(0.0)
+    shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
+    parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
+    parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
     lines = curve_lines(summary.curve)
     if lines:
         solved = solved_at(summary.curve, len(view.problem.objectives))
         remark = "" if solved is None else f", solved after {solved}"
-        title = Text(f"Mean reward of the best program against evaluations{remark}", style="bold")
+        whose = f" (program {outcome.best_mean_program_id}, not the one shown)" * outcome.is_by_score
+        title = Text(f"Best mean reward of the run against evaluations{whose}{remark}", style="bold")
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
     points = combined_curve(view.scores)
     if points:
@@ -668,6 +742,24 @@ def bounds_text(store: Store, run_id: str) -> str:
     return suggest_bounds(problem.evaluator.metrics, judged)
 
 
+def settings_note(settings: Settings, name: str) -> RenderableType:
+    """Return in a few lines which keys of an OpenEvolve configuration file do nothing here.
+
+    `name` is how the user called the project, for the command that shows all of them.
+    """
+    names = {
+        effect: list(dict.fromkeys(key.name for key in settings.keys if key.effect is effect))
+        for effect in Effect
+    }
+    mapped, none, unknown = (len(names[effect]) for effect in (Effect.MAPPED, Effect.NONE, Effect.UNKNOWN))
+    text = Text(f"OpenEvolve configuration: {_count(mapped, 'key')} mapped, {none} without effect, ")
+    text.append(f"{unknown} unknown; all of them:  evovpo check {printable(name)}")
+    for effect, style in ((Effect.NONE, "dim"), (Effect.UNKNOWN, "yellow")):
+        if names[effect]:
+            text.append(f"\n  {effect}: " + ", ".join(map(printable, names[effect])), style=style)
+    return text
+
+
 def settings_table(settings: Settings) -> RenderableType:
     """Return what became of each key of an OpenEvolve configuration file, those without effect last."""
     table = _table()
@@ -741,7 +833,7 @@ def write_curve_png(view: RunView, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     what = "training examples" if problem.is_by_example else "objectives"
-    label = "mean reward" + (f" = share of {what} passed" * problem.is_by_example)
+    label = "best mean reward" + (f" = share of {what} passed" * problem.is_by_example)
     axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
     points = combined_curve(view.scores)
     if not problem.is_by_example and not points:
@@ -770,7 +862,7 @@ def write_curve_png(view: RunView, path: Path) -> None:
     axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
     axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its very end
     axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
-    axes.set_ylabel("best program: mean reward", fontsize=12)
+    axes.set_ylabel("best mean reward of the run", fontsize=12)
     right = axes.twinx()
     if points:
         steps = [(point.evaluations, point.combined_score) for point in points]

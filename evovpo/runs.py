@@ -6,12 +6,14 @@ Joins the parts that the command line, benchmarks and the trainer use together; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from evovpo.config import BudgetConfig, Config, StoreConfig, load_config
 from evovpo.driver import Driver, Progress, replay
 from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
 from evovpo.evaluator import Judge, open_evaluator
+from evovpo.executors import open_executor
 from evovpo.models import BUILT_IN_MODEL
 from evovpo.openevolve.folder import is_project
 from evovpo.openevolve.loading import Opened, is_unchanged, open_project
@@ -41,6 +44,7 @@ from evovpo.prompts import (
 )
 from evovpo.proposers import Checked, Learner, Proposer
 from evovpo.proposers.limits import Spent
+from evovpo.run_lock import only_searcher
 from evovpo.search import Search
 from evovpo.store import Store, unescape_text
 from evovpo.types import (
@@ -69,11 +73,13 @@ class Outcome(NamedTuple):
 
     run: str
     solved: bool
-    """Every training row (or objective) at full reward."""
+    """Every training row (or objective) at full reward, by the program with the best mean reward."""
     solved_unseen: bool
     """Solved, and every held-out row too; false where there are none."""
     best_mean_reward: float
+    """What the search looks for: of the program `best_mean_program_id`, not always of `program`."""
     train_passed: int
+    """By the program with the best mean reward, as `train_total` rows or objectives allow."""
     train_total: int
     heldout_passed: int
     heldout_total: int
@@ -92,6 +98,16 @@ class Outcome(NamedTuple):
     """`high`, or `low` where candidate and evaluator shared a process."""
     combined_score: float | None = None
     """The highest of the run, and then `program` is the one that has it; none without such a metric."""
+    program_id: str = ""
+    program_mean_reward: float = 0.0
+    """Of `program`; below `best_mean_reward` where another program has that."""
+    best_mean_program_id: str = ""
+    """Of the program with the best mean reward."""
+
+    @property
+    def is_by_score(self) -> bool:
+        """True if `program` is the best by `combined_score`, and another one has the best mean reward."""
+        return self.combined_score is not None and self.program_id != self.best_mean_program_id
 
 
 class Named(NamedTuple):
@@ -144,12 +160,18 @@ def _stored_problems(path: Path, config: Config) -> list[Problem]:
 
 
 def check_proposer(problem: Problem, config: Config) -> None:
-    """Raise `ConfigError` if the configured proposer cannot write programs for an OpenEvolve project."""
+    """Raise `ConfigError` if the configured proposer cannot write programs for the problem, by its kind."""
     if problem.evaluator is not None and config.proposer.name in ("local", "random"):
         raise ConfigError(
             f"'{problem.id}' is an OpenEvolve project, for which the built-in model cannot write; expected "
             "an instruction model behind a server: give --base-url URL --model NAME, or llm.api_base and "
             "llm.models in its config.yaml"
+        )
+    fault = alignment_fault(problem)
+    if fault and config.proposer.name in ("local", "random") and config.prompt.style in ("auto", "alignment"):
+        raise ConfigError(
+            f"the built-in model cannot write for '{problem.id}': {fault}; expected an instruction model "
+            "behind a server: give --base-url URL --model NAME"
         )
 
 
@@ -322,10 +344,11 @@ def start(
     proposer = proposer or open_proposer(problem, config, store)
     embedder = _open_embedder(config)
     _check_server(proposer)
-    store.add_problem(problem)
-    store.add_run(run)
-    on_start(run)
-    return _drive(search, problem, config, store, proposer, embedder, on_tell, judged)
+    with _only_searcher(store, run.id):
+        store.add_problem(problem)
+        store.add_run(run)
+        on_start(run)
+        return _drive(search, problem, config, store, proposer, embedder, on_tell, judged)
 
 
 def resume(
@@ -334,14 +357,37 @@ def resume(
     proposer: Proposer | None = None,
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
+    executor: str | None = None,
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
 
-    The problem and the configuration come from the store, as they were when the run started. Raises
-    `ProblemError` if a scorer, which is not in the store, is gone or has changed since; otherwise as
-    `rebuild`.
+    The problem and the configuration come from the store, as they were when the run started; `executor`, if
+    given, says in place of `sandbox.executor` where programs run from now on. Raises
+    `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
+    another process of this machine searches the run; otherwise as `rebuild`.
     """
+    with _only_searcher(store, store.run(run_id).id):
+        return _take_up(run_id, store, proposer, on_start, on_tell, executor)
+
+
+def _only_searcher(store: Store, run_id: str) -> AbstractContextManager[None]:
+    """Hold a run; one in memory has no other process."""
+    if store.file is None and store.name.startswith("sqlite"):
+        return contextlib.nullcontext()
+    return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
+
+
+def _take_up(
+    run_id: str,
+    store: Store,
+    proposer: Proposer | None,
+    on_start: Callable[[Run], None],
+    on_tell: Callable[[Progress], None],
+    executor: str | None,
+) -> Outcome:
     search, problem, config, run = rebuild(run_id, store)
+    if executor is not None:
+        config = dataclasses.replace(config, sandbox=dataclasses.replace(config.sandbox, executor=executor))
     _check_scorer(problem, config)
     if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED):
         on_start(run)
@@ -412,6 +458,12 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     return search, len(events)
 
 
+def mean_reward(evaluation: Evaluation | None) -> float:
+    """Return the mean of a judgement's rewards; 0 where there is none."""
+    rewards = (evaluation.rewards if evaluation else None) or (0.0,)
+    return sum(rewards) / len(rewards)
+
+
 def stored_program(store: Store, program_id: str) -> Program:
     """Return a program by its id. Raises `StoreError` if it is not stored."""
     rows = store.query("SELECT source FROM programs WHERE id = :id", id=program_id)
@@ -450,7 +502,7 @@ def _drive(
     status = RunStatus.FAILED
     try:
         _tell_again(proposer, search, store)
-        with open_evaluator(problem, config) as evaluator:
+        with open_executor(problem, config) as evaluator:
             driver = Driver(
                 search=search,
                 problem=problem,
@@ -517,6 +569,10 @@ def _outcome(search: Search, evaluator: Judge, store: Store, seconds: float) -> 
     heldout = evaluator.evaluate_heldout(best.program) if search.problem.heldout else ()
     summary = store.run_summary(search.run_id)
     scored = best_combined(read_scores(store, search.run_id)) if search.problem.evaluator else None
+    program, mean = best.program, best.mean_reward
+    if scored is not None:
+        program = stored_program(store, scored.program_id)
+        mean = mean_reward(store.known_evaluation(search.problem.version, program.id))
     return Outcome(
         run=search.run_id,
         solved=search.is_solved,
@@ -530,8 +586,11 @@ def _outcome(search: Search, evaluator: Judge, store: Store, seconds: float) -> 
         executed=summary.executed,
         joins=search.joined,
         seconds=round(seconds, 3),
-        program=best.program.source if scored is None else stored_program(store, scored.program_id).source,
+        program=program.source,
         stopped=search.stop_reason if not search.is_solved else "",
         trust=str(search.problem.trust),
         combined_score=None if scored is None else scored.combined,
+        program_id=program.id,
+        program_mean_reward=mean,
+        best_mean_program_id=best.program.id,
     )

@@ -46,6 +46,7 @@ _EXAMPLES_JSON = """\
 """
 
 _SCORE_TOML = """\
+# An instruction model behind a server writes for it: evovpo evolve FOLDER --base-url URL --model NAME
 [problem]
 # What is wanted, in words. A model reads it, and so do people.
 statement = "Approximate the square root of x without importing anything."

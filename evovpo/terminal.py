@@ -1,7 +1,8 @@
 """What the commands of evovpo and of the trainer share: options, printing, and exit codes.
 
 Everything but typer is imported inside the functions, so that `--help` is instant. Exit codes: 0 done as
-asked, 2 bad input, 3 nothing could be evaluated, 130 Ctrl-C.
+asked, 2 bad input, 3 nothing could be evaluated, 4 a run was cut off by a server or the machine and can be
+resumed, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from evovpo.store import Store
 
-BAD_INPUT, NOTHING_EVALUATED, STOPPED = 2, 3, 130
+BAD_INPUT, NOTHING_EVALUATED, CUT_OFF, STOPPED = 2, 3, 4, 130
 
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of one, or [bold]latest[/bold].")

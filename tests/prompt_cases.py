@@ -7,6 +7,7 @@ import dataclasses
 from toy_runs import PROBLEM
 
 from evovpo.bundles import pack
+from evovpo.openevolve.metrics import describe
 from evovpo.prompts import Attempt, Request, Shown
 from evovpo.types import (
     Evaluation,
@@ -49,6 +50,10 @@ def twice(r):
 def run():
     return area(1.0)
 """
+METRICS = (
+    Metric("area", 0.0, 4.0),
+    Metric("seconds", 0.5, 0.75, lower_is_better=True, is_soft=True),
+)
 EVALUATED = dataclasses.replace(
     SCORED,
     id="circles",
@@ -57,12 +62,8 @@ EVALUATED = dataclasses.replace(
     parameters=(),
     seeds=(Program(MARKED),),
     scorer_path=None,
-    evaluator=EvaluatorFolder(
-        "evaluator.py",
-        EvaluatorMode.WHOLE,
-        (Metric("area", 0.0, 4.0), Metric("seconds", 0.0, 1.0, lower_is_better=True)),
-    ),
-    objectives=(Objective("area"), Objective("seconds", "lower is better; the reward is turned round")),
+    evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, METRICS),
+    objectives=tuple(Objective(metric.name, describe(metric)) for metric in METRICS),
 )
 FILES = {
     "main.py": "import lib.tools\n\nprint(lib.tools.one())\n",
@@ -95,7 +96,12 @@ def judged(
     )
 
 
-PARENT = judged(MARKED, (0.25, 0.75), "area is too small", metrics=(("combined_score", 1.25), ("area", 1)))
+PARENT = judged(
+    MARKED,
+    (0.25, 0.75),
+    "area is too small",
+    metrics=(("combined_score", 1.25), ("area", 1), ("seconds", 0.25)),
+)
 PARTNER = judged(MARKED.replace("r * r", "3 * r"), (0.5, 0.5), metrics=(("area", 2.0), ("error", "slow")))
 FAILING = judged(
     MARKED.replace("r * r", "r / 0"),

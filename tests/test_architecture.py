@@ -17,13 +17,14 @@ LAYERS: dict[str, frozenset[str]] = {
     "records": frozenset({"types", "errors", "options", "config", "skeletons", "bundles"}),
     "pure": frozenset(
         {"expressions", "models", "selection", "population", "prompts", "joins", "grouping", "doctor"}
-        | {"novelty", "strategies"}
+        | {"novelty", "strategies", "statistics"}
     ),
     "search": frozenset({"search"}),
-    "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem", "openevolve"}),
+    "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem", "openevolve"})
+    | frozenset({"importers", "executors"}),
     "driver": frozenset({"driver"}),
     "wiring": frozenset({"runs", "report", "doctor_report", "live", "terminal", "cli", "__main__", "repeats"})
-    | frozenset({"integrations"}),
+    | frozenset({"integrations", "cli_import", "cli_batch", "batch", "run_lock"}),
 }
 """Every module or package of evovpo, by layer."""
 MAY_IMPORT = {
@@ -39,6 +40,7 @@ BESIDES = {
     "openevolve": {"sandbox"},
     "evaluator": {"sandbox", "openevolve"},
     "problem": {"evaluator", "openevolve"},
+    "executors": {"evaluator"},
     "driver": {"proposers"},
 }
 """Edges that another edge is made of, and the one edge whose protocol the driver knows."""

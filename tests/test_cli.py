@@ -17,8 +17,10 @@ import pytest
 from shell import Shell
 
 from evovpo.cli import app, main, mount_commands
+from evovpo.errors import StoreError
 from evovpo.runs import Outcome
 from evovpo.store import Store
+from evovpo.types import Tell
 
 FIELDS = tuple(name for name in Outcome._fields if name != "combined_score")
 """Of an outcome's JSON where no evaluator returns such a number."""
@@ -175,12 +177,13 @@ def test_errors_of_json_commands_stay_off_standard_output(evovpo: Shell, copied:
     assert "'zzz'" in answer.err
 
 
-def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell) -> None:
+def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_path: Path) -> None:
     evovpo("new", "mine", "--kind", "score")
     answer = evovpo("evolve", "mine", "--proposer", "random")
     assert answer.code == 2
-    assert "scorer" in answer.err
-    assert evovpo("runs", "--json").json == []
+    assert "it has a scorer instead of examples" in answer.err
+    assert "give --base-url URL --model NAME" in answer.err
+    assert not (tmp_path / "evovpo.db").exists()
 
 
 def test_a_file_that_is_no_database_is_left_as_it_is(evovpo: Shell, tmp_path: Path) -> None:
@@ -287,7 +290,48 @@ def test_resuming_a_finished_run_only_reports(evovpo: Shell, copied: str) -> Non
     assert answer.code == 0
     assert tuple(answer.json) == FIELDS
     assert answer.json["solved"]
+    assert "is finished (solved): nothing to resume" in answer.err
+    assert "loading" not in answer.err
     assert rows_of(copied) == before
+
+
+def test_a_run_that_was_killed_is_listed_and_shown_with_how_to_go_on(
+    evovpo: Shell, copied: str, tmp_path: Path
+) -> None:
+    run = evovpo("runs", "--store", copied, "--json").json[0]["run"]
+    assert "killed" not in evovpo("runs", "--store", copied).out
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+        database.execute("DELETE FROM run_events WHERE status != 'running'")
+        database.commit()
+    for command in (("runs",), ("show", run, "--no-png")):
+        answer = evovpo(*command, "--store", copied)
+        assert "running" in answer.out
+        assert "killed" in answer.out
+        assert f"evovpo resume {run} --store {copied}" in answer.out
+
+
+def test_a_store_that_fails_in_the_middle_has_an_exit_code_of_its_own(
+    evovpo: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: Store, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+        if order < 50:
+            return add_tells(store, run_id, tells, order)
+        raise StoreError("the disk is full")
+
+    add_tells = Store.add_tells
+    monkeypatch.setattr(Store, "add_tells", full)
+    answer = evovpo("evolve", *EASY)
+    assert answer.code == 4
+    assert "evovpo resume " in answer.err
+    assert answer.err.endswith("error: the disk is full\n")
+
+
+def test_the_package_is_the_command_too() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "evovpo", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("evovpo ")
 
 
 def test_replay_shows_the_rebuilt_population(evovpo: Shell, stored: Path) -> None:
@@ -324,6 +368,8 @@ def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests that run as a background job inherit that Ctrl-C is ignored, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     while " evaluations" not in process.stderr.readline():
@@ -365,7 +411,9 @@ def test_a_new_problem_passes_its_check(evovpo: Shell, kind: str) -> None:
     assert (made.code, checked.code) == (0, 0)
     assert "evovpo check mine" in made.out
     assert "mine can be used" in checked.out
-    assert ("evovpo evolve mine" in checked.out) == (kind == "examples")
+    with_server = "evovpo evolve mine --base-url URL --model NAME\n"
+    assert "Next:  evovpo evolve mine" in checked.out
+    assert (with_server in made.out, with_server in checked.out) == ((kind == "score",) * 2)
 
 
 def test_new_never_writes_into_a_folder_with_files(evovpo: Shell, tmp_path: Path) -> None:

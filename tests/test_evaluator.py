@@ -241,6 +241,17 @@ def test_a_scorer_turns_outputs_into_rewards(sandbox: Sandbox, tmp_path: Path) -
     assert evaluation.rewards == (0.5, 0.75)
 
 
+def test_a_scorer_may_take_each_case_on_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
+    alone = "per_case = True\n" + SCORE.replace('outputs[0], "', '0.5 * (outputs[0] is None), "')
+    evaluator = Evaluator(scored(tmp_path, alone), sandbox)
+    evaluation = evaluator.evaluate(Program("def solve(a, b):\n    return 0.25 / (a - 1)\n"))
+    assert evaluation.status is Status.OK
+    assert evaluation.rewards == (0.5, 0.125)
+    assert "1 cases raise, the first: ZeroDivisionError" in evaluation.feedback
+    dead = evaluator.evaluate(Program("def solve(a, b):\n    return a / 0\n"))
+    assert (dead.status, dead.rewards) == (Status.ERROR, (0.0, 0.0))
+
+
 def test_rewards_follow_the_order_of_the_objectives_not_of_the_scorer(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
@@ -296,6 +307,7 @@ def test_a_scorer_outside_its_contract_stops_with_file_objective_and_value(
         ("[[1, 2], [3, 4]]", "[[1, {1}]]", ["cases()", "JSON"]),
         ("[[1, 2], [3, 4]]", "1 / 0", ["cases() raised ZeroDivisionError"]),
         ("def cases", "def cages", ["'cases'", "define"]),
+        ("def cases", "per_case = 1\ndef cases", ["per_case", "True or False", "found 1"]),
         ("def cases", "import nothing_of_this_name\ndef cases", ["ModuleNotFoundError", "line 2"]),
     ],
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from evovpo.errors import EvovpoError
+from evovpo.statistics import Interval
 from trainer.figures import (
     COLOURS,
     BeforeAfter,
@@ -22,7 +23,6 @@ from trainer.figures import (
     write_before_after,
     write_training,
 )
-from trainer.statistics import Interval
 
 KS = (1, 3, 12)
 

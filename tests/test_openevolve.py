@@ -80,7 +80,11 @@ def test_stages_count_up_to_the_first_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"initial_program.py": PROGRAM}, "expected evaluator.py, or one Python file that defines evaluate"),
+        (
+            {"initial_program.py": PROGRAM, "config.yaml": "max_iterations: 3\n"},
+            r"expected evaluator.py, or one Python file that defines evaluate.* found none \(it looks like "
+            r"an OpenEvolve project without its evaluator: config.yaml, initial_program.py\); add one",
+        ),
         (
             {"evaluator.py": "x = 1\n", "initial_program.py": PROGRAM},
             r"expected a function evaluate\(program_path\)",
@@ -109,6 +113,15 @@ def test_a_folder_of_neither_format_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match=r"problem.toml: .* or an evaluator.py"):
         load_problem(tmp_path / "p")
     assert not is_project(tmp_path / "p")
+
+
+@pytest.mark.parametrize("name", ["initial_program.rs", "config.yml"])
+def test_a_project_without_its_evaluator_is_named_as_one(tmp_path: Path, name: str) -> None:
+    folder = write_project(tmp_path / "p", {name: "# text\n"})
+    with pytest.raises(ProblemError, match=f"OpenEvolve project without its evaluator: {name}"):
+        open_named(str(folder))
+    (folder / "problem.toml").write_text("")
+    assert not is_project(folder)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -156,8 +169,11 @@ def test_loading_makes_objectives_of_what_the_initial_program_scores(tmp_path: P
     loaded = load_openevolve(folder, open_evaluator=sandbox.open)
     problem = loaded.problem
     assert problem.objectives == (
-        Objective("near", "higher is better; 0 is 0, 1 is 1"),
-        Objective("large", "higher is better; 0.5 is 1, the initial program's"),
+        Objective("near", "the higher its measured value, the higher the reward; 0 gives 0, 1 gives 1"),
+        Objective(
+            "large",
+            "the higher its measured value, the higher the reward; 1, the initial program's, gives 0.5",
+        ),
     )
     assert problem.evaluator is not None
     assert problem.evaluator.metrics == (Metric("near", 0, 1), Metric("large", 1, 2, is_soft=True))
@@ -169,6 +185,41 @@ def test_loading_makes_objectives_of_what_the_initial_program_scores(tmp_path: P
     assert loaded.initial.problem_version == problem.version
     assert any("bounds of large were learned" in remark for remark in loaded.remarks)
     assert any("low trust" in remark for remark in loaded.remarks)
+
+
+def test_metrics_that_read_like_costs_are_warned_of_until_their_direction_is_declared(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    sandbox = answering(**{"eval_time": 2.0, "right error": 11.0, "speed": 3.0})
+
+    def remarks() -> list[str]:
+        return list(load_openevolve(folder, open_evaluator=sandbox.open).remarks)
+
+    first, *others = remarks()
+    assert first.startswith("HIGHER is taken as better for eval_time, right error, and the names read")
+    turned = '[metrics.eval_time]\n    lower_is_better = true\n    [metrics."right error"]\n'
+    assert first.endswith(turned + "    lower_is_better = true")
+    assert others[0].startswith("bounds of eval_time, right error, speed were learned")
+    # Bounds alone say nothing of the direction; what the warning asks for ends it, and so does `false`.
+    write_project(folder, {"metrics.toml": "[metrics.eval_time]\nlow = 0\nhigh = 4\n"})
+    assert "for eval_time, right error, and" in remarks()[0]
+    (folder / "metrics.toml").write_text(first.partition("\n")[2].replace("true", "false", 1))
+    higher, lower, *_ = remarks()
+    assert higher.startswith("bounds of eval_time, speed were learned from the initial program, higher taken")
+    assert lower == (
+        "bounds of right error were learned from the initial program, lower taken as better; declare them in "
+        "metrics.toml (`evovpo bounds RUN` suggests some)"
+    )
+
+
+def test_a_direction_that_is_said_although_it_is_the_usual_one_keeps_the_version(tmp_path: Path) -> None:
+    bounds = "[metrics.near]\nlow = 0\nhigh = 1\n"
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": bounds})
+    sandbox = answering(near=0.25)
+    first = load_openevolve(folder, open_evaluator=sandbox.open).problem
+    write_project(folder, {"metrics.toml": bounds + "lower_is_better = false\n"})
+    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version == first.version
+    write_project(folder, {"metrics.toml": bounds + "lower_is_better = true\n"})
+    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version != first.version
 
 
 def test_nothing_of_a_directory_runs_in_this_process(tmp_path: Path) -> None:
@@ -417,6 +468,8 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
         assert outcome.executed == 3  # the initial program was judged when the project was opened
         view = read_run(store, outcome.run)
         assert view.outcome(0.0)._replace(seconds=0, stopped="") == outcome._replace(seconds=0, stopped="")
+        assert outcome.program_id == outcome.best_mean_program_id == Program(outcome.program).id
+        assert outcome.program_mean_reward == outcome.best_mean_reward
         shown = run_json(view, [])
         assert shown["metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
         assert shown["combined_curve"] == [
@@ -432,6 +485,40 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
         write_project(folder, {"evaluator.py": PLAIN + "\n"})
         with pytest.raises(ProblemError, match="the problem changed since the run started"):
             resume(outcome.run, store)
+
+
+APART = {
+    "initial_program.py": PROGRAM,
+    "evaluator.py": PLAIN.replace('"combined_score": near', '"combined_score": -value'),
+}
+"""Its `combined_score` falls where the reward vector rises."""
+
+
+def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_project(tmp_path / "apart", APART)
+    url = f"sqlite:///{tmp_path}/evovpo.db"
+    named = open_named(str(folder), None, [*SETTINGS, "search.evaluations=2", f"store.url={url}"])
+    with Store.open(url, create=True) as store:
+        scripted = ScriptedProposer(replies("plain"))
+        outcome = start(named.problem, named.config, store, scripted, judged=named.judged)
+        assert read_run(store, outcome.run).outcome(0.0)._replace(seconds=0) == outcome._replace(seconds=0)
+    # The initial program has the highest combined_score, -1; 3.5 is the best for the search.
+    best = Program(PROGRAM.replace("1.0", "3.5"))
+    assert (outcome.program, outcome.program_id) == (PROGRAM, Program(PROGRAM).id)
+    assert (outcome.combined_score, outcome.program_mean_reward) == (-1.0, 0.5)
+    assert outcome.best_mean_program_id == best.id
+    assert outcome.best_mean_reward > 0.5
+    command = shell.Shell(capsys)
+    found = command("show", "latest", "--store", url, "--json", "--no-png").json
+    assert (found["program_mean_reward"], found["best_mean_reward"]) == (0.5, outcome.best_mean_reward)
+    assert found["lineage"][0]["program_id"] == found["program_id"]
+    shown = " ".join(command("show", "latest", "--store", url, "--no-png").out.split())
+    assert "shown: the program with the best combined_score, -1 (its mean reward: 0.500)" in shown
+    assert f"best mean reward of the run: {outcome.best_mean_reward:.3f} (program {best.id})" in shown
+    assert f"Best mean reward of the run against evaluations (program {best.id}, not the one shown)" in shown
+    assert "Lineage of the program shown, the best by combined_score" in shown
 
 
 CRASHES = {
@@ -497,6 +584,10 @@ def test_evolving_a_project_with_a_model_behind_a_server(
         1,
     )  # two like answers, and a known initial program
     assert answer.err.count("unheard_of") == 1
+    # Only what does nothing is listed before a run, and where to read of the rest.
+    assert "without effect, 1 unknown; all" in answer.err
+    assert f"all of them:  evovpo check {folder}\n" in answer.err
+    assert "llm.models[].top_p" not in answer.err
     shown = command("show", "latest", "--store", url, "--png", tmp_path / "curve.png")
     assert shown.code == 0
     for text in ("best combined_score", "0.75", "trust", "Best combined_score against evaluations"):

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from evovpo.errors import ProblemError
 from evovpo.openevolve.metrics import (
     Declared,
+    describe,
     learn,
     number,
     read_declared,
     read_rewards,
     reward,
+    section_line,
     suggest_bounds,
+    suggests_lower,
 )
 from evovpo.types import Json, Metric
 
@@ -124,6 +127,8 @@ def test_declared_bounds_are_read(tmp_path: Path) -> None:
         "run time": Declared(lower_is_better=True),
         "x": Declared(ignore=True),
     }
+    path.write_text("[metrics.x]\nlower_is_better = false\n")
+    assert read_declared(path)["x"].lower_is_better is False
 
 
 @pytest.mark.parametrize(
@@ -166,6 +171,73 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     speed, duration = declared["speed"], declared["run time"]
     # 101 values, of which the worst is absurd: the 5th percentile is the sixth worst.
     assert (speed.low, speed.high) == (4.0, 99.0 + 95 / 4)
-    assert (duration.low, duration.high) == (1.0 - 95 / 4, 96.0)
+    # No duration was below 0, so none is wished for.
+    assert (duration.low, duration.high) == (0.0, 96.0)
     assert duration.lower_is_better
     assert not speed.lower_is_better
+
+
+@pytest.mark.parametrize(
+    ("values", "is_lower", "low", "high"),
+    [
+        ((0.0, 4.0), True, 0.0, 4.0),
+        ((8.0, 12.0), True, 7.0, 12.0),
+        ((-1.0, 3.0), True, -2.0, 3.0),
+        ((-4.0, 0.0), False, -4.0, 0.0),
+        ((-4.0, -1.0), False, -4.0, -0.25),
+        ((-4.0, 4.0), False, -4.0, 6.0),
+    ],
+)
+def test_suggested_bounds_leave_room_but_do_not_cross_zero_where_no_value_does(
+    tmp_path: Path, values: tuple[float, float], is_lower: bool, low: float, high: float
+) -> None:
+    metric = Metric("right_error", 0, 1, lower_is_better=is_lower)
+    text = suggest_bounds([metric], [{"right_error": value} for value in values])
+    path = tmp_path / "metrics.toml"
+    path.write_text(text)
+    # The direction of a metric that reads like a cost is left open, so that the next check still asks.
+    assert read_declared(path) == {"right_error": Declared(low, high, True if is_lower else None)}
+    assert ("The run took higher as better" in text) is not is_lower
+
+
+def test_names_of_costs_are_known_by_their_words() -> None:
+    costs = (
+        "right_error",
+        "eval_time",
+        "maxError",
+        "RMSE",
+        "wallTimeSeconds",
+        "memory_mb",
+        "loss",
+        "p99-latency",
+    )
+    merits = (
+        "error_score",
+        "lifetimes_seen",
+        "speed",
+        "timeliness",
+        "negative_loss",
+        "cost_efficiency",
+        "",
+        "42",
+    )
+    assert [name for name in costs if not suggests_lower(name)] == []
+    assert [name for name in merits if suggests_lower(name)] == []
+
+
+def test_a_description_says_which_way_the_measured_value_counts_and_agrees_with_the_rewards() -> None:
+    soft = Metric("m", 11.06, 22.12, lower_is_better=True, is_soft=True)
+    assert describe(soft) == (
+        "the lower its measured value, the higher the reward; 11.06, the initial program's, gives 0.5"
+    )
+    assert (reward(soft, 11.06), reward(soft, 5.0) > 0.5) == (0.5, True)
+    plain = Metric("m", 10.0, 20.0, lower_is_better=True)
+    assert describe(plain) == "the lower its measured value, the higher the reward; 20 gives 0, 10 gives 1"
+    assert (reward(plain, 20.0), reward(plain, 10.0)) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["speed", "run time", 'the "x"', "größe", "a.b", "line\nbreak"])
+def test_any_name_makes_a_section_that_reads_back(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(section_line(name) + "\nignore = true\n", encoding="utf-8")
+    assert read_declared(path) == {name: Declared(ignore=True)}

@@ -18,6 +18,7 @@ from evovpo.errors import ConfigError, EvovpoError, PolicyError
 from evovpo.models import BUILT_IN_MODEL
 from evovpo.models.chain_format import encode_prompt
 from evovpo.prompts import alignment_fault
+from evovpo.statistics import Interval
 from evovpo.types import Evaluation, PolicyVersion, Problem, Program, PromptKind, Rewards, Status
 from trainer.estimators import best_at_k_chains
 from trainer.probe import (
@@ -34,7 +35,6 @@ from trainer.probe import (
     split_problems,
     write_before_after_png,
 )
-from trainer.statistics import Interval
 
 EASY = dataclasses.replace(PROBLEM, id="first-part", version="first-part-1", heldout=(), train=tuple(
     dataclasses.replace(example, output=str(example.inputs[0])[:3]) for example in PROBLEM.train

@@ -520,6 +520,15 @@ def test_a_model_that_the_server_does_not_have_is_named(url: str) -> None:
         replies(lambda: OpenAIProposer(url, "other"), make_prompt(), [0])
 
 
+def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, server: FakeServer) -> None:
+    server.faults.statuses = [404]
+    with pytest.raises(ServerError, match=r"--set proposer\.endpoint=chat"):
+        replies(partial(make_openai, url, endpoint="completions"), make_prompt(), [0])
+    server.faults.statuses = [404]
+    with pytest.raises(ServerError, match=r"set proposer\.model\)$"):
+        replies(partial(make_openai, url, endpoint="chat"), make_prompt(), [0])
+
+
 @pytest.mark.parametrize("address", ["", "127.0.0.1:8000/v1", "http://user:password@127.0.0.1/v1"])
 def test_an_address_that_is_none_or_holds_a_password_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match=r"proposer\.base_url"):

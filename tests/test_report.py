@@ -16,10 +16,10 @@ from evovpo.errors import ConfigError, StoreError
 from evovpo.models.chain_format import join_chain
 from evovpo.problem import load_problem, new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.report import Row, RunView, read_run
+from evovpo.report import Ancestor, Row, RunView, read_run
 from evovpo.runs import Outcome, start
-from evovpo.store import CurvePoint, Store
-from evovpo.types import ParentRole, Problem, RunStatus
+from evovpo.store import CurvePoint, RunRow, Store
+from evovpo.types import ParentRole, Problem, Program, RunStatus
 
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
 """Right on the three names of the skeleton problem that have a comma, wrong on the two without."""
@@ -145,6 +145,50 @@ def test_an_output_that_is_none_is_told_from_a_missing_one(problem: Problem) -> 
 )
 def test_a_program_in_one_line_is_its_expression_if_it_has_no_more(source: str, line: str) -> None:
     assert report.one_line(source, "solve") == line
+
+
+def ancestor(source: str, origin: str, *parents: str) -> Ancestor:
+    made_from = tuple((ParentRole.PARENT, parent) for parent in parents)
+    return Ancestor(Program(source, source), origin, made_from, 0.5, 1)
+
+
+def test_of_a_longer_program_the_lineage_shows_the_lines_that_changed(problem: Problem) -> None:
+    first = "def solve(name):\n    text = name\n    text = text.strip()\n    return text\n"
+    second = first.replace("strip()", "strip(' ')").replace("return text", "return text.title()")
+    text = written(
+        report.lineage_table(problem, [ancestor(second, "mutate", first), ancestor(first, "seed")])
+    )
+    child, _, seed = text.partition("def solve(name): ⏎ text = name")
+    for line in ("-    text = text.strip()", "+    text = text.strip(' ')", "+    return text.title()"):
+        assert line in child
+    assert "text = name" not in child
+    assert "starting program" in seed
+
+
+def test_many_changed_lines_are_cut_and_counted() -> None:
+    after = "\n".join(f"x = {number}" for number in range(20))
+    changes = report.changes_view("y = 1\n", after).plain.splitlines()
+    assert changes[:3] == ["-y = 1", "+x = 0", "+x = 1"]
+    assert changes[8:] == ["... and 13 changed lines more"]
+    assert report.changes_view("y = 1\n", "y = 1").plain == ""
+
+
+def test_a_program_that_is_one_expression_is_shown_whole_in_its_lineage(problem: Problem) -> None:
+    one, other = "def solve(name):\n    return name[1:]\n", "def solve(name):\n    return name[2:]\n"
+    text = written(report.lineage_table(problem, [ancestor(one, "mutate", other), ancestor(other, "seed")]))
+    assert "name[1:]" in text
+    assert "+" not in text
+
+
+def test_eighty_columns_cut_neither_run_nor_problem() -> None:
+    name = "a-suite-with-a-long-name/a-problem-with-an-even-longer-name-than-that-suite-has"
+    row = RunRow("0123456789ab", name, RunStatus.INTERRUPTED, 500_000, 0.123)
+    text = written(report.runs_table([row]), width=80)
+    assert "…" not in text
+    assert "0123456789ab" in text
+    assert "interrupted" in text
+    assert name.startswith(text.splitlines()[2].split()[1])
+    assert "evaluations" in text
 
 
 def test_a_long_program_line_is_not_broken() -> None:

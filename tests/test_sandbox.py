@@ -17,8 +17,9 @@ import pytest
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, Sandbox
+from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.fresh import FreshProcess
-from evovpo.sandbox.paths import reading_rules
+from evovpo.sandbox.paths import python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Offer, choose_level
 from evovpo.sandbox.seatbelt import seatbelt_profile
 from evovpo.sandbox.worker import ForkServer, Settings
@@ -37,6 +38,17 @@ def sandbox() -> Iterator[Sandbox]:
 def numpy_sandbox() -> Iterator[Sandbox]:
     with Sandbox(workers=1, level=Level.LANDLOCK_SECCOMP) as opened:
         yield opened
+
+
+def test_a_python_called_by_a_path_with_dots_is_isolated_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Path(sys.executable)
+    refusal = bwrap_refusal()
+    monkeypatch.setattr(sys, "executable", f"{plain.parent}/../{plain.parent.name}/{plain.name}")
+    monkeypatch.setattr(sys, "prefix", f"{plain.parent}/..")
+    assert python_executable() == str(plain.parent.resolve() / plain.name)
+    assert str(plain.parent.parent.resolve()) in python_paths()
+    assert [path for path in python_paths() if ".." in path] == []
+    assert bwrap_refusal() == refusal
 
 
 # --- outputs and errors

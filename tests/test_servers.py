@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fake_server import FakeServer, Faults, serve
 from proposer_conformance import SAMPLING, content, make_prompt, replies, run_with
+from shell import Shell
 from tiny_models import CONTEXT, write_tiny_folder
 
 from evovpo import runs
@@ -792,6 +793,46 @@ def test_a_failing_server_interrupts_a_run_that_resumes(
         assert runs.resume("broken", store).evaluations == 32
         assert store.run("broken").status is RunStatus.EXHAUSTED
         assert len(store.calls("broken")) == len(server.completions)
+
+
+def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(
+    searched: tuple[FakeServer, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server, url = searched
+    monkeypatch.chdir(tmp_path)
+    evovpo = Shell(capsys)
+    changes = ["search.rollouts=4", "search.joins=false", "search.in_flight=4", "proposer.attempts=2"]
+    given = [part for change in changes for part in ("--set", change)]
+    server.faults.manners = ["ok"] * 2 + ["500"] * 100
+    arguments = ["strings/date-to-iso", "-n", "32", "--base-url", url, "--model", "base", *given]
+    cut_off = evovpo("evolve", *arguments)
+    assert cut_off.code == 4
+    assert "asking the server" in cut_off.err
+    assert "loading" not in cut_off.err
+    assert "evovpo resume " in cut_off.err
+    assert "failed 2 times, at last: http 500" in cut_off.err
+    assert "interrupted" in evovpo("runs").out
+    server.faults.manners = []
+    assert evovpo("resume", "latest", "--json").json["evaluations"] == 32
+    sent = len(server.completions)
+    again = evovpo("resume", "latest")
+    assert again.code == 0
+    assert "is finished (its budget of 32 evaluations is used): nothing to resume" in again.err
+    assert "asking the server" not in again.err
+    assert len(server.completions) == sent
+
+
+def test_a_server_that_is_not_there_at_the_start_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = "http://127.0.0.1:9/v1"
+    answer = Shell(capsys)("evolve", "strings/date-to-iso", "--base-url", url, "--model", "base")
+    assert answer.code == 2
+    assert "evovpo resume" not in answer.err
 
 
 def test_a_run_stops_when_its_tokens_are_used_and_what_was_under_way_is_told(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evovpo.errors import EvovpoError
-from trainer.statistics import Interval, mean_interval, paired_interval, sign_flip_p
+from evovpo.statistics import Interval, mean_interval, paired_interval, sign_flip_p
 
 
 def generator(seed: int = 0) -> np.random.Generator:

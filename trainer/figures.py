@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
-from trainer.statistics import Interval
+from evovpo.statistics import Interval
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")

@@ -27,6 +27,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.evaluator import Evaluator, open_sandbox
 from evovpo.prompts import AlignmentFormat, Request, choose_rows
+from evovpo.statistics import Array, Interval, mean_interval, paired_interval
 from evovpo.types import (
     Evaluation,
     Example,
@@ -45,7 +46,6 @@ from evovpo.types import (
 )
 from trainer.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
 from trainer.figures import BeforeAfter, Curve, write_before_after
-from trainer.statistics import Array, Interval, mean_interval, paired_interval
 from trainer.tasks import sample_task
 
 if TYPE_CHECKING:  # it loads torch, which tables and verdicts do without

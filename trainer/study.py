@@ -25,9 +25,9 @@ import numpy as np
 
 from evovpo.errors import ConfigError
 from evovpo.models import BUILT_IN_MODEL
+from evovpo.statistics import Interval, mean_interval, paired_interval
 from trainer.arms import Arm, TrainingBudget, curves, load_start_model, measure, train, with_settings
 from trainer.domains import Domain
-from trainer.statistics import Interval, mean_interval, paired_interval
 
 KS = (1, 2, 3, 6, 12, 24, 48, 96)
 TUNING_KS = (1, 3, 6, 12, 24, 48)

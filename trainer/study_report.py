@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evovpo.statistics import Interval
 from trainer.figures import Curve, Line, write_arms, write_training
-from trainer.statistics import Interval
 
 
 def report_markdown(results: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
     return outputs
 
 
-def _shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
+def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
     """Return `tree` without the operations that change nothing on these rows."""
     changed = True
     while changed:
@@ -57,7 +57,8 @@ def _shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str |
     return tree
 
 
-def _is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
+def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
+    """True for outputs worth a task: texts, mostly not empty, not the input; constant ones rarely."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -82,10 +83,10 @@ def sample_task(rng: Random) -> Task:
         for _ in range(6):
             tree = sampler.program()
             outputs = run_own(render(tree), rows)
-            if not _is_interesting(rows, outputs, rng):
+            if not is_interesting(rows, outputs, rng):
                 continue
             branched = has_branch(tree)
-            tree = _shortest(tree, rows, outputs)
+            tree = shortest(tree, rows, outputs)
             text = render(tree)
             if branched and not has_branch(tree) and rng.random() < 0.8:
                 continue

@@ -51,10 +51,15 @@ class Project(NamedTuple):
 
 
 def is_project(path: Path) -> bool:
-    """True for a folder with a file that can be an evaluator and no `problem.toml`, or such a file itself."""
+    """True for a folder without `problem.toml` that looks like a project, or a file that can be an evaluator.
+
+    A folder looks so if it has an evaluator, and also if only that is missing: reading it says so.
+    """
     if path.is_file():
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
-    return path.is_dir() and not (path / "problem.toml").is_file() and bool(_evaluators(path))
+    if not path.is_dir() or (path / "problem.toml").is_file():
+        return False
+    return bool(_evaluators(path) or _signs(path))
 
 
 def read_project(path: Path) -> Project:
@@ -143,10 +148,20 @@ def _the_evaluator(folder: Path) -> Path:
             f"{folder}: expected one evaluator, found {names}; name it, for example "
             f"evovpo evolve {folder}/{found[0].name}"
         )
-    raise ProblemError(
-        f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path), found "
-        "none; add one, or give a folder with a problem.toml"
+    signs = _signs(folder)
+    looks = (
+        f" (it looks like an OpenEvolve project without its evaluator: {', '.join(signs)})" if signs else ""
     )
+    raise ProblemError(
+        f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path) and returns "
+        f"a dictionary of numbers, found none{looks}; add one, or give a folder with a problem.toml"
+    )
+
+
+def _signs(folder: Path) -> list[str]:
+    """Return the names in a folder that only an OpenEvolve project has beside its evaluator."""
+    patterns = ("initial_program", "initial_program.*", "init_program.*", *_CONFIGS)
+    return sorted({path.name for pattern in patterns for path in folder.glob(pattern)})
 
 
 def _defined(path: Path) -> frozenset[str] | None:

@@ -14,7 +14,17 @@ from evovpo.config import Config, load_config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
 from evovpo.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
 from evovpo.openevolve.folder import Project, content_digest, read_project
-from evovpo.openevolve.metrics import COMBINED, Declared, learn, number, read_declared, read_rewards
+from evovpo.openevolve.metrics import (
+    COMBINED,
+    Declared,
+    describe,
+    learn,
+    number,
+    read_declared,
+    read_rewards,
+    section_line,
+    suggests_lower,
+)
 from evovpo.openevolve.settings import NO_SETTINGS, Settings, read_settings
 from evovpo.types import (
     Evaluation,
@@ -116,7 +126,7 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file))
-    said = json.dumps(_declared(project, config), sort_keys=True)
+    said = _said_in(_declared(project, config))
     return _version(problem, content_digest(project), said) == problem.version
 
 
@@ -143,7 +153,7 @@ def load_openevolve(
     declared = _declared(project, config)
     draft = _draft(project, config, settings)
     content = content_digest(project)
-    said = json.dumps(declared, sort_keys=True)
+    said = _said_in(declared)
     kept = next((problem for problem in frozen if _version(problem, content, said) == problem.version), None)
     if kept is not None and kept.evaluator is not None:
         problem = _with_metrics(draft, settings, kept.evaluator.metrics, content, said)
@@ -178,6 +188,14 @@ def _declared(project: Project, config: Config) -> dict[str, Declared]:
     if config.evaluator.metrics:
         return read_declared(Path(config.evaluator.metrics))
     return {} if project.metrics is None else read_declared(project.metrics)
+
+
+def _said_in(declared: dict[str, Declared]) -> str:
+    """Return declarations as what a version hashes: the same for what is not said and for what is usual."""
+    whole = {
+        name: said._replace(lower_is_better=bool(said.lower_is_better)) for name, said in declared.items()
+    }
+    return json.dumps(whole, sort_keys=True)
 
 
 def _draft(project: Project, config: Config, settings: Settings) -> Problem:
@@ -233,7 +251,7 @@ def _with_metrics(
     names = tuple(metric.name for metric in metrics)
     problem = dataclasses.replace(
         draft,
-        objectives=tuple(Objective(metric.name, _description(metric)) for metric in metrics),
+        objectives=tuple(Objective(metric.name, describe(metric)) for metric in metrics),
         features=settings.features(names),
         evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
     )
@@ -245,14 +263,6 @@ def _version(problem: Problem, content: str, said: str) -> str:
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]
     return content_id(json.dumps(values, sort_keys=True), content, said)
-
-
-def _description(metric: Metric) -> str:
-    better = "lower is better" if metric.lower_is_better else "higher is better"
-    if metric.is_soft:
-        return f"{better}; 0.5 is {metric.low:.6g}, the initial program's"
-    worst, best = (metric.high, metric.low) if metric.lower_is_better else (metric.low, metric.high)
-    return f"{better}; 0 is {worst:.6g}, 1 is {best:.6g}"
 
 
 def _check_initial(project: Project, initial: Evaluation) -> None:
@@ -279,6 +289,13 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     """Yield what a user should know of a project that can be run."""
     assert problem.evaluator is not None
     metrics = dict((initial.metrics if initial else None) or ())
+    doubtful = [
+        metric.name
+        for metric in problem.evaluator.metrics
+        if suggests_lower(metric.name) and declared.get(metric.name, Declared()).lower_is_better is None
+    ]
+    if doubtful:
+        yield _reversed_remark(doubtful)
     if initial is not None:
         known = [*metrics, *(metric.name for metric in problem.evaluator.metrics)]
         for name in declared:
@@ -287,12 +304,15 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
                     f"metrics.toml declares {name!r}, which the initial program does not score"
                     f" ({nearest_hint(name, [other for other in known if other != name] or [name])})"
                 )
-    soft = [metric.name for metric in problem.evaluator.metrics if metric.is_soft]
-    if soft:
-        yield (
-            f"bounds of {', '.join(soft)} were learned from the initial program, higher taken as better;"
-            " declare them in metrics.toml (`evovpo bounds RUN` suggests some), or lower_is_better, or ignore"
-        )
+    soft = [metric for metric in problem.evaluator.metrics if metric.is_soft]
+    for way in ("higher", "lower"):
+        names = [metric.name for metric in soft if metric.lower_is_better is (way == "lower")]
+        if names:
+            others = ", or lower_is_better, or ignore" if way == "higher" else ""
+            yield (
+                f"bounds of {', '.join(names)} were learned from the initial program, {way} taken as better;"
+                f" declare them in metrics.toml (`evovpo bounds RUN` suggests some){others}"
+            )
     if len(problem.objectives) == 1:
         yield "one metric only; search and training then see one number, not a vector"
     if COMBINED in metrics and number(metrics[COMBINED]) is None:
@@ -302,3 +322,13 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
             "low trust: evaluator and candidate share a process, so a program can forge its metrics; check"
             " what wins, or try --set evaluator.mode=proxy"
         )
+
+
+def _reversed_remark(names: Sequence[str]) -> str:
+    """Return the warning that metrics are taken the wrong way round, with the lines that turn them."""
+    lines = [line for name in names for line in (section_line(name), "lower_is_better = true")]
+    return (
+        f"HIGHER is taken as better for {', '.join(names)}, and the names read as if lower were. If lower is"
+        " better, metrics.toml has to say so (false instead of true confirms that higher is):\n    "
+        + "\n    ".join(lines)
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,23 @@ _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
 """Distance of a soft reward to 0 and to 1, both of which it never reaches."""
 _KEYS = ("low", "high", "lower_is_better", "ignore")
+_COSTS = frozenset(
+    (
+        *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
+        *("time", "times", "seconds", "secs", "ms", "milliseconds", "duration", "durations", "runtime"),
+        *("latency", "latencies", "delay", "cost", "costs", "memory", "mem", "overhead", "waste", "gap"),
+        *("penalty", "penalties", "violation", "violations", "failures"),
+    )
+)
+"""Words in names of what is usually better when lower."""
+_MERITS = frozenset(
+    (
+        *("score", "reward", "fitness", "accuracy", "quality", "efficiency", "improvement", "speedup"),
+        *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
+    )
+)
+"""Words that turn such a name round again."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class Declared(NamedTuple):
@@ -33,7 +51,8 @@ class Declared(NamedTuple):
     low: float | None = None
     """With `high`, or none: the bounds are learned."""
     high: float | None = None
-    lower_is_better: bool = False
+    lower_is_better: bool | None = None
+    """None where nothing is said of it; higher is better then."""
     ignore: bool = False
 
 
@@ -53,6 +72,32 @@ def number(value: Json) -> float | None:
     except OverflowError:
         return None
     return found if math.isfinite(found) else None
+
+
+def suggests_lower(name: str) -> bool:
+    """True if a metric's name reads like something of which less is better: an error, a time, a cost.
+
+    The words of the name decide (`eval_time`, `maxError`); one such as `score` among them turns it round.
+    """
+    words = {word.lower() for word in _WORD.findall(name)}
+    return bool(words & _COSTS) and not words & _MERITS
+
+
+def describe(metric: Metric) -> str:
+    """Return in words which way the measured value counts, and which values give which rewards."""
+    way = "lower" if metric.lower_is_better else "higher"
+    if metric.is_soft:
+        scale = f"{metric.low:.6g}, the initial program's, gives 0.5"
+    else:
+        worst, best = (metric.high, metric.low) if metric.lower_is_better else (metric.low, metric.high)
+        scale = f"{worst:.6g} gives 0, {best:.6g} gives 1"
+    return f"the {way} its measured value, the higher the reward; {scale}"
+
+
+def section_line(name: str) -> str:
+    """Return the line of a `metrics.toml` that begins what is said of a metric."""
+    is_bare = name.isidentifier() and name.isascii()
+    return f"[metrics.{name if is_bare else json.dumps(name, ensure_ascii=False)}]"
 
 
 def reward(metric: Metric, value: float) -> float:
@@ -97,12 +142,12 @@ def learn(metrics: Mapping[str, Json], declared: Mapping[str, Declared]) -> tupl
 
 def _metric(name: str, value: float | None, said: Declared) -> Metric:
     if said.low is not None and said.high is not None:
-        return Metric(name, said.low, said.high, said.lower_is_better)
+        return Metric(name, said.low, said.high, bool(said.lower_is_better))
     assert value is not None, "a metric without bounds was returned by the initial program"
     high = value + (max(abs(value), _SMALLEST_SPAN) if value else 1.0)
     if not math.isfinite(high):  # within a factor of 2 of the largest float
         value, high = value / 2, value
-    return Metric(name, value, high, said.lower_is_better, is_soft=True)
+    return Metric(name, value, high, bool(said.lower_is_better), is_soft=True)
 
 
 def read_declared(path: Path) -> dict[str, Declared]:
@@ -147,9 +192,7 @@ def read_declared(path: Path) -> dict[str, Declared]:
             for key in ("lower_is_better", "ignore")
             if key in table and not isinstance(table[key], bool)
         ]
-        declared[name] = Declared(
-            low, high, table.get("lower_is_better") is True, table.get("ignore") is True
-        )
+        declared[name] = Declared(low, high, table.get("lower_is_better"), table.get("ignore") is True)
     if faults:
         raise ProblemError(f"{path}: " + "; ".join(faults))
     return declared
@@ -160,16 +203,20 @@ def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
     better one lies a quarter of the way from there to the best value beyond it, so that there is room to
-    improve. A metric without two different values is left out, with a comment.
+    improve, but not beyond 0 where no value seen is: errors and times do not get negative. A metric without
+    two different values is left out, with a comment.
     """
-    lines = ["# Bounds from a run: worse end at the 5th percentile, better end 25 % beyond the best value."]
+    lines = [
+        "# Bounds from a run: worse end at the 5th percentile, better end 25 % beyond the best value, but",
+        "# not beyond 0 where no value was.",
+    ]
     for metric in wanted:
         values = sorted(
             value for metrics in judged if (value := number(metrics.get(metric.name))) is not None
         )
-        key = metric.name if metric.name.isidentifier() and metric.name.isascii() else json.dumps(metric.name)
         if len(values) < 2 or values[0] == values[-1]:
-            lines += ["", f"# {key}: {len(values)} values, all the same; no bounds can be learned"]
+            name = json.dumps(metric.name)
+            lines += ["", f"# {name}: {len(values)} values, all the same; no bounds can be learned"]
             continue
         if metric.lower_is_better:
             worse, best = values[-1 - len(values) // 20], values[0]
@@ -178,8 +225,14 @@ def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]
         if worse == best:
             worse = values[-1] if metric.lower_is_better else values[0]
         better = best + (best - worse) / 4
+        if metric.lower_is_better and values[0] >= 0.0:
+            better = max(better, 0.0)
+        elif not metric.lower_is_better and values[-1] <= 0.0:
+            better = min(better, 0.0)
         low, high = sorted((worse, better))
-        lines += ["", f"[metrics.{key}]", f"low = {float(low)!r}", f"high = {float(high)!r}"]
+        lines += ["", section_line(metric.name), f"low = {float(low)!r}", f"high = {float(high)!r}"]
         if metric.lower_is_better:
             lines.append("lower_is_better = true")
+        elif suggests_lower(metric.name):
+            lines.append("# The run took higher as better. Where lower is: lower_is_better = true")
     return "\n".join(lines) + "\n"

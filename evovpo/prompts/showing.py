@@ -119,8 +119,11 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
         if problem.is_by_example:
             parts.append(f"It passes {sum(r >= 1.0 for r in rewards)} of {len(rewards)} examples.")
         parts.append(f"Rewards: {_listed(named)}.")
+    wanted = () if problem.evaluator is None else problem.evaluator.metrics
+    lower = {metric.name for metric in wanted if metric.lower_is_better}
     plain = [
         f"{name} {number(value) if isinstance(value, float) else json.dumps(value)}"
+        + " (lower is better)" * (name in lower)
         for name, value in evaluation.metrics or ()
         if isinstance(value, bool | int | float) and _is_short(name)
     ]

@@ -24,6 +24,7 @@ from evovpo.config import ModelConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers.endpoints import (
     CHAT,
+    CHAT,
     Form,
     Reply,
     Shape,
@@ -308,9 +309,10 @@ class Client:
         if sent.status == 404 and is_loaded:
             return ServerError(f"{self._address} loaded {name!r} and does not serve it ({sent.detail})")
         if sent.status == 404:
+            other = "" if form.endpoint == CHAT else ", or takes chats only (then --set proposer.endpoint=chat)"
             return ServerError(
-                f"{self._address} does not serve {name!r} ({sent.detail}); set proposer.model to a name that "
-                "its /v1/models lists"
+                f"{self._address} does not serve {name!r} ({sent.detail}): it lists no such model in "
+                f"/v1/models (then set proposer.model){other}"
             )
         if sent.status not in (400, 413, 422):
             return ServerError(f"{self._address} refused a request: {sent.detail}")

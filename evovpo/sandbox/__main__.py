@@ -98,7 +98,7 @@ def _row(outcome: Outcome) -> str:
     detail = result.detail.partition("\n")[0]
     remark = f"{result.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"
-    return f"{mark} {outcome.name:<52} {result.status:<12} {result.cpu_ms:6.0f} ms  {remark}"
+    return f"{mark} {outcome.name:<52} {result.status:<12} {result.cpu_ms:6.0f} CPU ms  {remark}"
 
 
 if __name__ == "__main__":

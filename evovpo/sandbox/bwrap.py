@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from evovpo.sandbox.paths import python_paths
+from evovpo.sandbox.paths import python_executable, python_paths
 
 BWRAP = "/usr/bin/bwrap"
 """Only the system's own: where user namespaces are restricted, the exception is for this path."""
@@ -61,7 +60,8 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
     """Return why bubblewrap cannot run this Python here; an empty text if it can."""
     if not Path(BWRAP).exists():
         return f"not installed at {BWRAP}"
-    command = [*bwrap_command([], is_user_changed=is_user_changed), sys.executable, "-I", "-S", "-c", ""]
+    namespaces = bwrap_command([], is_user_changed=is_user_changed)
+    command = [*namespaces, python_executable(), "-I", "-S", "-c", ""]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

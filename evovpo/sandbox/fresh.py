@@ -10,14 +10,13 @@ import marshal
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from evovpo.errors import SandboxError
-from evovpo.sandbox.paths import PACKAGE, library_paths, python_paths
+from evovpo.sandbox.paths import PACKAGE, library_paths, python_executable, python_paths
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.result import Report, Result, judge
 from evovpo.sandbox.seatbelt import SANDBOX_EXEC, seatbelt_profile
@@ -107,7 +106,7 @@ class FreshProcess:
 
     def _command(self) -> list[str]:
         """Return the command line, up to the descriptors."""
-        python = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "fresh"]
+        python = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "fresh"]
         if self._settings.level is not Level.SANDBOX_EXEC:
             return python
         readable = [*python_paths(), *library_paths(self._settings.preload)]

@@ -25,10 +25,24 @@ PACKAGE = Path(__file__).resolve().parents[1]
 """The installed evovpo: always hidden, because problems with their answers can be installed with it."""
 
 
+def python_executable() -> str:
+    """Return the running Python without `..` on the way, which cannot be followed in namespaces.
+
+    It may itself be a symbolic link, as in a virtual environment, and stays one.
+    """
+    return _without_dots(sys.executable)
+
+
+def _without_dots(file: str) -> str:
+    path = Path(file)
+    return str(path.parent.resolve() / path.name) if ".." in path.parts else file
+
+
 def python_paths() -> list[str]:
     """Return the folders of the running Python, virtual environment and base installation."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
-    return list(dict.fromkeys([*prefixes, *map(os.path.realpath, prefixes)]))
+    named = [path for path in prefixes if ".." not in Path(path).parts]
+    return list(dict.fromkeys([*named, *map(os.path.realpath, prefixes)]))
 
 
 def library_paths(modules: Iterable[str]) -> list[str]:
@@ -45,7 +59,7 @@ def library_paths(modules: Iterable[str]) -> list[str]:
                 f"module {name!r} is to be preloaded but is not installed; install it or leave it out"
             )
         if spec.origin and spec.has_location:
-            parents = Path(spec.origin).parents
+            parents = Path(_without_dots(spec.origin)).parents
             found.append(str(parents[1] if spec.submodule_search_locations else parents[0]))
     return list(dict.fromkeys(found))
 

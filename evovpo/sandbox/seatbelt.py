@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from evovpo.sandbox.paths import python_executable
+
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
@@ -22,7 +24,7 @@ def seatbelt_profile(readable: Iterable[str], hidden: Iterable[str], programs: I
         "(deny default)",
         "(allow sysctl-read)",
         "(allow file-read-metadata)",
-        f"(allow process-exec (literal {_quoted(sys.executable)}))",
+        f"(allow process-exec (literal {_quoted(python_executable())}))",
         f"(allow process-exec (literal {_quoted(os.path.realpath(sys.executable))}))",
         '(allow file-read* (literal "/") (subpath "/usr/lib") (subpath "/System/Library"))',
         '(allow file-read* (literal "/dev/null") (literal "/dev/urandom") (literal "/dev/random"))',

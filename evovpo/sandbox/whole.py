@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.bwrap import bwrap_command, can_change_user
 from evovpo.sandbox.forkserver import family, metrics
-from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_paths, reading_rules
+from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Decoder
 from evovpo.sandbox.worker import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, compiled_filter
@@ -260,7 +260,7 @@ class WholeSandbox:
         """Return what a fresh watcher reports about the evaluation, or why there is no report."""
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         passed = [*files, theirs.fileno(), *([] if calls is None else [calls.fileno()])]
-        command = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "watcher"]
+        command = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "watcher"]
         if self.level is Level.BWRAP_LANDLOCK_SECCOMP:
             size = min(limits.disk_mb, self._writable_mb)
             readable = [*self._readable, str(self._folder), str(SERVER_FOLDER)]
@@ -268,7 +268,7 @@ class WholeSandbox:
             command = [*namespaces[:-1], "--dir", work, "--chdir", work, "--", *command]
         environment = {
             **ENVIRONMENT,
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PATH": f"{Path(python_executable()).parent}:/usr/bin:/bin",
             "HOME": work,
             "TMPDIR": work,
             "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited

@@ -9,7 +9,6 @@ import os
 import platform
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,14 @@ from evovpo.errors import SandboxError
 from evovpo.sandbox import forkserver
 from evovpo.sandbox.bwrap import bwrap_command
 from evovpo.sandbox.filters import filter_path
-from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
+from evovpo.sandbox.paths import (
+    PACKAGE,
+    SYSTEM_PATHS,
+    library_paths,
+    python_executable,
+    python_paths,
+    reading_rules,
+)
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
 from evovpo.types import Json, Limits
@@ -275,7 +281,7 @@ def compiled_filter(name: str) -> str:
 
 def _command(settings: Settings) -> list[str]:
     """Return the command line of a fork-server, up to its file descriptors. It holds no secrets."""
-    python = [sys.executable, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "server"]
+    python = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "server"]
     if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
         return [*bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)]), *python]
     return python
