@@ -49,8 +49,8 @@ app = typer.Typer(
     name="evovpo",
     help="""Evolve programs: any that can be scored, written by any model.
 
-A small model for functions of text comes with the package; an instruction model behind a server
-writes all others.
+A small model for functions of text comes with the package;
+an instruction model behind a server writes all others.
 
 [bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
 

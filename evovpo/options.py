@@ -166,7 +166,9 @@ class Tree:
         """
         faults = []
         for name, values in base.items():
-            parts = [{key: value} for key, value in values.items()] if isinstance(values, Mapping) else [values]
+            parts = (
+                [{key: value} for key, value in values.items()] if isinstance(values, Mapping) else [values]
+            )
             for part in parts:
                 try:
                     cls._read_tree({name: part}, origin)

@@ -718,7 +718,7 @@ def _suite_file(path: Path) -> Path:
 
 
 def problem_id(path: Path) -> str:
-    """Return the id of the problem in a folder, without loading it; of a project also by its evaluator file."""
+    """Return the id of the problem in a folder, without loading it; for a project, also by its evaluator."""
     folder = path.parent if path.is_file() else path
     root = bundled_root()
     if root is not None and folder.is_relative_to(root):

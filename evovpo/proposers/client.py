@@ -24,7 +24,6 @@ from evovpo.config import ModelConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers.endpoints import (
     CHAT,
-    CHAT,
     Form,
     Reply,
     Shape,
@@ -309,7 +308,9 @@ class Client:
         if sent.status == 404 and is_loaded:
             return ServerError(f"{self._address} loaded {name!r} and does not serve it ({sent.detail})")
         if sent.status == 404:
-            other = "" if form.endpoint == CHAT else ", or takes chats only (then --set proposer.endpoint=chat)"
+            other = (
+                "" if form.endpoint == CHAT else ", or takes chats only (then --set proposer.endpoint=chat)"
+            )
             return ServerError(
                 f"{self._address} does not serve {name!r} ({sent.detail}): it lists no such model in "
                 f"/v1/models (then set proposer.model){other}"
