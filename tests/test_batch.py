@@ -284,6 +284,8 @@ def running(*arguments: str | Path, files: int | None = None) -> Iterator[subpro
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # Tests that run as a background job inherit that Ctrl-C is ignored, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         yield process
