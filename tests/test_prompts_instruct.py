@@ -206,10 +206,10 @@ def test_a_block_of_the_problems_language_wins_over_an_earlier_one_of_another() 
     assert only(TEXT, "```letter\nDear all\n```").program == Program("Dear all\n")
 
 
-def test_a_program_that_python_cannot_read_is_refused_with_the_line() -> None:
-    answer = only(SCORED, "```python\ndef solve(x):\n    return (\n```")
-    assert answer.program is None
-    assert answer.reason == "not valid Python: line 2: '(' was never closed"
+def test_a_program_that_python_cannot_read_is_for_the_sandbox_to_judge() -> None:
+    source = "def solve(x):\n    return (\n"
+    assert only(SCORED, f"```python\n{source}```").program == Program(source)
+    assert only(SCORED, source).program is None  # without a code block it may be anything
 
 
 def test_other_languages_need_a_fence_and_all_of_it() -> None:
@@ -270,7 +270,7 @@ def test_missing_answers_are_empty_slots_and_further_ones_are_left() -> None:
 
 
 def test_an_unreadable_answer_leaves_the_others() -> None:
-    answers = read(SCORED, chain(ONE, "def solve(x:\n", THREE), 3)
+    answers = read(SCORED, chain(ONE, "def solve(x): return '\ud800'\n", THREE), 3)
     assert [answer.program for answer in answers] == [Program(ONE), None, Program(THREE)]
 
 
@@ -404,7 +404,6 @@ def test_a_bundle_in_one_block_is_read_too() -> None:
     ("text", "reason"),
     [
         ("=== FILE: ../x.py ===\n```\nx = 1\n```", "path '../x.py'"),
-        ("=== FILE: a.py ===\n```\nx = (\n```", "a.py: not valid Python: line 1"),
         ("```\nx = 1\n```", "=== FILE: PATH ==="),
         ("=== FILE: a ===\n```\n1\n```\n=== FILE: a ===\n```\n2\n```", "the file 'a' is given twice"),
         ("=== FILE: main.py/x ===\n```\n1\n```", "both a file and a folder"),

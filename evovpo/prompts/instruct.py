@@ -294,13 +294,12 @@ def _read_files(problem: Problem, text: str, found: list[Block], base: Program |
 
 
 def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> _Read:
-    """Return the program of the old files with the changed ones, which must be text and valid Python."""
+    """Return the program of the old files with the changed ones, which must be text.
+
+    Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
+    """
     for path, source in changed.items():
         place = f"{path}: " if path else ""
-        if (path or problem.suffix).endswith(".py"):
-            fault = _module(source).fault
-            if fault:
-                return _Read(None, f"{place}not valid Python: {fault}")
         try:
             source.encode("utf-8")
         except UnicodeEncodeError:
@@ -326,26 +325,19 @@ def _trimmed(text: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-class _Module(NamedTuple):
-    """What Python reads in a text."""
-
-    fault: str
-    """Why it is no program; empty if it is one."""
-    names: frozenset[str]
-    """Functions, classes, imports and plain variables that it defines at its top."""
-
-
 @functools.lru_cache(maxsize=64)
-def _module(source: str) -> _Module:
+def _definitions(source: str) -> frozenset[str]:
+    """Return the functions, classes, imports and plain variables that Python code defines at its top.
+
+    Empty for a text that Python cannot read.
+    """
     try:
         with warnings.catch_warnings():
             # Doubtful escapes in strings are the program's own affair.
             warnings.simplefilter("ignore")
             body = ast.parse(source).body
-    except SyntaxError as error:
-        return _Module(f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg), frozenset())
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _Module(str(error) or type(error).__name__, frozenset())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
     names: set[str] = set()
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -354,12 +346,12 @@ def _module(source: str) -> _Module:
             names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.ImportFrom | ast.Import):
             names |= {alias.asname or alias.name for alias in statement.names}
-    return _Module("", frozenset(names))
+    return frozenset(names)
 
 
 def _has_definitions(source: str, entry: str) -> bool:
     """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
-    names = _module(source).names
+    names = _definitions(source)
     return entry in names if entry else bool(names)
 
 
