@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Self
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.bwrap import bwrap_command, can_change_user
 from evovpo.sandbox.forkserver import family, metrics
+from evovpo.sandbox.local import usable_cores
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Decoder
@@ -159,7 +160,7 @@ class WholeSandbox:
         self._rules = [list(rule) for rule in rules]
         self._writable_mb = writable_mb
         self._retries = retries
-        self._places = threading.BoundedSemaphore(workers or len(os.sched_getaffinity(0)))
+        self._places = threading.BoundedSemaphore(workers or usable_cores())
         self._counting = threading.Lock()
         self._is_closed = False
 
