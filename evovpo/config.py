@@ -32,7 +32,7 @@ ENSEMBLES = ("weights", "bandit")
 PROPOSERS = ("local", "openai", "random", "scripted", "imported")
 """Names of the proposers that a run can use; `imported` is what runs of other systems have."""
 
-PROMPT_STYLES = ("auto", "alignment", "rewrite", "diff")
+PROMPT_STYLES = ("auto", "alignment", "formula", "rewrite", "diff")
 """Names of the ways to put a problem to a model."""
 
 SANDBOX_LEVELS = ("none", "sandbox-exec", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp")
@@ -464,7 +464,7 @@ class PromptConfig(Section):
 
     style: str = option(
         "auto",
-        "alignment: that of the built-in model; rewrite: whole programs; diff: edits; auto: what fits.",
+        "alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits.",
         choices=PROMPT_STYLES,
     )
     templates: str = option(

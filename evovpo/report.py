@@ -29,7 +29,7 @@ from evovpo.openevolve.metrics import suggest_bounds
 from evovpo.openevolve.scores import Scored, best_combined, combined_curve, read_scores
 from evovpo.openevolve.settings import Effect, Settings
 from evovpo.problem import CheckReport
-from evovpo.prompts import alignment_fault
+from evovpo.prompts import built_in_fault
 from evovpo.runs import Outcome, mean_reward, stored_program
 from evovpo.search import Search
 from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store
@@ -551,11 +551,9 @@ def check_view(report: CheckReport) -> RenderableType:
     if problem.evaluator is not None:
         lines += [judgement_table(problem, report.seeds[0].evaluation), Text(f"trust: {problem.trust}")]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
-    fault = alignment_fault(problem)
+    fault = built_in_fault(problem)
     if fault and problem.evaluator is None:
-        lines.append(
-            Text(f"note: the built-in model cannot write for it: {printable(fault)}", style="yellow")
-        )
+        lines.append(Text(f"note: no built-in model can write for it: {printable(fault)}", style="yellow"))
     return Group(*lines)
 
 

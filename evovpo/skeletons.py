@@ -46,7 +46,8 @@ _EXAMPLES_JSON = """\
 """
 
 _SCORE_TOML = """\
-# An instruction model behind a server writes for it: evovpo evolve FOLDER --base-url URL --model NAME
+# Where a starting program is one formula of numbers, as here, the built-in model writes more of them. For any
+# other program an instruction model does: evovpo evolve FOLDER --base-url URL --model NAME
 [problem]
 # What is wanted, in words. A model reads it, and so do people.
 statement = "Approximate the square root of x without importing anything."

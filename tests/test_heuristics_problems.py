@@ -79,9 +79,9 @@ def test_a_packing_worked_by_hand() -> None:
     items = [60, 50, 40, 45, 90, 10, 5]
     best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
     # 60+50+40 fill a bin, and so do 45+90+10+5.
-    assert OR3["bins_used"](items, best_fit) == 2
+    assert OR3["bins_used"]([items], best_fit) == [2]
     own_bins = OR3["preferences"](table(OR3, lambda _, remaining: remaining))
-    assert OR3["bins_used"](items, own_bins) == 7
+    assert OR3["bins_used"]([items], own_bins) == [7]
     assert OR3["lower_bound"](items) == 2
 
 
@@ -89,20 +89,38 @@ def test_first_fit_takes_the_bin_opened_first_and_not_the_fullest() -> None:
     first_fit = OR3["preferences"](table(OR3, lambda *_: 0.0))
     best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
     items = [70, 90, 60, 80]  # 60 joins 70 (first fit) or 90 (best fit); then 80 fits nowhere, or with 70
-    assert OR3["bins_used"](items, first_fit) == 3
-    assert OR3["bins_used"](items, best_fit) == 2
+    assert OR3["bins_used"]([items], first_fit) == [3]
+    assert OR3["bins_used"]([items], best_fit) == [2]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 100), min_size=1, max_size=40), st.integers(0, 10**6), st.integers(1, 6))
-def test_any_table_packs_as_a_walk_over_all_bins_does(items: list[int], salt: int, levels: int) -> None:
+@given(
+    st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+    st.integers(1, 6),
+)
+def test_any_table_packs_as_a_walk_over_all_bins_does(
+    sequences: list[list[int]], salt: int, levels: int
+) -> None:
     def rule(item: int, remaining: int) -> float:
         return (salt + item * 31 + remaining * remaining * 17) % levels
 
     for scorer in (OR3, WEIBULL):
-        used = scorer["bins_used"](items, scorer["preferences"](table(scorer, rule)))
-        assert used == slowly_used(items, scorer["CAPACITY"], rule)
-        assert scorer["lower_bound"](items) <= used <= len(items)
+        found = scorer["bins_used"](sequences, scorer["preferences"](table(scorer, rule)))
+        assert found == [slowly_used(items, scorer["CAPACITY"], rule) for items in sequences]
+        for items, used in zip(sequences, found, strict=True):
+            assert scorer["lower_bound"](items) <= used <= len(items)
+
+
+def test_rules_that_pack_alike_have_the_same_table() -> None:
+    best_fit, scaled = (
+        OR3["preferences"](table(OR3, rule)).tolist()
+        for rule in (
+            lambda item, remaining: item - remaining,
+            lambda item, remaining: 3.5 - (remaining - item) ** 3,
+        )
+    )
+    assert best_fit == scaled
 
 
 def test_the_instances_have_the_published_distributions() -> None:
@@ -157,7 +175,7 @@ def test_no_rule_is_best_for_all_groups(scorer: dict[str, Any]) -> None:
     assert all(0.0 <= value < 1.0 for value in rewards.values())
 
 
-@pytest.mark.parametrize("bad", [None, "1", True, math.nan, math.inf, [0.0], {}])
+@pytest.mark.parametrize("bad", [None, "1", True, math.nan, math.inf, 10**400, [0.0], {}])
 def test_one_output_that_is_no_finite_number_makes_all_rewards_zero(bad: object) -> None:
     outputs: list[Any] = table(OR3, lambda item, remaining: item - remaining)
     assert min(OR3["score"](outputs).values()) > 0.5

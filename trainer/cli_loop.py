@@ -104,6 +104,7 @@ def loop(
 
     Part of a suite is held out: it says at the end what the training was worth.
     A new version that is clearly worse there than its parent is not used.
+    Problems with a scorer are all searched; what each round found takes the place of that comparison.
     Ctrl-C or a crash loses nothing: the same command goes on.
 
     [dim]Examples:[/dim]
@@ -211,13 +212,19 @@ def _run(
             trainer.terminate()
             trainer.wait()
     picture = png or Path(f"evovpo-loop-{plan.id}.png")
-    write_before_after_png(picture, comparison.before, comparison.after)
+    if comparison is not None:
+        write_before_after_png(picture, comparison.before, comparison.after)
     if as_json:
         print_json(result._asdict())
         return
-    show_answer(before_after_table(comparison.before, comparison.after))
+    if comparison is None:
+        by_round = ", ".join(f"{value:.3f}" for value in loops.best_by_round(plan, store, rounds))
+        say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
+    else:
+        show_answer(before_after_table(comparison.before, comparison.after))
     say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
-    say(f"Picture written to {picture}")
+    if comparison is not None:
+        say(f"Picture written to {picture}")
     say(f"Versions and their comparisons:  evovpo policies{store_option(store)}")
     say(f"More rounds:                     the same command with --rounds {rounds + 3}")
 

@@ -21,6 +21,7 @@ import torch
 from evovpo.config import Config, RunConfig
 from evovpo.driver import Progress
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
+from evovpo.prompts import alignment_fault, built_in_fault, built_in_model
 from evovpo.runs import Outcome, resume, start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, PolicyVersion, Problem, Run, RunStatus, Training, content_id
@@ -42,7 +43,7 @@ class Loop:
     searched: tuple[Problem, ...]
     """Problems of every round."""
     held_out: tuple[Problem, ...]
-    """Problems of the guard and of before and after only."""
+    """Problems of the guard and of before and after only; none where a problem has a scorer."""
     search: Config
     """Of every run, but for its seed."""
     train: TrainConfig
@@ -70,7 +71,8 @@ def plan_loop(
     """Return the loop over a suite, or over one problem.
 
     Of a suite `train.probe.problems` are held out, and fewer if less than half would be left; `limit` keeps
-    so many of the others. One problem leaves nothing to hold out: generated ones take their place. Raises
+    so many of the others. One problem leaves nothing to hold out: generated ones take their place. Problems
+    with a scorer are all searched: a probe knows examples only, and there is no supply of their like. Raises
     `ConfigError` for no problem, or settings of search and training that do not fit together.
     """
     if not problems:
@@ -88,10 +90,25 @@ def plan_loop(
         raise ConfigError(
             f"search.rollouts is {search.search.rollouts}; a group to train on needs 2 or more; raise it"
         )
+    if any(alignment_fault(problem) for problem in problems):
+        _check_one_model(problems, search)
+        return Loop(tuple(problems[:limit]), (), search, train)
     if len(problems) == 1:
         return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
     split = split_problems(problems, min(train.probe.problems, len(problems) // 2), search.run.seed)
     return Loop(split.searched[:limit], split.held_out, search, train)
+
+
+def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
+    """Raise `ConfigError` unless one model writes for all problems: a loop trains one."""
+    faults = [built_in_fault(problem) for problem in problems]
+    models = {built_in_model(problem) for problem in problems}
+    if search.proposer.name == "local" and (any(faults) or len(models) > 1):
+        listed = "; ".join(f"{p.id}: {fault}" for p, fault in zip(problems, faults, strict=True) if fault)
+        raise ConfigError(
+            f"a loop trains one model, and no built-in one writes for all of these problems "
+            f"({listed or 'some want strings, others numbers'}); name problems of one kind"
+        )
 
 
 def _ignore(*_: object) -> None:
@@ -214,7 +231,7 @@ def loop_trainings(loop: Loop, store: Store) -> list[Training]:
 
 def begin(loop: Loop, store: Store) -> None:
     """Serve the start model if nothing is served yet."""
-    serve_start_model(store, start_version(loop.search.proposer.model))
+    serve_start_model(store, start_version(loop.search.proposer.model, loop.searched[0]))
 
 
 def _is_done(store: Store, training: Training) -> bool:
@@ -267,7 +284,7 @@ class LoopResult(NamedTuple):
     weights_changed: bool
     """Whether the last trained version differs from the start model in any weight."""
     before: Json
-    """`best_at_k` and `pass_at_k` of the start model on the held-out problems, by k."""
+    """`best_at_k` and `pass_at_k` of the start model on the held-out problems, by k; none without any."""
     after: Json
     """The same of the last version that was trained, whether it is served or not."""
     served: int
@@ -281,8 +298,8 @@ class Comparison(NamedTuple):
     after: ProbeResult
 
 
-def compare(loop: Loop, store: Store, rounds: int, watch: LoopWatch) -> tuple[LoopResult, Comparison]:
-    """Measure the start model and the last trained version on the held-out problems."""
+def compare(loop: Loop, store: Store, rounds: int, watch: LoopWatch) -> tuple[LoopResult, Comparison | None]:
+    """Measure the start model and the last trained version on the held-out problems, if there are any."""
     start_model = store.policy_version(0)
     ids = {training.id for training in loop_trainings(loop, store)}
     made = [version for version in store.policy_versions() if version.config_hash in ids]
@@ -299,18 +316,29 @@ def compare(loop: Loop, store: Store, rounds: int, watch: LoopWatch) -> tuple[Lo
             on_problem=lambda done, total: watch.probed(name, done, total),
         )
 
-    before = probed("start model", start_model)
-    after = probed("last trained version", last) if made else before
+    found: Comparison | None = None
+    if loop.held_out:
+        before = probed("start model", start_model)
+        found = Comparison(before, probed("last trained version", last) if made else before)
     served = store.served()
     result = LoopResult(
         rounds=rounds,
         policy_versions=len(made),
         weights_changed=bool(made) and _differ(start_model, last),
-        before=_curves(before),
-        after=_curves(after),
+        before=None if found is None else _curves(found.before),
+        after=None if found is None else _curves(found.after),
         served=0 if served is None else served.number,
     )
-    return result, Comparison(before, after)
+    return result, found
+
+
+def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
+    """Return the mean over the problems of the best mean reward that a round's searches found."""
+    best = {row.run: row.best_mean_reward for row in store.runs()}
+    return [
+        sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
+        for number in range(1, rounds + 1)
+    ]
 
 
 def _curves(result: ProbeResult) -> Json:

@@ -23,9 +23,8 @@ import torch
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError, TrainingError
-from evovpo.models import BUILT_IN_MODEL
 from evovpo.problem import with_folder_grouping
-from evovpo.prompts import alignment_fault
+from evovpo.prompts import alignment_fault, built_in_model
 from evovpo.proposers.local import no_progress_bar
 from evovpo.proposers.server import PolicyServer
 from evovpo.store import Store
@@ -171,7 +170,7 @@ def make_plan(
     stored = [store.run(run_id) for run_id in runs]
     versions = {version.number: version for version in store.policy_versions()}
     if 0 not in versions:
-        versions[0] = _start_model(stored, config)
+        versions[0] = _start_model(store, stored, config)
     elif (
         config.run.model and Path(config.run.model).expanduser().resolve() != Path(versions[0].path).resolve()
     ):
@@ -180,7 +179,7 @@ def make_plan(
             "out, or keep runs of different start models in stores of their own"
         )
     for run in stored:
-        _check_model(run, versions[0])
+        _check_model(store, run, versions[0])
     start = store.served() or versions[0]
     tokenizer = load_tokenizer(start)
     reader = Reader(
@@ -275,9 +274,9 @@ def retrain(
     )
 
 
-def start_version(folder: str) -> PolicyVersion:
-    """Return the model folder of a run's settings (empty for the built-in model) as version 0."""
-    return PolicyVersion(0, None, str(Path(folder or BUILT_IN_MODEL).expanduser().resolve()))
+def start_version(folder: str, problem: Problem) -> PolicyVersion:
+    """Return the model folder of a run's settings (empty: the built-in model for `problem`) as version 0."""
+    return PolicyVersion(0, None, str(Path(folder or built_in_model(problem)).expanduser().resolve()))
 
 
 def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
@@ -295,7 +294,7 @@ def default_policies(store: Store) -> Path:
 # ---------------------------------------------------------------- what is trained on
 
 
-def _start_model(runs: Sequence[Run], config: TrainConfig) -> PolicyVersion:
+def _start_model(store: Store, runs: Sequence[Run], config: TrainConfig) -> PolicyVersion:
     """Return version 0 of a store that has none: the model that the first run was sampled from."""
     folder = config.run.model
     if not folder:
@@ -306,15 +305,16 @@ def _start_model(runs: Sequence[Run], config: TrainConfig) -> PolicyVersion:
                 "folder that model lies: run.model=FOLDER"
             )
         folder = settings.model
-    return start_version(folder)
+    return start_version(folder, store.problem(runs[0].problem_id, runs[0].problem_version))
 
 
-def _check_model(run: Run, start_model: PolicyVersion) -> None:
+def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
     """Raise `TrainingError` if a run was sampled from another start model than the store's."""
     settings = Config.from_json(run.config_json).proposer
     if settings.name != "local" or settings.policy != "start":
         return
-    folder = Path(settings.model).expanduser().resolve() if settings.model else BUILT_IN_MODEL.resolve()
+    problem = store.problem(run.problem_id, run.problem_version)
+    folder = Path(start_version(settings.model, problem).path)
     if folder != Path(start_model.path).resolve():
         raise TrainingError(
             f"run {run.id} was sampled from the model in {folder}, and version 0 of this store is the one in "

@@ -1,6 +1,11 @@
-"""The built-in model: its weights (`strings/`) and the text it reads and writes."""
+"""The built-in models: their weights, and the text that they read and write.
+
+`strings/` writes string expressions from examples, `formulas/` numeric rules for problems with a scorer.
+"""
 
 from pathlib import Path
 
 BUILT_IN_MODEL = Path(__file__).parent / "strings"
 """Folder of the built-in model, in Hugging Face format."""
+FORMULA_MODEL = Path(__file__).parent / "formulas"
+"""Folder of the built-in model for numeric rules."""
