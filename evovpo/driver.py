@@ -129,6 +129,8 @@ class Driver:
     """Judges novelty by meaning, if there is one."""
     stop_reason: str = ""
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
+    pause_at: int | None = None
+    """Evaluations from which on nothing more is asked; none for the whole budget."""
     _vectors: dict[str, Vector] = field(default_factory=dict)
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
@@ -136,7 +138,8 @@ class Driver:
         """Search until solved, stopped or the budget is used; return how it ended.
 
         A proposer whose own budget is used up (`BudgetError`) ends the run: what is under way is told,
-        nothing more is asked. Cancelling leaves open tickets in the store; a later run takes them up again.
+        nothing more is asked. At `pause_at` the run is left as interrupted, with nothing under way.
+        Cancelling leaves open tickets in the store; a later run takes them up again.
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
         sampling = Sampling(
@@ -196,6 +199,8 @@ class Driver:
                 for cancelled in under_way:
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await cancelled
+        if self._is_paused and not (self._is_finished() or self.stop_reason):
+            return RunStatus.INTERRUPTED
         if self.search.is_solved:
             return RunStatus.SOLVED
         self.stop_reason = self.stop_reason or self.search.stop_reason
@@ -208,13 +213,20 @@ class Driver:
         requests go on meanwhile, and as many groups may wait for their judgement as requests may be open.
         """
         most = self.config.search.in_flight
-        if self._is_finished() or self.stop_reason or (arrived and arrived[0].patience()):
+        if self._is_finished() or self._is_paused or self.stop_reason or (arrived and arrived[0].patience()):
             return False
         return waiting < most and len(arrived) < most
 
     def _is_finished(self) -> bool:
         is_solved = self.search.is_solved and self.config.search.stop_when_solved
         return is_solved or bool(self.search.stop_reason)
+
+    @property
+    def _is_paused(self) -> bool:
+        """True if the rest of the budget is for later."""
+        if self.pause_at is None:
+            return False
+        return self.pause_at <= self.search.proposed < self.config.search.evaluations
 
     def _next_ticket(self) -> tuple[Prompt, tuple[int, ...]] | None:
         prompt = self.search.ask() if self.search.is_ready else None

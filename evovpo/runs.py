@@ -26,7 +26,7 @@ from evovpo.driver import Driver, Progress, replay
 from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
 from evovpo.evaluator import Judge, open_evaluator
 from evovpo.executors import open_executor
-from evovpo.models import BUILT_IN_MODEL
+from evovpo.models import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.openevolve.folder import is_project
 from evovpo.openevolve.loading import Opened, is_unchanged, open_project
 from evovpo.openevolve.scores import best_combined, read_scores
@@ -34,12 +34,17 @@ from evovpo.problem import load_problem, resolve_problem
 from evovpo.prompts import (
     AlignmentFormat,
     DiffFormat,
+    FormulaFormat,
     PromptFormat,
     Request,
     RewriteFormat,
     Shown,
     alignment_fault,
+    built_in_fault,
+    built_in_format,
+    built_in_model,
     choose_rows,
+    formula_fault,
     load_templates,
 )
 from evovpo.proposers import Checked, Learner, Proposer
@@ -167,8 +172,9 @@ def check_proposer(problem: Problem, config: Config) -> None:
             "an instruction model behind a server: give --base-url URL --model NAME, or llm.api_base and "
             "llm.models in its config.yaml"
         )
-    fault = alignment_fault(problem)
-    if fault and config.proposer.name in ("local", "random") and config.prompt.style in ("auto", "alignment"):
+    faults = {"auto": built_in_fault, "alignment": alignment_fault, "formula": formula_fault}
+    fault = faults.get(config.prompt.style, lambda _: "")(problem)
+    if fault and config.proposer.name in ("local", "random"):
         raise ConfigError(
             f"the built-in model cannot write for '{problem.id}': {fault}; expected an instruction model "
             "behind a server: give --base-url URL --model NAME"
@@ -189,13 +195,15 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
             "proposer.name=openai, or leave them out"
         )
     if settings.name == "random":
-        from evovpo.proposers.random import RandomProposer
+        from evovpo.proposers.random import RandomFormulaProposer, RandomProposer
 
-        return RandomProposer(problem)
+        return RandomProposer(problem) if formula_fault(problem) else RandomFormulaProposer(problem)
     if settings.name == "local":
         from evovpo.proposers.local import LocalProposer
 
-        start = PolicyVersion(0, None, settings.model or str(BUILT_IN_MODEL))
+        start = PolicyVersion(0, None, settings.model or str(built_in_model(problem)))
+        if store is not None and not settings.model and settings.policy != "start":
+            _check_start_model(problem, store)
         version, follow = _choose_policy(settings.policy, start, store)
         return LocalProposer(version, threads=settings.threads or 1, follow=follow)
     if settings.name == "openai":
@@ -260,28 +268,44 @@ def _choose_policy(
     return store.policy_version(int(policy)), None
 
 
+def _check_start_model(problem: Problem, store: Store) -> None:
+    """Raise `ConfigError` if a store's versions come from a built-in model that writes something else."""
+    fitting = built_in_model(problem)
+    for version in store.policy_versions():
+        others = {BUILT_IN_MODEL, FORMULA_MODEL} - {fitting}
+        if version.number == 0 and Path(version.path).resolve() in {folder.resolve() for folder in others}:
+            raise ConfigError(
+                f"the policy versions in {store.name} come from the built-in model in {version.path}, and "
+                f"for '{problem.id}' the one in {fitting} writes; give it a store of its own (--store)"
+            )
+
+
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
 
-    By itself: the built-in model's format where the problem fits it, unless a server is asked for chat; else
-    edits for a long or partly fixed starting program, and whole programs for any other. Raises
-    `ProblemError` for a problem that does not fit, and `ConfigError` for templates that cannot be used and a
-    proposer that knows one format only.
+    By itself: the format of the built-in model that fits the problem, behind a server only that for strings
+    and not where chat is asked for; else edits for a long or partly fixed starting program, and whole
+    programs for any other. Raises `ProblemError` for a problem that does not fit, and `ConfigError` for
+    templates that cannot be used and a proposer that knows one format only.
     """
     style, proposer = config.prompt.style, config.proposer
-    if proposer.name == "random" and style not in ("auto", "alignment"):
+    if proposer.name == "random" and style not in ("auto", "alignment", "formula"):
         raise ConfigError(
             f"prompt.style is '{style}' and proposer.name 'random', which writes expressions as the built-in "
             "model does; expected style auto, or another proposer"
         )
     if style == "auto":
         is_chat = proposer.name == "openai" and proposer.endpoint == "chat"
-        if proposer.name in ("local", "random") or not (alignment_fault(problem) or is_chat):
+        if proposer.name in ("local", "random"):
+            return built_in_format(problem)
+        if not (alignment_fault(problem) or is_chat):
             style = "alignment"
         else:
             style = "diff" if any(map(_is_for_edits, problem.seeds[:1])) else "rewrite"
     if style == "alignment":
         return AlignmentFormat(problem)
+    if style == "formula":
+        return FormulaFormat(problem)
     templates = load_templates(config.prompt.templates)
     return (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
 
@@ -324,10 +348,13 @@ def start(
     on_tell: Callable[[Progress], None] = lambda progress: None,
     run_id: str | None = None,
     judged: Sequence[Evaluation] = (),
+    pause_at: int | None = None,
 ) -> Outcome:
     """Start a new run of `problem`, search until it is solved, stopped or the budget is used, and report.
 
-    `judged` are judgements on this problem version that need not be made again.
+    `judged` are judgements on this problem version that need not be made again. After `pause_at` evaluations
+    (the ask that reaches them is the last) the run is left for `resume`; with one ask in flight at a time it
+    comes to what it would have.
     """
     stored = dataclasses.replace(config, store=StoreConfig(url=store.name))
     run = Run(
@@ -348,7 +375,7 @@ def start(
         store.add_problem(problem)
         store.add_run(run)
         on_start(run)
-        return _drive(search, problem, config, store, proposer, embedder, on_tell, judged)
+        return _drive(search, problem, config, store, proposer, embedder, on_tell, judged, pause_at)
 
 
 def resume(
@@ -358,16 +385,17 @@ def resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
     executor: str | None = None,
+    pause_at: int | None = None,
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
 
     The problem and the configuration come from the store, as they were when the run started; `executor`, if
-    given, says in place of `sandbox.executor` where programs run from now on. Raises
-    `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
-    another process of this machine searches the run; otherwise as `rebuild`.
+    given, says in place of `sandbox.executor` where programs run from now on, and `pause_at` is that of
+    `start`. Raises `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and
+    `StoreError` if another process of this machine searches the run; otherwise as `rebuild`.
     """
     with _only_searcher(store, store.run(run_id).id):
-        return _take_up(run_id, store, proposer, on_start, on_tell, executor)
+        return _take_up(run_id, store, proposer, on_start, on_tell, executor, pause_at)
 
 
 def _only_searcher(store: Store, run_id: str) -> AbstractContextManager[None]:
@@ -384,6 +412,7 @@ def _take_up(
     on_start: Callable[[Run], None],
     on_tell: Callable[[Progress], None],
     executor: str | None,
+    pause_at: int | None,
 ) -> Outcome:
     search, problem, config, run = rebuild(run_id, store)
     if executor is not None:
@@ -398,7 +427,7 @@ def _take_up(
     _check_server(proposer)
     store.set_run_status(run.id, RunStatus.RUNNING)
     on_start(run)
-    return _drive(search, problem, config, store, proposer, embedder, on_tell)
+    return _drive(search, problem, config, store, proposer, embedder, on_tell, pause_at=pause_at)
 
 
 def rebuild(run_id: str, store: Store) -> tuple[Search, Problem, Config, Run]:
@@ -495,6 +524,7 @@ def _drive(
     embedder: OpenAIEmbedder | None,
     on_tell: Callable[[Progress], None],
     judged: Sequence[Evaluation] = (),
+    pause_at: int | None = None,
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = dataclasses.replace(config, store=StoreConfig(url=store.name))
@@ -515,6 +545,7 @@ def _drive(
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
                 embedder=embedder,
+                pause_at=pause_at,
             )
             status = asyncio.run(_run_and_close(driver, proposer, embedder))
             outcome = _outcome(search, evaluator, store, time.monotonic() - started)

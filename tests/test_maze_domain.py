@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from evovpo.errors import ConfigError
 from evovpo.models.chain_format import END_ID, SEPARATOR_ID
+from trainer.arms import Arm, TrainingBudget, train
 from trainer.domains import Answer, Domain, Split
 from trainer.maze.domain import MazeDomain, MazeTask
 from trainer.maze.generator import Maze
@@ -117,3 +119,15 @@ def test_figures_of_a_pool_worked_out_by_hand() -> None:
     assert figures["diversity"] == 1.8333
     # All three differ in the first pool; the second has one route and twice nothing.
     assert figures["different_keys"] == 0.8333
+
+
+def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent() -> None:
+    class Untouched(MazeDomain):
+        def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[MazeTask]:
+            raise AssertionError("tasks were made for a training that cannot be")
+
+    arm = Arm("vpo", "vpo", 3, 8, parent_share=0.25)
+    with pytest.raises(ConfigError, match=r"arm vpo: parent_share is 0\.25, and prompts of the domain maze"):
+        train(arm, Untouched(), TrainingBudget(1000), 0)
+    with pytest.raises(ConfigError, match="no place for one"):
+        DOMAIN.prompt_ids(TASK, 1, "RR")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from transformers import AutoTokenizer
 
+from evovpo.config import SearchConfig
+from evovpo.evaluator import Evaluator
 from evovpo.expressions import canonical, to_source
 from evovpo.models import BUILT_IN_MODEL
 from evovpo.models.chain_format import END_ID, join_chain
-from evovpo.types import Program
-from trainer.string_tasks import MIN_ROWS, StringDomain
+from evovpo.prompts import AlignmentFormat
+from evovpo.sandbox import Sandbox
+from evovpo.search import Search
+from evovpo.types import Candidate, Judged, ParseStatus, Program, PromptKind, Tell
+from trainer.arms import Arm, TrainingBudget, train
+from trainer.string_tasks import MIN_ROWS, StringDomain, StringTask
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +95,40 @@ def test_a_prompt_asks_for_so_many_answers(domain: StringDomain) -> None:
     one, three = (domain.prompt_ids(task, answers) for answers in (1, 3))
     assert one[1:] == three[1:]
     assert one[0] != three[0]
+
+
+def prompts_of_a_search(task: StringTask, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
+    """Yield the prompts of a search that knows one program, each with the rows in another order."""
+    problem = dataclasses.replace(task.problem, seeds=(parent,))
+    settings = SearchConfig(evaluations=100_000, islands=1, root_share=0.0, joins=False, answers=answers)
+    search = Search(problem, settings, AlignmentFormat(problem), "run", 0)
+    first = search.ask()
+    assert first is not None
+    with Sandbox(workers=1, preload=()) as sandbox:
+        evaluation = Evaluator(problem, sandbox).evaluate(parent)
+    candidate = Candidate("c", first.id, None, 0, ParseStatus.PARSED, parent, None, ())
+    search.tell(Tell(first.id, None, (Judged(candidate, evaluation, True),)))
+    tokenizer = AutoTokenizer.from_pretrained(BUILT_IN_MODEL)
+    while (prompt := search.ask()) is not None:
+        assert prompt.kind is PromptKind.MUTATE
+        yield tuple(tokenizer(prompt.messages[0].content)["input_ids"])
+
+
+@pytest.mark.parametrize("text", ["x0.upper()", "x0[:3]", "x0[0].lower() + x0[1:]", "re.sub(1, x0)"])
+def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: StringDomain, text: str) -> None:
+    task = next(task for task in domain.tasks("test", 20) if len(task.problem.train) == MIN_ROWS)
+    (answer,) = domain.judge(task, completion(text), 1)
+    assert answer.key is not None
+    expression = canonical(text)
+    assert expression is not None
+    parent = Program(to_source(expression, task.problem.entry, task.problem.parameters))
+    wanted = domain.prompt_ids(task, 3, answer.key)
+    # A search shows rows in random order: among some hundred prompts is the order that they are stored in.
+    assert wanted in islice(prompts_of_a_search(task, parent, 3), 400)
+    assert wanted != domain.prompt_ids(task, 3)
+
+
+def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringDomain) -> None:
+    arm = Arm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
+    _, (step,) = train(arm, domain, TrainingBudget(1, 4, 6), 0)
+    assert 0.0 < step["parent_share"] <= 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,16 @@ from tiny_models import END_ID, write_tiny_folder
 
 import trainer.study
 from evovpo.errors import ConfigError
-from trainer.arms import Arm, TaskMeasure, TrainingBudget, curves, load_start_model, measure, train
+from trainer.arms import (
+    Arm,
+    TaskMeasure,
+    TrainingBudget,
+    _choose_parent,
+    curves,
+    load_start_model,
+    measure,
+    train,
+)
 from trainer.domains import Answer, Split
 from trainer.study import StudySettings, open_domain, run_study
 from trainer.study_report import report_markdown, write_pictures
@@ -32,6 +42,7 @@ class ToyDomain:
     """Answers are tokens up to a separator; the components: it holds the wanted token, and it is short."""
 
     name = "toy"
+    shows_parents = True
 
     def __init__(self, folder: Path) -> None:
         self.model_folder = folder
@@ -42,8 +53,8 @@ class ToyDomain:
     def tasks(self, split: Split, count: int, seed: int = 0) -> list[ToyTask]:
         return [ToyTask(f"{split}-{seed}-{i}", 5 + (i + len(split)) % 20) for i in range(count)]
 
-    def prompt_ids(self, task: ToyTask, answers: int) -> tuple[int, ...]:
-        return (30 + answers, task.wanted, 3)
+    def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        return (30 + answers, task.wanted, *(() if parent is None else ast.literal_eval(parent)), 3)
 
     def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
         found, start = [], 0
@@ -98,6 +109,96 @@ def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(doma
     _, log = train(arm, domain, BUDGET, 0)
     assert log[-1]["kl"] > 0
     assert log[0]["ratio_max"] > 1.0
+
+
+class Recorded(ToyDomain):
+    """Keeps what was asked, in order: each prompt, the task and the parent."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.asked: list[tuple[ToyTask, int, str | None]] = []
+        self.judged: dict[ToyTask, list[list[Answer]]] = {}
+
+    def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        if parent is not None:
+            first = [answer for chain in self.judged[task] for answer in chain]
+            assert parent in {answer.key for answer in first}
+            assert not any(answer.is_right for answer in first)
+        self.asked.append((task, answers, parent))
+        return super().prompt_ids(task, answers, parent)
+
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+        found = super().judge(task, completion_ids, answers)
+        self.judged.setdefault(task, []).append(found)
+        return found
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
+    domain: ToyDomain, share: float
+) -> None:
+    recorded = Recorded(domain.model_folder)
+    arm = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
+    _, log = train(arm, recorded, TrainingBudget(1, 8, 60), 0)
+    again = round(8 * share)
+    first, second = recorded.asked[: 8 - again], recorded.asked[-again:]
+    assert all(parent is None for _, _, parent in first)
+    unsolved = [
+        task
+        for task, _, _ in first
+        if not any(answer.is_right for chain in recorded.judged[task][:4] for answer in chain)
+    ]
+    shown = [task for task, _, parent in second if parent is not None]
+    assert shown == unsolved[:again]
+    others = [task for task, _, parent in second if parent is None]
+    assert not set(others) & {task for task, _, _ in first}
+    assert log[0]["parent_share"] == len(shown) / 8
+
+
+def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) -> None:
+    class Easy(Recorded):
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+            return [Answer("[5]", (1.0, 1.0), True, (0, 1))] * answers
+
+    easy = Easy(domain.model_folder)
+    _, log = train(Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(1, 6, 60), 0)
+    assert log[0]["parent_share"] == 0.0
+    assert len({task for task, _, _ in easy.asked}) == 6
+
+
+def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDomain) -> None:
+    class Long(ToyDomain):
+        def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+            return (5,) * (4 if parent is None else context)
+
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+            return [Answer("[5]", (0.0, 1.0), False, (0, 1))] * answers
+
+    arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
+    context = load_start_model(domain).config.max_position_embeddings
+    _, log = train(arm, Long(domain.model_folder), TrainingBudget(1, 4, 9), 0)
+    assert log[0]["parent_share"] == 0.0
+
+
+def test_a_parent_is_chosen_by_lexicase_among_the_different_readable_answers() -> None:
+    def answer(key: str | None, *rewards: float) -> Answer:
+        return Answer(key, rewards, min(rewards) == 1.0, None)
+
+    rng = np.random.default_rng(0)
+    nothing = answer(None, 0.0, 0.0)
+    # `a` and `b` are best on one component each, `c` is on none; `a` is there three times.
+    chains = [[answer("a", 1.0, 0.0), answer("a", 1.0, 0.0)], [answer("a", 1.0, 0.0), nothing],
+              [answer("b", 0.0, 0.5), answer("c", 0.9, 0.4)]]  # fmt: skip
+    drawn = [_choose_parent(chains, rng) for _ in range(400)]
+    assert set(drawn) == {"a", "b"}
+    assert 150 < drawn.count("a") < 250
+    assert _choose_parent([[nothing, nothing]], rng) is None
+    assert _choose_parent([*chains, [answer("d", 1.0, 1.0)]], rng) is None
+
+
+def test_a_share_of_parents_above_a_half_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"parent_share is 0\.6; expected 0 to 0\.5"):
+        Arm("vpo", "vpo", 2, 4, parent_share=0.6)
 
 
 def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
@@ -156,7 +257,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> None:
         yield Here()
 
     monkeypatch.setattr(trainer.study, "open_domain", toy)
-    monkeypatch.setattr(trainer.study, "_pool", here)
+    monkeypatch.setattr(trainer.study, "worker_pool", here)
 
 
 @pytest.mark.usefixtures("in_process")

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from evovpo.errors import DivergedError, PolicyError
+from evovpo.errors import ConfigError, DivergedError, PolicyError
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
+from evovpo.selection import lexicase
 from trainer.domains import Answer, Domain
 from trainer.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
 from trainer.objectives import batch_advantages, draw_weights, find_objective
@@ -50,6 +51,16 @@ class Arm:
     """Share of prompts that ask for single answers, m·G of them, and are trained by `grpo`."""
     passes: int = 1
     """Optimiser steps on the rollouts of a step; more reuse them off policy."""
+    parent_share: float = 0.0
+    """Share of prompts, at most a half, that show a parent with its vector, as a search does. The parent is
+    an answer of the same step to the same task; `_sample_step` has the rule."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.parent_share <= 0.5:
+            raise ConfigError(
+                f"arm {self.name}: parent_share is {self.parent_share:g}; expected 0 to 0.5, because each "
+                "parent is an answer to another prompt of the same step; lower it"
+            )
 
 
 class TrainingBudget(NamedTuple):
@@ -131,6 +142,15 @@ def curves(measured: Sequence[TaskMeasure], ks: Sequence[int]) -> Curves:
     return found
 
 
+def check_arm(arm: Arm, domain: Domain) -> None:
+    """Raise `ConfigError` if an arm asks for prompts that the domain does not have."""
+    if arm.parent_share > 0 and not domain.shows_parents:
+        raise ConfigError(
+            f"arm {arm.name}: parent_share is {arm.parent_share:g}, and prompts of the domain {domain.name} "
+            "show no parents; set it to 0, or choose another domain"
+        )
+
+
 def load_start_model(domain: Domain) -> Any:
     """Return the start model, ready to be trained on a CPU."""
     return AutoModelForCausalLM.from_pretrained(domain.model_folder, attn_implementation="eager")
@@ -146,8 +166,9 @@ def train(
     """Return the trained model and the figures of its steps.
 
     Each step samples P prompts, judges the answers, and makes the arm's updates. Raises `DivergedError` if
-    a step is not finite.
+    a step is not finite, and `ConfigError`, before anything is spent, as `check_arm`.
     """
+    check_arm(arm, domain)
     torch.manual_seed(seed)
     model = load_start_model(domain)
     reference = copy.deepcopy(model).eval() if arm.kl > 0 else None
@@ -172,6 +193,8 @@ def train(
         log.append(_step_figures(groups, spread) | figures | {
             "step": float(step), "tokens": float(tokens), "cpu_seconds": time.process_time() - started
         })  # fmt: skip
+        if arm.parent_share > 0:
+            log[-1]["parent_share"] = sum(group.has_parent for group in groups) / len(groups)
         on_step(log[-1])
     return model, log
 
@@ -185,28 +208,82 @@ class _Group(NamedTuple):
     answers_G_M: list[list[Answer]]  # noqa: N815
     rewards_G_M_D: list[list[tuple[float, ...]]]  # noqa: N815
     """With a repeated answer of a chain as zeros."""
+    has_parent: bool
+    """Whether the prompt showed one."""
+
+
+class _Ask(NamedTuple):
+    """A task to be asked about, and the key of the answer to show as parent, or none."""
+
+    task: Any
+    parent: str | None = None
 
 
 def _sample_step(
     arm: Arm, model: Any, domain: Domain, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    is_single = rng.random(len(tasks)) < arm.single_share
+    """Return the judged groups of a step, one for each of P tasks unless parents are shown.
+
+    With n prompts that show a parent, the first P - n tasks are asked about without one. Of these, the first
+    n that have a parent to show (`_choose_parent`) are asked about again, with it; where fewer have one, the
+    last tasks are asked about instead, without a parent. So a step has P groups with any share.
+    """
+    weights, end_ids = Weights(model), _end_ids(model)
+    again = round(len(tasks) * arm.parent_share)
+    asks = [_Ask(task) for task in tasks[: len(tasks) - again]]
+    groups = _sample(arm, weights, end_ids, domain, asks, rng)
+    if again:
+        shown = []
+        for ask, group in zip(asks, groups, strict=True):
+            parent = _choose_parent(group.answers_G_M, rng)
+            if parent is None:
+                continue
+            # A long answer to a long task may not fit into the model's context.
+            if len(domain.prompt_ids(ask.task, arm.answers, parent)) < weights.context:
+                shown.append(_Ask(ask.task, parent))
+        rest = [_Ask(task) for task in tasks[len(asks) :][: max(0, again - len(shown))]]
+        groups += _sample(arm, weights, end_ids, domain, [*shown[:again], *rest], rng)
+    return groups
+
+
+def _choose_parent(answers_G_M: Sequence[Sequence[Answer]], rng: np.random.Generator) -> str | None:  # noqa: N803
+    """Return the key of one of the different readable answers of a group, chosen as a search does by default.
+
+    None if an answer is right, as a search would have ended, or none can be read.
+    """
+    pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
+    if not pool or any(answer.is_right for answer in pool.values()):
+        return None
+    rewards_N_D = np.array([answer.rewards for answer in pool.values()])  # noqa: N806
+    return list(pool)[lexicase(rewards_N_D, [0] * len(pool), rng)]
+
+
+def _sample(
+    arm: Arm,
+    weights: Weights,
+    end_ids: tuple[int, ...],
+    domain: Domain,
+    asks: Sequence[_Ask],
+    rng: np.random.Generator,
+) -> list[_Group]:
+    is_single = rng.random(len(asks)) < arm.single_share
     requests, shapes = [], []
-    for task, single in zip(tasks, is_single, strict=True):
+    for ask, single in zip(asks, is_single, strict=True):
         answers, rollouts = (1, arm.rollouts * arm.answers) if single else (arm.answers, arm.rollouts)
         shapes.append(("grpo" if single else arm.objective, answers))
         requests.append(
-            Request(domain.prompt_ids(task, answers), int(rng.integers(2**62)), tuple(range(rollouts)), 1.0,
-                    domain.max_tokens(answers))
+            Request(domain.prompt_ids(ask.task, answers, ask.parent), int(rng.integers(2**62)),
+                    tuple(range(rollouts)), 1.0, domain.max_tokens(answers))
         )  # fmt: skip
-    sampled = sample(Weights(model), requests, _end_ids(model))
     groups = []
-    for task, request, (objective, answers), completions in zip(
-        tasks, requests, shapes, sampled, strict=True
+    for ask, request, (objective, answers), completions in zip(
+        asks, requests, shapes, sample(weights, requests, end_ids), strict=True
     ):
-        judged = [domain.judge(task, completion.token_ids, answers) for completion in completions]
+        judged = [domain.judge(ask.task, completion.token_ids, answers) for completion in completions]
         rewards = [_blanked(chain) for chain in judged]
-        groups.append(_Group(objective, request.prompt_ids, completions, judged, rewards))
+        groups.append(
+            _Group(objective, request.prompt_ids, completions, judged, rewards, ask.parent is not None)
+        )
     return groups
 
 

@@ -35,6 +35,11 @@ class Domain(Protocol):
         """Folder of the start model."""
         ...
 
+    @property
+    def shows_parents(self) -> bool:
+        """True if a prompt can show an answer to improve on."""
+        ...
+
     def max_tokens(self, answers: int) -> int:
         """Return the longest completion worth sampling."""
         ...
@@ -43,8 +48,12 @@ class Domain(Protocol):
         """Return the first `count` tasks of a split: the same for a seed, and none of another split."""
         ...
 
-    def prompt_ids(self, task: Any, answers: int) -> tuple[int, ...]:
-        """Return the prompt that asks for `answers` answers."""
+    def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        """Return the prompt that asks for `answers` answers.
+
+        `parent` is the key of an answer that `judge` returned for this task: the prompt shows it with what it
+        gave, as a search does. Only where `shows_parents`.
+        """
         ...
 
     def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[Answer]:

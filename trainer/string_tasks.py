@@ -17,10 +17,9 @@ from transformers import AutoTokenizer
 from evovpo.evaluator import Evaluator
 from evovpo.expressions import ARGUMENTS, has_branch
 from evovpo.models import BUILT_IN_MODEL
-from evovpo.models.chain_format import encode_prompt
-from evovpo.prompts import AlignmentFormat
+from evovpo.prompts import AlignmentFormat, Request, Shown
 from evovpo.sandbox import Sandbox
-from evovpo.types import Evaluation, Example, Objective, Problem, Rollout, Sampling, content_id
+from evovpo.types import Example, Objective, Problem, PromptKind, Rollout, Sampling, content_id
 from trainer.domains import Answer, Split
 from trainer.tasks import Task, sample_task
 
@@ -43,12 +42,14 @@ class StringDomain:
     """
 
     name = "strings"
+    shows_parents = True
 
     def __init__(self, model_folder: Path = BUILT_IN_MODEL) -> None:
         self.model_folder = model_folder
         self._tokenizer = AutoTokenizer.from_pretrained(model_folder)
         self._sandbox = Sandbox(workers=1, preload=())
-        self._known: dict[tuple[str, str], Evaluation] = {}
+        self._known: dict[tuple[str, str], Shown] = {}
+        """Programs judged so far, by problem version and program id."""
 
     def __enter__(self) -> Self:
         self._sandbox.__enter__()
@@ -73,11 +74,14 @@ class StringDomain:
                 found.append(StringTask(f"{split}-{seed}-{len(found)}", as_problem(task)))
         return found
 
-    def prompt_ids(self, task: StringTask, answers: int) -> tuple[int, ...]:
-        """Return the prompt that shows all rows and no parent."""
-        rows = [[str(value) for value in example.inputs] for example in task.problem.train]
-        outputs = [str(example.output) for example in task.problem.train]
-        ids: list[int] = self._tokenizer(encode_prompt(rows, outputs, answers))["input_ids"]
+    def prompt_ids(self, task: StringTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        """Return the prompt that shows all rows, and a parent with what it gave, if there is one."""
+        problem = task.problem
+        shown = None if parent is None else self._known[problem.version, parent]
+        kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
+        request = Request(answers, kind, shown, rows=tuple(range(len(problem.train))))
+        messages = AlignmentFormat(problem).messages(problem, request)
+        ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
         return tuple(ids)
 
     def judge(self, task: StringTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
@@ -93,8 +97,9 @@ class StringDomain:
                 continue
             key = (problem.version, answer.program.id)
             if key not in self._known:
-                self._known[key] = Evaluator(problem, self._sandbox).evaluate(answer.program)
-            rewards = self._known[key].rewards or zeros
+                evaluation = Evaluator(problem, self._sandbox).evaluate(answer.program)
+                self._known[key] = Shown(answer.program, evaluation)
+            rewards = self._known[key].evaluation.rewards or zeros
             judged.append(Answer(answer.program.id, rewards, min(rewards) == 1.0, answer.token_span))
         return judged
 

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from evovpo.errors import ConfigError
 from trainer.domains import Answer, Split
 from trainer.maze import MAZE_MODEL
 from trainer.maze.generator import Maze, generate_maze
@@ -35,6 +36,11 @@ class MazeDomain:
     model_folder: Path = MAZE_MODEL
     name: str = "maze"
 
+    @property
+    def shows_parents(self) -> bool:
+        """False: the format of the mazes has no place for a parent."""
+        return False
+
     def max_tokens(self, answers: int) -> int:
         """Return the longest completion worth sampling: every route as long as the largest budget."""
         return answers * MAX_ROUTE_TOKENS
@@ -44,8 +50,10 @@ class MazeDomain:
         keys = [f"{split}-{seed}-{number}" for number in range(count)]
         return [MazeTask(key, generate_maze(key)) for key in keys]
 
-    def prompt_ids(self, task: MazeTask, answers: int) -> tuple[int, ...]:
-        """Return the prompt for `answers` (1 to 3) routes."""
+    def prompt_ids(self, task: MazeTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        """Return the prompt for `answers` (1 to 3) routes. Raises `ConfigError` for a parent."""
+        if parent is not None:
+            raise ConfigError("a prompt of a maze was to show a parent; its format has no place for one")
         return prompt_ids(task.maze, answers)
 
     def judge(self, task: MazeTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:

@@ -1,0 +1,100 @@
+"""Searches that train as they go, beside frozen ones at equal evaluations and at equal CPU time.
+
+    python tests/bench/search_training.py OUT --model FOLDER --problems 8 --evaluations 600 --rounds 3
+
+For each objective and seed: the searches that train in ROUNDS parts, the frozen model with the same
+evaluations, and the frozen model with as many evaluations more as the trainings cost. Prints a line of JSON
+for each as it ends; OUT keeps everything, and the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from evovpo.problem import load_problem, load_suite
+from evovpo.types import Problem
+from trainer.arms import Arm
+from trainer.search_training import SearchTrainingResult, plan_search_training, search_while_training
+
+ANSWERS_PER_ASK = 12
+ANSWERS = {"vpo": 3, "grpo": 1}
+"""Answers a completion, of each objective that may be named."""
+
+
+def main() -> None:
+    """Command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", type=Path, required=True, help="start model folder")
+    parser.add_argument("--suite", default="strings-hard")
+    parser.add_argument("--problems", type=int, default=8, help="how many of the suite, from its beginning")
+    parser.add_argument("--evaluations", type=int, default=600, help="of each problem")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--objectives", default="vpo,grpo")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--kl", type=float, default=0.05)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    problems = [load_problem(entry.path) for entry in load_suite(options.suite)[: options.problems]]
+    for seed in range(options.seeds):
+        for objective in options.objectives.split(","):
+            trained = searched(options, problems, objective, seed, options.rounds, options.evaluations)
+            show(objective, seed, options.rounds, options.evaluations, trained)
+            more = round(options.evaluations * trained.compute_ratio)
+            for evaluations in (options.evaluations, more):
+                frozen = searched(options, problems, objective, seed, 1, evaluations)
+                show(objective, seed, 1, evaluations, frozen)
+
+
+def searched(
+    options: argparse.Namespace,
+    problems: list[Problem],
+    objective: str,
+    seed: int,
+    rounds: int,
+    evaluations: int,
+) -> SearchTrainingResult:
+    """Return what searches came to; one round trains nothing."""
+    answers = ANSWERS[objective]
+    rollouts = ANSWERS_PER_ASK // answers
+    arm = Arm(objective, objective, answers, rollouts, learning_rate=options.learning_rate, kl=options.kl)
+    plan = plan_search_training(
+        problems,
+        {"search": {"answers": answers, "rollouts": rollouts}},
+        arm,
+        options.model,
+        evaluations=evaluations,
+        rounds=rounds,
+        seed=seed,
+    )
+    folder = options.out / f"{objective}-{rounds}x-{evaluations}-seed{seed}"
+    return search_while_training(plan, folder, options.processes)
+
+
+def show(objective: str, seed: int, rounds: int, evaluations: int, result: SearchTrainingResult) -> None:
+    """Print the figures of one setting."""
+    row: dict[str, Any] = {
+        "objective": objective,
+        "seed": seed,
+        "trainings": rounds - 1,
+        "evaluations": evaluations,
+        "solved": sum(one.solved_after is not None for one in result.problems),
+        "problems": len(result.problems),
+        "best_mean_reward": round(sum(one.curve[-1][1] for one in result.problems) / len(result.problems), 4),
+        "tokens": sum(one.tokens for one in result.problems),
+        "search_cpu_seconds": result.search_cpu_seconds,
+        "training_cpu_seconds": result.training_cpu_seconds,
+        "compute_ratio": round(result.compute_ratio, 3),
+        "groups": [one.groups for one in result.trainings],
+        "steps": [one.steps for one in result.trainings],
+        "not_trained": [one.why_not for one in result.trainings if one.why_not],
+    }
+    print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
