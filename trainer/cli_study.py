@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,24 +12,45 @@ import typer
 from evovpo.terminal import STOPPED, AsJson, console, print_json, say, show_answer
 from trainer.cli_options import check_installed
 
+_SOME_FAILED = 1
+"""Exit code when searches failed and the others did not."""
+
 
 class DomainName(StrEnum):
-    """What a study trains on."""
+    """What a study without a file trains on."""
 
     STRINGS = "strings"
     MAZE = "maze"
 
 
 def study(
-    domain: Annotated[
-        DomainName,
+    context: typer.Context,
+    target: Annotated[
+        str,
         typer.Argument(
-            help="[bold]strings[/bold]: generated tasks whose examples conflict; [bold]maze[/bold]: the maze "
-            "of the VPO paper.",
+            metavar="FILE|DOMAIN",
+            help="A study file, or a domain to compare objectives on: [bold]strings[/bold], generated tasks "
+            "whose examples conflict, or [bold]maze[/bold], the maze of the VPO paper.",
         ),
     ],
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work",
+            metavar="FOLDER",
+            help="Of a file: keeps models and the store.  [dim]\\[default: work, beside the file][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    report_only: Annotated[
+        bool,
+        typer.Option(
+            "--report-only", help="Of a file: write the report from the rows at hand and run nothing."
+        ),
+    ] = False,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Keeps every training, tables and pictures.")
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Of a domain: keeps trainings, tables and pictures."),
     ] = Path("study"),
     model: Annotated[
         Path | None,
@@ -62,14 +84,24 @@ def study(
     processes: Annotated[int, typer.Option(min=1, metavar="N", help="Trainings at a time.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Compare training objectives, each tuned alike, at equal generated tokens on held-out tasks.
+    """Compare trained proposers at equal tokens and equal evaluations, each tuned alike.
 
-    Learning rate and KL of each arm are chosen from one grid on validation tasks.
-    Then it is trained anew under other seeds and measured on test tasks.
-    Stopped at any time, the same command goes on; two hours or so on two cores.
+    A study FILE names arms and search strategies: arms are tuned on validation tasks, trained under several
+    seeds, and searched with; the report and a verdict lie beside the file (docs/studies.md).
+    A DOMAIN compares objectives on held-out tasks without a search; its options are --out and those below it.
+    Stopped at any time, the same command goes on.
 
-    [dim]Example:[/dim]  evovpo study strings --out study-strings
+    [dim]Examples:[/dim]  evovpo study study.toml
+               evovpo study study.toml --report-only --json
+               evovpo study strings --out study-strings
     """
+    if target.endswith(".toml"):
+        _refuse_others(context, ("target", "work", "report_only", "processes", "as_json"))
+        _study_file(Path(target), work, report_only, processes, as_json)
+        return
+    domain = _domain(target)
+    if work is not None or report_only:
+        raise typer.BadParameter("--work and --report-only belong to a study file; leave them out")
     check_installed()
     from rich.markdown import Markdown
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -96,7 +128,7 @@ def study(
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True)) as bar:
-        work = bar.add_task(f"study of {domain}", total=None)
+        shown = bar.add_task(f"study of {domain}", total=None)
         try:
             results = run_study(
                 domain,
@@ -105,7 +137,7 @@ def study(
                 [known[name] for name in wanted],
                 processes,
                 on_job=lambda name, done, total: bar.update(
-                    work, description=name, completed=done, total=total
+                    shown, description=name, completed=done, total=total
                 ),
             )
         except KeyboardInterrupt:
@@ -119,6 +151,79 @@ def study(
         return
     show_answer(Markdown(text))
     say(f"Tables and pictures: {', '.join(str(path) for path in [out / 'report.md', *pictures])}")
+
+
+def _domain(name: str) -> DomainName:
+    from evovpo.errors import ConfigError, nearest_hint
+
+    try:
+        return DomainName(name)
+    except ValueError:
+        hint = nearest_hint(name, [*DomainName])
+        raise ConfigError(f"{name!r} is neither a study file (*.toml) nor a domain; {hint}") from None
+
+
+def _refuse_others(context: typer.Context, known: Sequence[str]) -> None:
+    """Raise `ConfigError` for an option that a study file has as a key."""
+    from evovpo.errors import ConfigError
+
+    given = [
+        parameter
+        for parameter in context.params
+        if parameter not in known and str(context.get_parameter_source(parameter)).endswith("COMMANDLINE")
+    ]
+    if given:
+        options = ", ".join("--" + parameter.replace("_", "-") for parameter in given)
+        raise ConfigError(f"{options}: a study file says this itself; change it there")
+
+
+def _study_file(path: Path, work: Path | None, report_only: bool, processes: int, as_json: bool) -> None:
+    from rich.markdown import Markdown
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from evovpo.errors import EvovpoError
+    from trainer.studies.export import Export
+    from trainer.studies.plan import read_study
+    from trainer.studies.report import report_json, write_report
+    from trainer.studies.results import summarise
+
+    found = read_study(path, runs=not report_only)
+    export = Export(path.parent / "export")
+    failures: Sequence[tuple[str, str]] = ()
+    folder = work or path.parent / "work"
+    if not report_only:
+        check_installed()
+        from trainer.studies.run import Stage, check, run_study_file
+
+        check(found, folder)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console(stderr=True)) as bar:
+            shown = bar.add_task(f"study {found.name}", total=None)
+
+            def on_stage(stage: Stage) -> None:
+                bar.update(shown, description=stage.name, completed=stage.done, total=stage.total or None)
+
+            try:
+                failures = run_study_file(found, export, folder, processes, on_stage)
+            except KeyboardInterrupt:
+                say("Stopped. Finished rows are kept; the same command goes on.", stderr=True)
+                raise typer.Exit(STOPPED) from None
+            except EvovpoError:
+                say("The study stopped. Finished rows are kept; the same command goes on.", stderr=True)
+                raise
+    results = summarise(found, export)
+    text, files = write_report(found, results)
+    if as_json:
+        print_json(report_json(results))
+    else:
+        show_answer(Markdown(text))
+        say(f"Report, pictures and figures: {', '.join(str(file) for file in files)}")
+    for run, reason in failures:
+        say(f"failed: run {run}: {reason}", stderr=True)
+        say(f"  evovpo show {run} --store {folder / 'study.db'}", stderr=True)
+    if failures:
+        say(f"{len(failures)} searches failed; the same command tries them again.", stderr=True)
+        raise typer.Exit(_SOME_FAILED)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

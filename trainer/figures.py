@@ -24,6 +24,8 @@ START_COLOUR = "#5B5B5B"
 TRAINED_COLOUR = "#0072B2"
 _QUIET = "#C9C9C9"
 _DPI = 150
+MOST_BANDS = 4
+"""Curves with bands in one panel; more hide each other."""
 
 
 class Curve(NamedTuple):
@@ -178,6 +180,43 @@ def write_training(
         _label_ends(axes, ends, size=9)
         if index >= len(panels) - columns:
             axes.set_xlabel(x_label, fontsize=10)
+    _finish(figure, path, title, note)
+
+
+def write_budgets(path: Path, panels: Mapping[str, Sequence[Curve]], *, title: str, note: str) -> None:
+    """Write a figure against evaluations, one panel each, arms with their intervals as bands if they are few.
+
+    The `ks` of a curve are evaluations. Raises `ConfigError` if the file cannot be written.
+    """
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = _figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
+    labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
+    shared: Any = None
+    for index, (panel, curves) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, columns, index + 1, sharey=shared)
+        shared = shared or axes
+        ends = []
+        for curve in curves:
+            colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
+            dashes = "-" if labels.index(curve.label) < len(COLOURS) else "--"
+            means = [interval.mean for interval in curve.intervals]
+            if len(curves) <= MOST_BANDS:
+                _draw_band(axes, curve, colour)
+            axes.plot(curve.ks, means, dashes, color=colour, linewidth=1.8, zorder=3)
+            ends.append((curve.ks[-1], means[-1], curve.label, colour))
+        axes.set_xscale("log")
+        most = max(curve.ks[-1] for curve in curves)
+        ticks = sorted(
+            {most, *(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most)}
+        )
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("evaluations", fontsize=10)
+        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        axes.set_ylim(bottom=0)
+        _quiet_axes(axes)
+        _label_ends(axes, ends, size=9)
     _finish(figure, path, title, note)
 
 

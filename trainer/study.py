@@ -116,7 +116,7 @@ def run_study(
         done += 1
         on_job(name, done, total)
 
-    with _pool(processes) as pool:
+    with worker_pool(processes) as pool:
         tuning = _run_jobs(pool, domain_name, out, settings, first, count)
         chosen = {
             arm.name: max(
@@ -339,7 +339,8 @@ def _write_json(path: Path, value: object) -> None:
 
 
 @contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield fresh processes to train in, with one thread each."""
     # Large blocks that go back to the system after every product cost a fifth of the time.
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         os.environ.setdefault(name, str(1 << 33))
