@@ -7,7 +7,10 @@ by a server or the machine (its store, a full disk) and can be resumed, 130 Ctrl
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from evovpo.openevolve.loading import Opened
     from evovpo.runs import Outcome
     from evovpo.store import Store
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="evovpo",
@@ -133,8 +138,9 @@ def new(
         Kind,
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
-            "[bold]score[/bold] that your own Python file gives their outputs; for that a model behind a "
-            "server is needed (--base-url URL --model NAME of evovpo evolve)."
+            "[bold]score[/bold] that your own Python file gives their outputs: the built-in model writes "
+            "formulas of numbers for it, a model behind a server (--base-url URL --model NAME of evovpo "
+            "evolve) any program."
         ),
     ] = Kind.EXAMPLES,
 ) -> None:
@@ -150,7 +156,7 @@ def new(
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
     if kind is Kind.SCORE:
         say(
-            "An instruction model behind a server writes for it:  "
+            "For programs that are no formula of numbers, with an instruction model behind a server:  "
             f"evovpo evolve {name} --base-url URL --model NAME"
         )
 
@@ -177,7 +183,7 @@ def check(
     [dim]Example:[/dim]  evovpo check invoices
     """
     from evovpo.problem import check_problem, check_project, resolve_problem
-    from evovpo.prompts import alignment_fault
+    from evovpo.prompts import built_in_fault
     from evovpo.report import check_view, settings_table
     from evovpo.runs import open_named
 
@@ -191,7 +197,7 @@ def check(
         if named.project.settings.keys:
             show_answer(settings_table(named.project.settings))
     show_answer(check_view(report))
-    needs_server = report.problem.evaluator is not None or alignment_fault(report.problem)
+    needs_server = report.problem.evaluator is not None or built_in_fault(report.problem)
     say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
 
 
@@ -802,6 +808,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         fail(error, NOTHING_EVALUATED)
     except EvovpoError as error:
         fail(error, BAD_INPUT)
+    except OSError as error:
+        if error.errno not in _FULL_DISK:
+            raise
+        with contextlib.suppress(OSError):
+            say(f"error: {error}; make room, then give the same command again", stderr=True)
+        # What is printed may go to the full disk too: where nothing can be said, the exit code still says it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        raise SystemExit(CUT_OFF) from None
     raise SystemExit(0)
 
 

@@ -12,10 +12,12 @@ import typer
 
 from evovpo.errors import StoreError
 from evovpo.terminal import (
+    CUT_OFF,
     STOPPED,
     AsJson,
     StoreUrl,
     console,
+    fail,
     open_store,
     print_json,
     say,
@@ -100,10 +102,10 @@ def batch(
             say(f"Stopped: {progress.status()}.", stderr=True)
             say("The same command goes on from here.", stderr=True)
             raise typer.Exit(STOPPED) from None
-        except StoreError:
+        except StoreError as error:
             say(f"The store failed, and the batch stopped: {progress.status()}.", stderr=True)
             say("All that was judged before is kept; the same command goes on from here.", stderr=True)
-            raise
+            fail(error, CUT_OFF)
         results = read_results(found, store)
     cells = {work.cell.run_id: work.cell for work in works}
     looks = {one.run_id: f"evovpo show {one.run_id}{option}" for one in failed}

@@ -24,6 +24,10 @@ class StoreError(EvovpoError, RuntimeError):
     """A database that cannot be opened, read or written."""
 
 
+class RunHeldError(StoreError):
+    """A run that another process searches; the rest of its store can be used."""
+
+
 class PolicyError(EvovpoError, ValueError):
     """A model folder that is not one, or a policy version that is not there."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from evovpo.errors import StoreError
+from evovpo.errors import RunHeldError, StoreError
 from evovpo.types import content_id
 
 
@@ -19,7 +19,8 @@ def only_searcher(store: str, run_id: str) -> Iterator[None]:
     """Hold a run of the store with this name for this process; the hold ends with the process.
 
     It reaches as far as this machine: two machines that write one run of a database server find out at
-    the first tell out of order. Raises `StoreError` if another process of this user holds the run.
+    the first tell out of order. Raises `RunHeldError` if another process of this user holds the run, and
+    `StoreError` where none can be held.
     """
     folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
     try:
@@ -33,7 +34,7 @@ def only_searcher(store: str, run_id: str) -> Iterator[None]:
         ) from error
     if file is None:
         holder = path.read_text() if path.exists() else ""
-        raise StoreError(
+        raise RunHeldError(
             f"run {run_id} is being searched by process {holder or 'unknown'}; wait for it or end it, then "
             "resume"
         )

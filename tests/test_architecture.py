@@ -18,7 +18,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "records": frozenset({"types", "errors", "options", "config", "skeletons", "bundles"}),
     "pure": frozenset(
         {"expressions", "models", "selection", "population", "prompts", "joins", "grouping", "doctor"}
-        | {"novelty", "strategies", "statistics"}
+        | {"novelty", "strategies", "statistics", "formulas"}
     ),
     "search": frozenset({"search"}),
     "edges": frozenset({"sandbox", "store", "migrations", "proposers", "evaluator", "problem", "openevolve"})
@@ -45,7 +45,7 @@ BESIDES = {
     "driver": {"proposers"},
 }
 """Edges that another edge is made of, and the one edge whose protocol the driver knows."""
-PURE_OF_EDGES = {"proposers": {"expressions", "models"}}
+PURE_OF_EDGES = {"proposers": {"expressions", "formulas", "models"}}
 """Edges that know more than the records: the random baseline draws from the grammar."""
 LOADS_TORCH = {"evovpo.proposers.local", "evovpo.proposers.sampler"}
 

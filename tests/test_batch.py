@@ -25,6 +25,7 @@ from evovpo.batch.workers import Ended, Failed, Message, Started, Told, run_all,
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem import load_suite
+from evovpo.run_lock import only_searcher
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell
 
@@ -363,7 +364,7 @@ def test_a_full_disk_stops_the_batch_which_goes_on_with_room(evovpo: Shell, tmp_
         path, "--store", database, "--jobs", "1", files=database.stat().st_size // 1024 + 40
     ) as process:
         _, said = process.communicate(timeout=120)
-        assert process.returncode == 2
+        assert process.returncode == 4
     assert "The store failed, and the batch stopped" in said
     assert "make room" in said
     assert "Traceback" not in said
@@ -371,6 +372,12 @@ def test_a_full_disk_stops_the_batch_which_goes_on_with_room(evovpo: Shell, tmp_
     expected = plain_run(plan(str(path), str(database))[1], tmp_path)
     with Store.open(str(database), create=False) as store:
         assert {run: told(store, run) for run in expected} == expected
+
+
+def test_what_cannot_be_said_because_the_disk_is_full_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "evovpo.cli", "batch", str(small(tmp_path)), "--store", "runs.db"]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stderr=full, cwd=tmp_path, check=False).returncode == 4
 
 
 def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Path) -> None:
@@ -390,6 +397,20 @@ def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Pa
     assert failed["look"] == f"evovpo show {works[0].cell.run_id} --store sqlite:///runs.db"
     assert failed["look"] in answer.err
     assert answer.json["arms"][0]["finished"] == 1
+
+
+def test_a_cell_that_another_process_searches_fails_by_itself(evovpo: Shell, tmp_path: Path) -> None:
+    path, database = small(tmp_path), tmp_path / "runs.db"
+    held, other = (work.cell.run_id for work in plan(str(path), str(database))[1])
+    with only_searcher(str(database), held):
+        answer = evovpo("batch", path, "--store", database, "--jobs", "1", "--json")
+    assert answer.code == 1
+    (failed,) = answer.json["failed"]
+    assert failed["run"] == held
+    assert f"is being searched by process {os.getpid()}" in failed["error"]
+    with Store.open(str(database), create=False) as store:
+        assert [(row.run, row.status) for row in store.runs()] == [(other, RunStatus.EXHAUSTED)]
+    assert evovpo("batch", path, "--store", database, "--jobs", "1").code == 0
 
 
 def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ ray = pytest.importorskip("ray")
 from evovpo import runs  # noqa: E402
 from evovpo.batch.plan import Work, plan  # noqa: E402
 from evovpo.batch.workers import sized  # noqa: E402
+from evovpo.config import EvaluatorConfig, ProposerConfig, RunConfig, SearchConfig  # noqa: E402
 from evovpo.driver import Progress  # noqa: E402
+from evovpo.errors import SandboxError  # noqa: E402
 from evovpo.executors import open_executor  # noqa: E402
-from evovpo.executors.ray import RayJudge  # noqa: E402
+from evovpo.executors.ray import HeldEvaluators, Job, RayJudge  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import Status  # noqa: E402
 
@@ -87,6 +89,35 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
     assert killed
     assert outcome.evaluations == 32
     assert stored == plain_run([locally(work)], tmp_path)[work.cell.run_id]
+
+
+def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) -> None:
+    work = on_ray(tmp_path, 8)[0]
+    jobs = [
+        Job(work.problem, dataclasses.replace(work.config, evaluator=EvaluatorConfig(artifact_bytes=size)))
+        for size in range(1000, 1005)
+    ]
+    held, seed = HeldEvaluators(), work.problem.seeds[0]
+    first = held.judge(jobs[0])
+    others = [held.judge(job) for job in jobs[1:4]]
+    assert held.judge(jobs[0]) is first  # and so the next one to go is the second
+    assert held.judge(jobs[4]) not in (first, *others)
+    assert first.evaluate(seed).status is Status.OK
+    with pytest.raises(SandboxError, match="closed"):
+        others[0].evaluate(seed)
+    assert [held.judge(job) for job in (jobs[0], *jobs[2:4])] == [first, *others[1:]]
+    held.close()
+    with pytest.raises(SandboxError, match="closed"):
+        first.evaluate(seed)
+
+
+def test_runs_of_a_problem_share_an_evaluator_whatever_proposes(cluster: None, tmp_path: Path) -> None:
+    work = on_ray(tmp_path, 8)[0]
+    other = dataclasses.replace(
+        work.config, proposer=ProposerConfig(), search=SearchConfig(islands=2), run=RunConfig(seed=7)
+    )
+    jobs = [ray.get(RayJudge(work.problem, config)._job) for config in (work.config, other)]
+    assert jobs[0] == jobs[1]
 
 
 def test_a_judgement_on_ray_is_that_of_the_sandbox(cluster: None, tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import subprocess
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Sequence
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +38,13 @@ BATCH = Batch(
 ONE, TWO = BATCH.arms
 STORED = """
 name = "stored"
-problems = ["strings/file-extension", "strings/file-kind"]
+problems = ["strings-hard/drawn-002", "strings-hard/drawn-004"]
 evaluations = [64]
 seeds = [1, 2]
 proposers = ["random"]
 strategies = ["islands", "iid"]
 
 [settings]
-search.joins = false
 sandbox.workers = 1
 """
 
@@ -167,12 +170,14 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: list[str] = []
         self.links: list[str] = []
+        self.ids: list[str] = []
         self.texts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         if tag not in ("img", "meta", "br"):
             self.open.append(tag)
+        self.ids += [str(value) for name, value in attrs if name == "id"]
         self.links += [str(value) for name, value in attrs if name in ("src", "href", "action", "data")]
 
     def handle_endtag(self, tag: str) -> None:
@@ -206,16 +211,17 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
                 "JOIN prompts p ON p.id = c.prompt_id WHERE p.kind <> 'seed' GROUP BY c.run_id"
             )
         }
+        assert 0 < len(solved) < 7
         for one in found.cells[:-1]:
             run = one.cell.run_id
             assert (one.solved, one.proposed) == (run in solved, proposed[run])
             assert one.best_mean_reward == pytest.approx(best[run])
         assert found.cells[-1].status is None
-        maps = read_heat_map(store, found, "strings/file-kind")
+        maps = read_heat_map(store, found, "strings-hard/drawn-004")
         assert maps is not None
         means = maps.rewards_N_D.mean(axis=1)
         assert list(means) == sorted(means, reverse=True)
-        runs_of = [one.cell.run_id for one in found.cells if one.cell.problem_id == "strings/file-kind"]
+        runs_of = [one.cell.run_id for one in found.cells if one.cell.problem_id == "strings-hard/drawn-004"]
         programs = {
             row["program_id"]
             for run in runs_of
@@ -227,6 +233,19 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
         }
         assert maps.judged == len(programs)
         assert {program for program, _ in maps.programs} <= programs
+        assert len(maps.rewards_N_D) == maps.vectors < 24  # all are shown
+        alike: Counter[tuple[float, ...]] = Counter()
+        shortest: dict[tuple[float, ...], int] = {}
+        for program in programs:
+            evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, program)
+            assert evaluation is not None
+            assert evaluation.rewards is not None
+            (row,) = store.query("SELECT length(source) AS n FROM programs WHERE id = :id", id=program)
+            alike[evaluation.rewards] += 1
+            shortest[evaluation.rewards] = min(row["n"], shortest.get(evaluation.rewards, row["n"]))
+        rows = [tuple(map(float, row)) for row in maps.rewards_N_D]
+        assert dict(zip(rows, maps.alike, strict=True)) == alike
+        assert {row: len(source) for row, (_, source) in zip(rows, maps.programs, strict=True)} == shortest
         evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, maps.programs[0][0])
         assert evaluation is not None
         assert evaluation.rewards == tuple(maps.rewards_N_D[0])
@@ -244,13 +263,17 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     page.feed(text)
     assert page.open == []
     assert not {"script", "link", "iframe"} & set(page.tags)
-    assert len(page.links) == 3  # the curves and a heat map for each problem
-    for link in page.links:
+    inside = [link[1:] for link in page.links if link.startswith("#")]
+    pictures = [link for link in page.links if not link.startswith("#")]
+    assert len(inside) == 2
+    assert set(inside) <= set(page.ids)
+    assert len(pictures) == 3  # the curves and a heat map for each problem
+    for link in pictures:
         kind, _, data = link.partition(",")
         assert kind == "data:image/png;base64"
         assert b64decode(data).startswith(b"\x89PNG")
     assert "url(" not in text
-    assert "strings/file-kind" in page.texts
+    assert "strings-hard/drawn-004" in page.texts
     rows: dict[str, list[dict[str, str]]] = {}
     for name in ("cells", "arms", "curves", "rewards"):
         with Path(f"evovpo-report-stored/{name}.csv").open(newline="") as file:
@@ -265,10 +288,48 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     assert Path(answer.json["page"]).read_text(encoding="utf-8") == text
 
 
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+
+
+def browse(page: Path, folder: Path) -> tuple[str, bytes]:
+    """Return what a browser's console says of a page, and a picture of it."""
+    picture = folder / "page.png"
+    command = [
+        str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        "--disable-background-networking", "--disable-component-update", "--no-first-run",
+        f"--user-data-dir={folder / 'profile'}", "--window-size=1200,2000", f"--screenshot={picture}",
+        page.resolve().as_uri(),
+    ]  # fmt: skip
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
+    return "\n".join(line for line in said.splitlines() if "CONSOLE" in line), picture.read_bytes()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_a_browser_shows_the_page_and_lets_nothing_else_in(stored: Path, tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    with Store.open(str(stored / "runs.db"), create=False) as store:
+        found = read_results(read_batch(str(stored / "stored.toml")), store)
+        page = write_report(store, found, tmp_path).page
+    console, picture = browse(page, tmp_path)
+    assert console == ""
+    image = imread(BytesIO(picture))
+    assert image.shape[:2] == (2000, 1200)
+    yellow = np.array([0.993, 0.906, 0.144])  # the colour of 1 in a heat map
+    assert (np.abs(image[..., :3] - yellow).max(axis=2) < 0.02).sum() > 1000
+    hostile = page.read_text(encoding="utf-8").replace(
+        "</body>", "<img src=http://127.0.0.1:9/x.png><script>alert(1)</script></body>"
+    )
+    page.write_text(hostile, encoding="utf-8")
+    console, _ = browse(page, tmp_path)
+    for kind in ("127.0.0.1:9", "script"):
+        assert any(kind in line and "Content Security Policy" in line for line in console.splitlines())
+
+
 def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>\x1b[31m $x^2$"
     found = summarise(BATCH, [cell(hostile, arm, seed, 20) for arm in BATCH.arms for seed in BATCH.seeds])
-    heat = HeatMap(hostile, (hostile, "ü"), (("id", hostile),), np.array([[0.0, 1.0]]), 1)
+    heat = HeatMap(hostile, (hostile, "ü"), (("id", hostile),), (1,), np.array([[0.0, 1.0]]), 1, 1)
     text = page_text(found, [heat])
     page = Page()
     page.feed(text)

@@ -18,9 +18,6 @@ from trainer.estimators import (
     best_at_k_chains,
     distinct_share,
     diversity,
-    effective_share,
-    expected_max_score,
-    pareto_share,
     pass_at_k,
     pass_at_k_chains,
 )
@@ -143,27 +140,6 @@ def test_diversity_is_the_mean_over_all_pairs(vectors: list[tuple[float, ...]]) 
     assert diversity(vectors) == pytest.approx(expected, abs=1e-12)
 
 
-def test_distinct_and_effective_share_by_hand() -> None:
+def test_distinct_share_by_hand() -> None:
     assert distinct_share(["a", "b", "a", None]) == pytest.approx(2 / 4)
-    assert effective_share(["a", "b", "a", "b"]) == pytest.approx(2 / 4)
-    assert effective_share(["a", "b", None, None]) == pytest.approx(2 / 4)
-    # Nine of one and one of another: exp(-.9 ln .9 - .1 ln .1) = 1.384 answers of 10.
-    assert effective_share(["a"] * 9 + ["b"]) == pytest.approx(0.1384, abs=1e-4)
     assert [distinct_share(keys) for keys in ([], [None])] == [0.0, 0.0]
-    assert [effective_share(keys) for keys in ([], [None])] == [0.0, 0.0]
-
-
-def test_pareto_share_by_hand() -> None:
-    assert pareto_share([[1, 0], [0, 1], [0, 0], [1, 0]]) == pytest.approx(3 / 4)
-    assert pareto_share([[0.5, 0.5]] * 4) == 1.0
-    assert pareto_share(np.zeros((0, 3))) == 0.0
-
-
-def test_expected_max_score_by_hand() -> None:
-    # Weighting (1, 0): best .9; (.5, .5): best .6; mean .75.
-    assert expected_max_score([[0.9, 0.1], [0.5, 0.7]], [[1.0, 0.0], [0.5, 0.5]]) == pytest.approx(0.75)
-
-
-def test_expected_max_score_of_another_number_of_components_is_an_error() -> None:
-    with pytest.raises(EvovpoError, match=r"\(1, 2\) and weightings \(1, 3\)"):
-        expected_max_score([[0.0, 1.0]], [[0.2, 0.3, 0.5]])

@@ -245,7 +245,7 @@ def test_a_fork_server_that_died_is_replaced(tmp_path: Path) -> None:
         assert pid is not None
         os.kill(pid, 9)
         assert run(opened, HONEST).metrics == (("combined_score", 1.0),)
-        assert opened.sandbox_errors >= 1
+        assert opened.retries.failures >= 1
     with pytest.raises(SandboxError, match="closed"):
         run(opened, HONEST)
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

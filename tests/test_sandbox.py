@@ -274,7 +274,7 @@ def test_a_fork_server_that_dies_is_counted_and_the_program_runs_again() -> None
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         result = sandbox.run(IDENTITY, "f", [[2]])
-    assert (result.status, result.outputs, sandbox.sandbox_errors) == (Status.OK, [2], 1)
+    assert (result.status, result.outputs, sandbox.retries.failures) == (Status.OK, [2], 1)
 
 
 def test_a_fault_of_the_sandbox_that_stays_becomes_a_result() -> None:
@@ -282,7 +282,7 @@ def test_a_fault_of_the_sandbox_that_stays_becomes_a_result() -> None:
     with Sandbox(workers=1, preload=()) as sandbox:
         result = sandbox.run(IDENTITY, "f", [[1], [2]], impossible)
         assert (result.status, result.outputs) == (Status.SANDBOX_ERROR, [None, None])
-        assert (result.errors, sandbox.sandbox_errors) == ([None, None], 3)
+        assert (result.errors, sandbox.retries.failures) == ([None, None], 3)
         assert sandbox.run(IDENTITY, "f", [[1]]).status is Status.OK
 
 

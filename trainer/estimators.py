@@ -8,15 +8,12 @@ differ by their answers alone. Sums over thousands of answers are safe: nothing 
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from evovpo.errors import ConfigError
-from evovpo.selection import non_dominated
 
 Array = npt.NDArray[np.float64]
 
@@ -107,44 +104,6 @@ def distinct_share(keys: Sequence[str | None]) -> float:
     Unreadable answers count below the line only. 0.0 for no answers.
     """
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
-
-
-def effective_share(keys: Sequence[str | None]) -> float:
-    """Return the effective number of different answers over the number of answers.
-
-    The effective number is exp(entropy) of how often each answer came (Hill 1973): n answers that came
-    equally often count n, an answer among many copies of another hardly counts. Unreadable answers (None)
-    count below the line only. 0.0 if none is readable.
-    """
-    counts = np.array(list(Counter(key for key in keys if key is not None).values()), dtype=np.float64)
-    if not counts.size:
-        return 0.0
-    shares = counts / counts.sum()
-    return math.exp(-float(shares @ np.log(shares))) / len(keys)
-
-
-def pareto_share(vectors_N_D: npt.ArrayLike) -> float:  # noqa: N803
-    """Return the share of answers that no other answer dominates.
-
-    As in the authors' code copies of an undominated answer all count, so equal answers give 1.0: read it
-    beside `diversity`. 0.0 for no answers.
-    """
-    vectors = np.asarray(vectors_N_D, dtype=np.float64)
-    if not len(vectors):
-        return 0.0
-    different, counts = np.unique(vectors, axis=0, return_counts=True)
-    return float(counts[non_dominated(different)].sum() / len(vectors))
-
-
-def expected_max_score(vectors_N_D: npt.ArrayLike, weights_K_D: npt.ArrayLike) -> float:  # noqa: N803
-    """Return the mean over K weightings of the best weighted reward among N answers (pool-wide score)."""
-    vectors, weights = np.asarray(vectors_N_D, dtype=np.float64), np.asarray(weights_K_D, dtype=np.float64)
-    if vectors.ndim != 2 or weights.ndim != 2 or vectors.shape[1] != weights.shape[1] or not vectors.size:
-        raise ConfigError(
-            f"reward vectors have shape {vectors.shape} and weightings {weights.shape}; expected answers by "
-            "components and weightings by the same components"
-        )
-    return float((weights @ vectors.T).max(axis=1).mean())
 
 
 def _as_right(right: npt.ArrayLike) -> Array:

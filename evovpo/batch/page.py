@@ -10,13 +10,14 @@ import base64
 import csv
 import html
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich import box
 from rich.table import Table
 
+from evovpo.batch.plan import Arm, Batch
 from evovpo.batch.results import Curve, HeatMap, Results, read_heat_map, verdict
 from evovpo.errors import ConfigError
 from evovpo.report import printable, reward_text
@@ -27,6 +28,10 @@ from evovpo.types import Json
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 """Of Okabe and Ito (2008), told apart by colour-blind readers."""
 _STYLES = ("-", "--", "-.", ":")
+_CARD_COLUMNS = 16
+"""Most components of a heat map that stands beside others."""
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+"""What a browser may do for the page: nothing that needs a network or runs."""
 _LABEL_CHARACTERS = 24
 """Longest name of a component under a heat map."""
 _STYLE = """
@@ -34,8 +39,12 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #222 }
 body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd }
-th { font-weight: 600; color: #555 } th:first-child, td:first-child { text-align: left }
+th { font-weight: 600; color: #555 } td { white-space: nowrap }
+th:first-child, td:first-child { text-align: left }
 td.yes { background: #d9efe3 } td.open { color: #888 }
+div.table { overflow-x: auto } a { color: inherit }
+div.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 0 2rem }
+section { min-width: 0 } section.wide { grid-column: 1 / -1 }
 img { max-width: 100%; height: auto } pre { background: #f5f5f5; padding: .7rem; overflow-x: auto }
 summary { cursor: pointer } .quiet { color: #666 }
 """
@@ -74,12 +83,12 @@ def arms_table(results: Results) -> Table:
     """Return a row for each arm."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
     table.add_column("arm")
-    for name in ("ended", "solved [95 %]", "only here", "best mean reward [95 %]"):
-        table.add_column(name, justify="right")
+    for name in ("ended", "solved [95 %]", "only here", "best reward [95 %]"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in results.arms:
         solved = _interval_text(one.solved, 1)
         table.add_row(
-            printable(one.arm.label),
+            printable(_short(one.arm, results.batch)),
             f"{one.finished} of {one.cells}",
             f"{solved} of {one.problems}" if solved else "",
             str(len(one.unlocked)),
@@ -148,6 +157,16 @@ def _curve_json(curve: Curve, values: Sequence[Interval]) -> dict[str, Json]:
     }
 
 
+def _short(arm: Arm, batch: Batch) -> str:
+    """Return the name of an arm without what all arms of the batch share."""
+    apart = [
+        str(one)
+        for one, of_all in zip(arm, zip(*batch.arms, strict=True), strict=True)
+        if len(set(of_all)) > 1
+    ]
+    return ", ".join(apart) or arm.label
+
+
 def _interval_text(interval: Interval | None, digits: int) -> str:
     if interval is None:
         return ""
@@ -160,10 +179,10 @@ def _arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
         "strategy",
         "budget",
         "ended",
-        "solved with one seed [95 %]",
+        "solved with one seed [95%]",
         "in any seed",
         "only here",
-        "best mean reward [95 %]",
+        "best mean reward [95%]",
         "evaluations",
     )
     for found in results.arms:
@@ -242,12 +261,12 @@ def _tables(results: Results, maps: Sequence[HeatMap]) -> Iterator[tuple[str, li
     yield (
         "rewards.csv",
         [
-            ["problem", "rank", "program", "component", "name", "reward"],
+            ["problem", "rank", "program", "alike", "component", "name", "reward"],
             *(
-                [found.problem, rank, program, component, name, float(reward)]
+                [found.problem, rank, program, alike, component, name, float(reward)]
                 for found in maps
-                for rank, ((program, _), vector) in enumerate(
-                    zip(found.programs, found.rewards_N_D, strict=True), 1
+                for rank, ((program, _), alike, vector) in enumerate(
+                    zip(found.programs, found.alike, found.rewards_N_D, strict=True), 1
                 )
                 for component, (name, reward) in enumerate(zip(found.components, vector, strict=True))
             ),
@@ -282,29 +301,47 @@ def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
     if results.curves:
         parts += [
             "<h2>Against the budget</h2>",
-            _picture(_curves_png(results.curves), "Problems solved and best reward against evaluations"),
+            _picture(_curves_png(results), "Problems solved and best reward against evaluations"),
             '<p class="quiet">Bands are the same intervals, point by point.</p>',
         ]
-    parts += ["<h2>Problems</h2>", _problem_table(results)]
-    for found in maps:
-        parts += _problem_section(found)
+    parts += ["<h2>Problems</h2>", _problem_table(results, {found.problem for found in maps})]
+    if maps:
+        parts += [
+            "<h2>Rewards by component</h2>",
+            '<p class="quiet">A row is a reward vector that some program of any run has, the best mean on '
+            "top; on its left, how many different programs have it. Columns are the components. Dark is 0, "
+            "light is 1. Where two rows are light in different columns, joining two programs has something "
+            "to gain.</p>",
+            '<div class="maps">',
+            *(part for found in maps for part in _problem_section(found, results.problems)),
+            "</div>",
+        ]
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_text(batch.name)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
 
 
-def _problem_table(results: Results) -> str:
-    """Return the table of problems by arms: in how many seeds solved, or else the best mean reward."""
+def _problem_table(results: Results, shown: Collection[str]) -> str:
+    """Return the table of problems by arms: in how many seeds solved, or else the best mean reward.
+
+    Problems that are `shown` have a section, to which the table points.
+    """
     arms = results.batch.arms
     by_place: dict[tuple[str, object], list[Any]] = {}
     for one in results.cells:
         by_place.setdefault((one.cell.problem_id, one.cell.arm), []).append(one)
-    head = "".join(f"<th>{_text(name)}</th>" for name in ["problem", *(arm.label for arm in arms)])
+    names = ["problem", *(_short(arm, results.batch) for arm in arms)]
+    head = "".join(f"<th>{_text(name)}</th>" for name in names)
     lines = []
     for problem in results.problems:
-        columns = [f"<td>{_text(problem)}</td>"]
+        name = _text(problem)
+        if problem in shown:
+            name = f'<a href="#{_anchor(problem, results.problems)}">{name}</a>'
+        columns = [f"<td>{name}</td>"]
         for arm in arms:
             found = by_place[problem, arm]
             solved = sum(one.solved for one in found)
@@ -314,25 +351,34 @@ def _problem_table(results: Results) -> str:
             text = f"solved {solved} of {len(found)}" if solved else f"best {reward_text(best)}"
             columns.append(f'<td class="{kind}">{text}{", not ended" * is_open}</td>')
         lines.append(f"<tr>{''.join(columns)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return _table(head, "".join(lines))
 
 
-def _problem_section(found: HeatMap) -> Iterator[str]:
-    yield f"<h3>{_text(found.problem)}</h3>"
-    shown = f"the best {len(found.programs)} of {found.judged} different programs"
-    yield _picture(_heat_map_png(found), f"Rewards of {shown}, by component")
-    yield (
-        f'<p class="quiet">Rows: {shown}, the best on top. Columns: the components of the reward vector. '
-        "Dark is 0, light is 1.</p>"
-    )
-    yield f"<details><summary>Best program</summary><pre>{_text(found.programs[0][1])}</pre></details>"
+def _problem_section(found: HeatMap, problems: Sequence[str]) -> Iterator[str]:
+    wide = ' class="wide"' * (len(found.components) > _CARD_COLUMNS)
+    yield f'<section id="{_anchor(found.problem, problems)}"{wide}><h3>{_text(found.problem)}</h3>'
+    rows = f"{found.vectors} vector{'s' * (found.vectors != 1)} of {found.judged} different programs"
+    if found.vectors > len(found.programs):
+        rows = f"the best {len(found.programs)} of {rows}"
+    yield _picture(_heat_map_png(found), f"Rewards by component: {rows}")
+    yield f'<p class="quiet">{rows[0].upper()}{rows[1:]}</p>'
+    best = _text(found.programs[0][1])
+    yield f"<details><summary>Best program</summary><pre>{best}</pre></details></section>"
+
+
+def _anchor(problem: str, problems: Sequence[str]) -> str:
+    return f"problem-{problems.index(problem) + 1}"
 
 
 def _html_table(rows: Iterable[Sequence[str]]) -> str:
     head, *body = [[_text(cell) for cell in row] for row in rows]
     lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
     names = "".join(f"<th>{cell}</th>" for cell in head)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{lines}</tbody></table>"
+    return _table(names, lines)
+
+
+def _table(head: str, lines: str) -> str:
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
 def _text(text: str) -> str:
@@ -347,20 +393,20 @@ def _picture(png: bytes, meaning: str) -> str:
 # ---------------------------------------------------------------- pictures
 
 
-def _curves_png(curves: Sequence[Curve]) -> bytes:
+def _curves_png(results: Results) -> bytes:
     """Return the picture of problems solved and of the best mean reward, against evaluations."""
     figure = _figure(11, 4.6)
     panels = figure.subplots(1, 2)
     for axes, name, title in zip(
         panels, ("solved", "best"), ("share of problems solved", "best mean reward so far"), strict=True
     ):
-        for number, curve in enumerate(curves):
+        for number, curve in enumerate(results.curves):
             values: Sequence[Interval] = getattr(curve, name)
             colour = _COLOURS[number % len(_COLOURS)]
             style: Mapping[str, Any] = {
                 "color": colour,
                 "linestyle": _STYLES[number % len(_STYLES)],  # so that equal curves are all seen
-                "label": _plain(curve.arm.label),
+                "label": _plain(_short(curve.arm, results.batch)),
             }
             axes.step(curve.evaluations, [value.mean for value in values], where="post", **style)
             low, high = [value.low for value in values], [value.high for value in values]
@@ -379,14 +425,22 @@ def _curves_png(curves: Sequence[Curve]) -> bytes:
     return _png(figure)
 
 
-def _heat_map_png(found: HeatMap) -> bytes:
-    """Return the picture of programs by components."""
+def _heat_map_inches(found: HeatMap) -> tuple[float, float]:
+    """Return width and height of a heat map: of its cells, and of what stands around them."""
     rows, columns = found.rewards_N_D.shape
-    figure = _figure(min(12.0, 2.5 + 0.35 * columns), min(9.0, 1.8 + 0.16 * rows))
+    cells = min(1.8, max(1.2, 0.2 * columns)) if columns <= _CARD_COLUMNS else min(8.6, 0.12 * columns)
+    names = 0.06 * max(len(_shortened(name)) for name in found.components)
+    return 1.4 + cells, 0.6 + names + max(0.6, 0.13 * rows)
+
+
+def _heat_map_png(found: HeatMap) -> bytes:
+    """Return the picture of vectors by components."""
+    rows, columns = found.rewards_N_D.shape
+    figure = _figure(*_heat_map_inches(found))
     axes = figure.add_subplot()
     image = axes.imshow(
         found.rewards_N_D,
-        extent=(-0.5, columns - 0.5, rows + 0.5, 0.5),  # programs count from 1
+        extent=(-0.5, columns - 0.5, rows + 0.5, 0.5),  # vectors count from 1
         vmin=0,
         vmax=1,
         cmap="viridis",
@@ -396,9 +450,11 @@ def _heat_map_png(found: HeatMap) -> bytes:
     every = -(-columns // 40)
     ticks = range(0, columns, every)
     axes.set_xticks(ticks, [_plain(_shortened(found.components[tick])) for tick in ticks], rotation=90)
-    axes.set_ylabel("rank of the program")
-    axes.tick_params(labelsize=8)
-    figure.colorbar(image, ax=axes, label="reward")
+    axes.set_yticks(range(1, rows + 1), map(str, found.alike))
+    axes.set_ylabel("programs", fontsize=7)
+    axes.tick_params(labelsize=7, length=2)
+    bar = figure.colorbar(image, ax=axes, ticks=(0.0, 0.5, 1.0), aspect=30)
+    bar.ax.tick_params(labelsize=7, length=2)
     return _png(figure)
 
 

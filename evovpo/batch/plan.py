@@ -133,7 +133,7 @@ def read_batch(name: str, limit: int | None = None) -> Batch:
     """
     faults: list[str] = []
     batch = _read(name, faults)
-    _raise_any(faults)
+    raise_faults(faults)
     return dataclasses.replace(batch, problems=batch.problems[:limit])
 
 
@@ -160,11 +160,11 @@ def _read(name: str, faults: list[str]) -> Batch:
         title = ""
     if not isinstance(data.get("description", ""), str):
         faults.append(f"{origin}: description: expected a text, found {data['description']!r:.80}")
-    settings = _settings(data.get("settings", {}), f"{origin}: [settings]", faults)
+    settings = read_settings(data.get("settings", {}), f"{origin}: [settings]", faults)
     batch = Batch(
         name=title,
-        problems=_problems(data.get("problems"), path, faults),
-        evaluations=_numbers(data.get("evaluations", [1000]), f"{origin}: evaluations", 1, faults),
+        problems=read_problems(data.get("problems"), path, faults),
+        evaluations=read_numbers(data.get("evaluations", [1000]), f"{origin}: evaluations", 1, faults),
         seeds=_seeds(data.get("seeds", [0]), f"{origin}: seeds", faults),
         proposers=_variants(data, "proposers", path, faults),
         strategies=_variants(data, "strategies", path, faults),
@@ -203,11 +203,11 @@ def _toml(path: Path, faults: list[str]) -> dict[str, Any]:
         faults.append(f"{path}: expected a file that can be read: {error.strerror}")
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         faults.append(f"{path}: expected TOML in UTF-8: {error}")
-    _raise_any(faults)
+    raise_faults(faults)
     raise AssertionError("unreachable")
 
 
-def _problems(value: object, file: Path, faults: list[str]) -> tuple[Path, ...]:
+def read_problems(value: object, file: Path, faults: list[str]) -> tuple[Path, ...]:
     """Return the folders that problems and suites name, relative to the file or bundled."""
     if not (isinstance(value, list) and value and all(isinstance(entry, str) for entry in value)):
         faults.append(f"{file}: problems: expected a list of problems and suites, found {value!r:.80}")
@@ -242,7 +242,7 @@ def _folders(name: str) -> list[Path]:
             raise (no_suite if is_suite else no_problem) from None
 
 
-def _numbers(value: object, where: str, least: int, faults: list[str]) -> tuple[int, ...]:
+def read_numbers(value: object, where: str, least: int, faults: list[str]) -> tuple[int, ...]:
     """Return one or several different whole numbers."""
     found = value if isinstance(value, list) else [value]
     if found and all(type(number) is int and number >= least for number in found):
@@ -256,7 +256,7 @@ def _numbers(value: object, where: str, least: int, faults: list[str]) -> tuple[
 
 def _seeds(value: object, where: str, faults: list[str]) -> tuple[int, ...]:
     if not isinstance(value, str):
-        return _numbers(value, where, 0, faults)
+        return read_numbers(value, where, 0, faults)
     try:
         return parse_seeds(value)
     except ConfigError as error:
@@ -287,7 +287,7 @@ def _variants(data: Mapping[str, Any], key: str, file: Path, faults: list[str]) 
             faults.append(f"{where}: name: expected a short text, found {name!r:.80}; name it")
             continue
         rest = {section: values for section, values in entry.items() if section != "name"}
-        variants.append(Variant(name, _settings(rest, f"{where} ({name})", faults)))
+        variants.append(Variant(name, read_settings(rest, f"{where} ({name})", faults)))
     names = [variant.name for variant in variants]
     faults += [
         f"{file}: {key}: {name!r} is there twice; runs are told apart by it: rename one"
@@ -309,7 +309,7 @@ def _with_near_model(variant: Variant, file: Path) -> Variant:
     return Variant(variant.name, {**variant.settings, "proposer": absolute})
 
 
-def _settings(value: object, origin: str, faults: list[str]) -> Mapping[str, object]:
+def read_settings(value: object, origin: str, faults: list[str]) -> Mapping[str, object]:
     """Return sections of settings, after adding what is wrong with each key by itself."""
     if not isinstance(value, Mapping):
         faults.append(f"{origin}: expected sections with keys, found {value!r:.80}")
@@ -335,20 +335,28 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
     faults: list[str] = []
     batch = _read(name, faults)
     batch = dataclasses.replace(batch, problems=batch.problems[:limit])
+    works = plan_cells([batch], store_url, faults)
+    raise_faults(faults)
+    return batch, works
+
+
+def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
+    """Return the work of all cells of batches that were read before, after adding all that is wrong."""
     stored: dict[str, _Stored] = {}
     store: Store | None = None
+    works: list[Work] = []
     try:
         store = _existing_store(store_url)
         stored = {} if store is None else _stored_runs(store)
     except StoreError as error:
         faults.append(str(error))
     try:
-        works = list(_works(batch, store, stored, faults))
+        for batch in batches:
+            works += _works(batch, store, stored, faults)
     finally:
         if store is not None:
             store.close()
-    _raise_any(faults)
-    return batch, works
+    return works
 
 
 class _Stored(NamedTuple):
@@ -537,7 +545,7 @@ def _add(faults: list[str], fault: str) -> None:
         faults.append(fault)
 
 
-def _raise_any(faults: Collection[str]) -> None:
+def raise_faults(faults: Collection[str]) -> None:
     """Raise `ConfigError` if there is a fault."""
     listed = list(faults)
     if len(listed) == 1:

@@ -7,6 +7,8 @@ of the kind and of other seeds. They rest on the problems for which every seed o
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +29,10 @@ _POINT_DRAWS = 2000
 """Resamples for a point of a curve."""
 _CLEAR = 0.05
 """Below this a p-value counts as clear."""
-_PROGRAMS_SHOWN = 40
+_VECTORS_SHOWN = 24
 """Rows of a heat map."""
+_CHUNK = 500
+"""Evaluations whose rewards are read at a time."""
 
 
 class CellResult(NamedTuple):
@@ -105,13 +109,17 @@ class Curve(NamedTuple):
 
 
 class HeatMap(NamedTuple):
-    """The best different programs that any cell found for a problem, with their vectors."""
+    """The best different reward vectors that any cell reached on a problem, with a program for each."""
 
     problem: str
     components: tuple[str, ...]
     programs: tuple[tuple[str, str], ...]
-    """Id and source, best mean reward first."""
+    """Id and source of the shortest program with each vector, best mean reward first."""
+    alike: tuple[int, ...]
+    """How many different programs have each vector."""
     rewards_N_D: npt.NDArray[np.float64]  # noqa: N815
+    vectors: int
+    """Different vectors, those included that are not here."""
     judged: int
     """Different programs that were judged for the problem."""
 
@@ -160,7 +168,7 @@ def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
 
 
 def read_heat_map(store: Store, results: Results, problem: str) -> HeatMap | None:
-    """Return the best programs of a problem over all cells; none if nothing was judged."""
+    """Return the best vectors of a problem over all cells; none if nothing was judged."""
     runs = [result.cell.run_id for result in results.cells if result.cell.problem_id == problem]
     marks = {f"run{number}": run for number, run in enumerate(runs)}
     of_runs = ", ".join(f":{name}" for name in marks)
@@ -178,20 +186,50 @@ def read_heat_map(store: Store, results: Results, problem: str) -> HeatMap | Non
     )
     if not judged:
         return None
-    shown = judged[:_PROGRAMS_SHOWN]
-    vectors = []
-    names: tuple[str, ...] = ()
-    programs = []
-    for row in shown:
-        rows = store.query(
-            "SELECT name, value FROM rewards WHERE evaluation_id = :evaluation ORDER BY objective",
-            evaluation=row["evaluation"],
-        )
-        names = tuple(unescape_text(str(one["name"])) for one in rows)
-        vectors.append([float(one["value"]) for one in rows])
-        source = store.query("SELECT source FROM programs WHERE id = :id", id=row["program"])[0]["source"]
-        programs.append((str(row["program"]), unescape_text(str(source))))
-    return HeatMap(problem, names, tuple(programs), np.array(vectors), len(judged))
+    first: dict[tuple[float, ...], str] = {}
+    counts: Counter[tuple[float, ...]] = Counter()
+    for start in range(0, len(judged), _CHUNK):
+        chunk = judged[start : start + _CHUNK]
+        vectors = _vectors(store, [str(row["evaluation"]) for row in chunk])
+        for row in chunk:
+            vector = vectors[str(row["evaluation"])]
+            first.setdefault(vector, str(row["program"]))
+            counts[vector] += 1
+    shown = dict(itertools.islice(first.items(), _VECTORS_SHOWN))
+    sources = [
+        store.query("SELECT source FROM programs WHERE id = :id", id=program)[0]["source"]
+        for program in shown.values()
+    ]
+    named = store.query(
+        "SELECT name FROM rewards WHERE evaluation_id = :evaluation ORDER BY objective",
+        evaluation=judged[0]["evaluation"],
+    )
+    return HeatMap(
+        problem=problem,
+        components=tuple(unescape_text(str(row["name"])) for row in named),
+        programs=tuple(
+            (program, unescape_text(str(source)))
+            for program, source in zip(shown.values(), sources, strict=True)
+        ),
+        alike=tuple(counts[vector] for vector in shown),
+        rewards_N_D=np.array(list(shown)),
+        vectors=len(first),
+        judged=len(judged),
+    )
+
+
+def _vectors(store: Store, evaluations: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Return the reward vectors of evaluations, by id."""
+    marks = {f"e{number}": evaluation for number, evaluation in enumerate(evaluations)}
+    found: dict[str, list[float]] = {}
+    for row in store.query(
+        "SELECT evaluation_id, value FROM rewards "
+        f"WHERE evaluation_id IN ({', '.join(f':{name}' for name in marks)}) "
+        "ORDER BY evaluation_id, objective",
+        **marks,
+    ):
+        found.setdefault(str(row["evaluation_id"]), []).append(float(row["value"]))
+    return {evaluation: tuple(values) for evaluation, values in found.items()}
 
 
 def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult:

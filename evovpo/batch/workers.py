@@ -108,7 +108,7 @@ def _end_with_parent() -> None:
 def _run(work: Work, store: Store, pipe: Connection) -> Ended | Failed:
     """Start a cell, or take it up where its last stored judgement left it."""
     from evovpo import runs
-    from evovpo.errors import EvovpoError, StoreError
+    from evovpo.errors import EvovpoError, RunHeldError, StoreError
 
     run_id = work.cell.run_id
     shown_at = float("-inf")
@@ -130,7 +130,8 @@ def _run(work: Work, store: Store, pipe: Connection) -> Ended | Failed:
                 work.problem, work.config, store, on_tell=told, run_id=run_id, judged=work.judged
             )
     except EvovpoError as error:
-        return Failed(run_id, str(error), isinstance(error, StoreError))
+        is_store = isinstance(error, StoreError) and not isinstance(error, RunHeldError)
+        return Failed(run_id, str(error), is_store)
     except Exception as error:  # a fault of ours in one cell is shown, and leaves the others their turn
         traceback.print_exc(file=sys.stderr)
         return Failed(run_id, f"{type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, SandboxError
@@ -29,6 +29,8 @@ except ImportError as missing:
 
 _RETRIES = 5
 """How often a task is run again whose process or machine is lost."""
+_KEPT = 4
+"""Evaluators that a process of Ray keeps open, each with a fork-server."""
 _OBJECT_STORE_BYTES = 100 << 20
 """Of a cluster that is started here: problems and programs are small."""
 
@@ -36,34 +38,50 @@ _OBJECT_STORE_BYTES = 100 << 20
 # ---------------------------------------------------------------- in a process of Ray
 
 
-class _Held:
-    """The evaluator that a process of Ray keeps open: that of its last task."""
+class Job(NamedTuple):
+    """What judging a program takes besides the program."""
+
+    problem: Problem
+    config: Config
+    """With what judging depends on, and defaults elsewhere: so runs of a problem share an evaluator."""
+
+
+class HeldEvaluators:
+    """The evaluators that a process of Ray keeps open: the tasks of several runs come in turns."""
 
     def __init__(self) -> None:
-        self._key: tuple[Problem, Config] | None = None
-        self._open = contextlib.ExitStack()
-        self._judge: Judge | None = None
+        self._open: list[tuple[Job, Judge, contextlib.ExitStack]] = []
+        """The one that was used last at the end."""
 
-    def judge(self, problem: Problem, config: Config) -> Judge:
-        """Return the evaluator of a problem; another problem's is closed first."""
-        if self._judge is None or self._key != (problem, config):
-            self._open.close()
-            self._judge = self._open.enter_context(open_evaluator(problem, config))
-            self._key = (problem, config)
-        return self._judge
+    def judge(self, job: Job) -> Judge:
+        """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
+        place = next((place for place, held in enumerate(self._open) if held[0] == job), None)
+        if place is not None:
+            self._open.append(self._open.pop(place))
+        else:
+            if len(self._open) == _KEPT:
+                self._open.pop(0)[2].close()
+            stack = contextlib.ExitStack()
+            self._open.append((job, stack.enter_context(open_evaluator(*job)), stack))
+        return self._open[-1][1]
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._open:
+            self._open.pop()[2].close()
 
 
-_held = _Held()
+_held = HeldEvaluators()
 
 
-def _evaluate(job: tuple[Problem, Config], program: Program) -> Evaluation:
+def _evaluate(job: Job, program: Program) -> Evaluation:
     """Judge a program where the task runs."""
-    return _held.judge(*job).evaluate(program)
+    return _held.judge(job).evaluate(program)
 
 
-def _evaluate_heldout(job: tuple[Problem, Config], program: Program) -> tuple[bool, ...]:
+def _evaluate_heldout(job: Job, program: Program) -> tuple[bool, ...]:
     """Say for each held-out row, where the task runs, whether a program is right on it."""
-    return _held.judge(*job).evaluate_heldout(program)
+    return _held.judge(job).evaluate_heldout(program)
 
 
 # ---------------------------------------------------------------- where the run is
@@ -75,7 +93,8 @@ class RayJudge:
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
         one_at_a_time = dataclasses.replace(config.sandbox, workers=1)
-        self._job = ray.put((problem, dataclasses.replace(config, sandbox=one_at_a_time)))
+        judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
+        self._job = ray.put(Job(problem, judging))
         self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)
         self._evaluate_heldout = ray.remote(max_retries=_RETRIES)(_evaluate_heldout)
 
@@ -171,7 +190,7 @@ def _connect(address: str | None) -> None:
         options |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
         ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+    except Exception as error:  # no narrower one: Ray raises it where its processes do not start in time
         raise SandboxError(
             f"the Ray cluster at {address or os.environ.get('RAY_ADDRESS', 'this machine')} cannot be used: "
             f"{_first_line(error)}; start it, correct --executor, or use executor local"

@@ -14,8 +14,9 @@ from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, sandbox_failure
+from evovpo.sandbox.retries import Retries
 from evovpo.sandbox.worker import ForkServer, Settings
-from evovpo.types import Json, Limits, Status
+from evovpo.types import Json, Limits
 
 
 class Sandbox:
@@ -51,8 +52,7 @@ class Sandbox:
         recycle_after: int = 10_000,
     ) -> None:
         self.level = choose_level(probe(), minimum_level, level)
-        self.sandbox_errors = 0
-        """Runs so far that failed by the sandbox's fault, those that were tried again included."""
+        self.retries = Retries(retries)
         settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
         # Elsewhere than on Linux nothing of what a fork-server is made of exists.
         make = ForkServer if sys.platform == "linux" else FreshProcess
@@ -62,11 +62,9 @@ class Sandbox:
         self._free: queue.LifoQueue[ForkServer | FreshProcess] = queue.LifoQueue()
         for worker in self._workers:
             self._free.put(worker)
-        self._retries = retries
         self._recycle_after = recycle_after
         self._has_started = False
         self._is_closed = False
-        self._counting = threading.Lock()
         self._gathering = threading.Lock()
 
     def run(
@@ -97,13 +95,7 @@ class Sandbox:
         try:
             if self._is_closed:
                 raise SandboxError("the sandbox is closed; open another one")
-            for _ in range(self._retries + 1):
-                result = self._attempt(worker, code, entry, cases, limits, per_case)
-                if result.status is not Status.SANDBOX_ERROR:
-                    break
-                with self._counting:
-                    self.sandbox_errors += 1
-            return result
+            return self.retries.run(lambda: self._attempt(worker, code, entry, cases, limits, per_case))
         finally:
             self._free.put(worker)
 

@@ -13,7 +13,6 @@ import dataclasses
 import os
 import queue
 import socket
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
@@ -22,6 +21,7 @@ from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.local import usable_cores
 from evovpo.sandbox.probe import Level
+from evovpo.sandbox.retries import Retries
 from evovpo.sandbox.whole import WholeJob, WholeResult, WholeSandbox, check_job
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
@@ -69,16 +69,13 @@ class ProxySandbox:
             retries=0,
         )
         self.level = self._evaluators.level
-        self.sandbox_errors = 0
-        """Runs so far that failed by the sandbox's fault, those that were tried again included."""
+        self.retries = Retries(retries)
         settings = Settings(self.level, tuple(preload), (*hidden_paths, str(self._folder)))
         self._servers = [ForkServer(settings) for _ in range(workers)]
         self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
         for server in self._servers:
             self._free.put(server)
-        self._retries = retries
         self._recycle_after = recycle_after
-        self._counting = threading.Lock()
         self._has_started = False
         self._is_closed = False
 
@@ -106,13 +103,7 @@ class ProxySandbox:
         try:
             if self._is_closed:
                 raise SandboxError("the sandbox is closed; open another one")
-            for _ in range(self._retries + 1):
-                result = self._attempt(server, code, stubbed, limits)
-                if result.status is not Status.SANDBOX_ERROR:
-                    break
-                with self._counting:
-                    self.sandbox_errors += 1
-            return result
+            return self.retries.run(lambda: self._attempt(server, code, stubbed, limits))
         finally:
             self._free.put(server)
 

@@ -31,6 +31,7 @@ from evovpo.sandbox.local import usable_cores
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Decoder
+from evovpo.sandbox.retries import Retries
 from evovpo.sandbox.worker import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, compiled_filter
 from evovpo.types import Json, Limits, Status
 
@@ -143,8 +144,7 @@ class WholeSandbox:
         retries: int = 2,
     ) -> None:
         self.level = whole_level(minimum_level, level)
-        self.sandbox_errors = 0
-        """Runs so far that failed by the sandbox's fault, those that were tried again included."""
+        self.retries = Retries(retries)
         self._folder = Path(folder).resolve()
         self._readable = [os.path.realpath(path) for path in readable]
         hidden_paths = [*(os.fspath(path) for path in hidden), str(PACKAGE)]
@@ -159,9 +159,7 @@ class WholeSandbox:
             )
         self._rules = [list(rule) for rule in rules]
         self._writable_mb = writable_mb
-        self._retries = retries
         self._places = threading.BoundedSemaphore(workers or usable_cores())
-        self._counting = threading.Lock()
         self._is_closed = False
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
@@ -175,13 +173,7 @@ class WholeSandbox:
         with self._places:
             if self._is_closed:
                 raise SandboxError("the sandbox is closed; open another one")
-            for _ in range(self._retries + 1):
-                result = self.attempt(job, limits, None)
-                if result.status is not Status.SANDBOX_ERROR:
-                    break
-                with self._counting:
-                    self.sandbox_errors += 1
-        return result
+            return self.retries.run(lambda: self.attempt(job, limits, None))
 
     def close(self) -> None:
         """Refuse further evaluations; those that run are ended by their callers' waiting for them."""
