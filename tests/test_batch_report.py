@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
@@ -64,7 +64,7 @@ def cell(
     )
 
 
-def both(arm: Arm, solved: dict[str, Sequence[int | None]]) -> list[CellResult]:
+def both(arm: Arm, solved: Mapping[str, Sequence[int | None]]) -> list[CellResult]:
     """Return the cells of an arm: for each problem after how many evaluations each seed solved it."""
     return [
         cell(problem, arm, seed, after)
