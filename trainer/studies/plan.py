@@ -78,9 +78,12 @@ class Strategy:
 
     @property
     def is_independent(self) -> bool:
-        """True if its evaluations are independent draws, from which best@k can be estimated."""
+        """True if its evaluations are independent draws, from which best@k can be estimated.
+
+        Independent samples whose programs are joined (`search.joins = true`) are a search of its own.
+        """
         search = self.settings.get("search")
-        return isinstance(search, Mapping) and search.get("strategy") == "iid"
+        return isinstance(search, Mapping) and search.get("strategy") == "iid" and not search.get("joins")
 
 
 @dataclass(frozen=True)

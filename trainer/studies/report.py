@@ -250,7 +250,8 @@ def _cost_table(results: Results) -> str:
             + (f" and {found.training_seconds:.0f} CPU s of training" if found.training_seconds else "")
             for name, found in arm.searched.items()
         )
-        lines.append([arm.arm.name, training, searches, f"{arm.diversity:.2f}", f"{arm.distinct_share:.2f}"])
+        different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]
+        lines.append([arm.arm.name, training, searches, *different])
     return _table(
         [
             "",
