@@ -131,6 +131,9 @@ def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: 
     engine.dispose()
     with pytest.raises(EvovpoError, match="9999"):
         check(study, work)
+    (tmp_path / "study.toml").write_text(FILE.replace("evaluations = 36", "evaluations = 36.5"))
+    with pytest.raises(ConfigError, match=r"(?s)36\.5.*9999"):
+        read_study(tmp_path / "study.toml", runs=True, work=work)
     assert not (tmp_path / "export").exists()
 
 

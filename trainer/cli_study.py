@@ -187,10 +187,10 @@ def _study_file(path: Path, work: Path | None, report_only: bool, processes: int
     from trainer.studies.report import report_json, write_report
     from trainer.studies.results import summarise
 
-    found = read_study(path, runs=not report_only)
+    folder = work or path.parent / "work"
+    found = read_study(path, runs=not report_only, work=None if report_only else folder)
     export = Export(path.parent / "export")
     failures: Sequence[tuple[str, str]] = ()
-    folder = work or path.parent / "work"
     if not report_only:
         check_installed()
         from trainer.studies.run import Stage, check, run_study_file

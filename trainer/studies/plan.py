@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.batch.plan import raise_faults, read_numbers, read_problems, read_settings
-from evovpo.errors import ConfigError, nearest_hint
+from evovpo.errors import ConfigError, StoreError, nearest_hint
 from evovpo.models import BUILT_IN_MODEL
+from evovpo.store import Store
 from evovpo.types import Json
 from trainer.arms import Arm, TrainingBudget
 from trainer.objectives import OBJECTIVES
@@ -78,12 +79,9 @@ class Strategy:
 
     @property
     def is_independent(self) -> bool:
-        """True if its evaluations are independent draws, from which best@k can be estimated.
-
-        Independent samples whose programs are joined (`search.joins = true`) are a search of its own.
-        """
+        """True if its evaluations are independent draws, from which best@k can be estimated."""
         search = self.settings.get("search")
-        return isinstance(search, Mapping) and search.get("strategy") == "iid" and not search.get("joins")
+        return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
 
 @dataclass(frozen=True)
@@ -172,10 +170,15 @@ def start_digest(folder: Path) -> str:
         ) from error
 
 
-def read_study(path: Path, *, runs: bool) -> Study:
+def store_url(work: Path) -> str:
+    """Return the store of a study's searches."""
+    return f"sqlite:///{(work / 'study.db').resolve()}"
+
+
+def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
     """Return the study of a file; with `runs` what it needs to run must be there too.
 
-    Raises `ConfigError` naming everything that is wrong.
+    A store that lies in `work` must be usable. Raises `ConfigError` naming everything that is wrong.
     """
     faults: list[str] = []
     try:
@@ -185,6 +188,11 @@ def read_study(path: Path, *, runs: bool) -> Study:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: expected TOML in UTF-8: {error}") from error
     study = _Reader(path, faults).study(data, runs)
+    if work is not None and (work / "study.db").exists():
+        try:
+            Store.open(store_url(work), create=False).close()
+        except StoreError as error:
+            faults.append(str(error))
     if runs and not study.start.joinpath("model.safetensors").is_file():
         faults.append(
             f"{path}: start: {study.start}: expected a model folder with model.safetensors, found none; make "

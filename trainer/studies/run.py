@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from evovpo.batch.plan import plan_cells, raise_faults
 from trainer.studies.export import Export
-from trainer.studies.plan import Study, StudyArm
-from trainer.studies.searches import missing, run_searches, store_url, trial_batches
+from trainer.studies.plan import Study, StudyArm, store_url
+from trainer.studies.searches import missing, run_searches, trial_batches
 from trainer.studies.trainings import finals, grid, run_trainings, tuned_arms
 from trainer.studies.while_searching import check_while_searching, run_while_searching
 from trainer.study import worker_pool

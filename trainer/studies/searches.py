@@ -24,7 +24,7 @@ from evovpo.store import Store, unescape_text
 from evovpo.types import Problem, Program
 from trainer.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
 from trainer.studies.export import Export, SearchKey
-from trainer.studies.plan import START, Strategy, Study, StudyArm
+from trainer.studies.plan import START, Strategy, Study, StudyArm, store_url
 from trainer.studies.trainings import finals, model_folder
 
 
@@ -45,11 +45,6 @@ def missing(study: Study, export: Export, arm: StudyArm) -> list[SearchKey]:
         for path in study.problems
     ]
     return [key for key in keys if key not in export.searches]
-
-
-def store_url(work: Path) -> str:
-    """Return the store of a study's searches."""
-    return f"sqlite:///{(work / 'study.db').resolve()}"
 
 
 def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -> list[Work]:
