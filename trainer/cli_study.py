@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from evovpo.terminal import STOPPED, AsJson, console, print_json, say, show_answer
+from evovpo.terminal import CUT_OFF, STOPPED, AsJson, console, fail, print_json, say, show_answer
 from trainer.cli_options import check_installed
 
 _SOME_FAILED = 1
@@ -181,7 +181,7 @@ def _study_file(path: Path, work: Path | None, report_only: bool, processes: int
     from rich.markdown import Markdown
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from evovpo.errors import EvovpoError
+    from evovpo.errors import EvovpoError, StoreError
     from trainer.studies.export import Export
     from trainer.studies.plan import read_study
     from trainer.studies.report import report_json, write_report
@@ -208,11 +208,14 @@ def _study_file(path: Path, work: Path | None, report_only: bool, processes: int
             except KeyboardInterrupt:
                 say("Stopped. Finished rows are kept; the same command goes on.", stderr=True)
                 raise typer.Exit(STOPPED) from None
-            except EvovpoError:
+            except (EvovpoError, OSError) as error:
                 say("The study stopped. Finished rows are kept; the same command goes on.", stderr=True)
+                if isinstance(error, StoreError):
+                    fail(error, CUT_OFF)
                 raise
-    results = summarise(found, export)
-    text, files = write_report(found, results)
+    with console(stderr=True).status("resampling rows for intervals"):
+        results = summarise(found, export)
+        text, files = write_report(found, results)
     if as_json:
         print_json(report_json(results))
     else:

@@ -64,12 +64,12 @@ class Export:
         aside.replace(path)
 
     def add_training(self, row: Mapping[str, Any]) -> None:
-        """Append the row of a finished training."""
+        """Append the row of a finished training. Raises `OSError` where the disk is full."""
         self._append("trainings", row)
         self.trainings[row["training"]] = dict(row)
 
     def add_search(self, row: Mapping[str, Any]) -> None:
-        """Append the row of a finished search."""
+        """Append the row of a finished search. Raises `OSError` where the disk is full."""
         self._append("searches", row)
         self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = dict(row)
 
@@ -99,8 +99,8 @@ class Export:
             with self._path(name).open("ab", buffering=0) as file:
                 file.write(line.encode())
                 os.fsync(file.fileno())
-        except OSError as error:
+        except PermissionError as error:
             raise ConfigError(
-                f"{self._path(name)}: a finished row cannot be written ({error.strerror}); make room: the "
+                f"{self._path(name)}: a finished row cannot be written ({error.strerror}); allow it: the "
                 "same command goes on"
             ) from error
