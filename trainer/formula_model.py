@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from random import Random
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from evovpo.formulas import ARGUMENTS, FormulaSampler
-from evovpo.models.chain_format import BEGIN, END, PAD, join_chain
+from evovpo.models.chain_format import join_chain
 from evovpo.models.formula_format import (
     LEVELS,
     MAX_COMPONENTS,
@@ -24,7 +23,8 @@ from evovpo.models.formula_format import (
     encode_prompt,
     vocabulary,
 )
-from trainer.pretrain import MAX_TOKENS, Language, PretrainConfig, Sequence, main
+from trainer.pretrain import Language, PretrainConfig, Sequence, as_sequences, main
+from trainer.tokenizer import word_tokenizer
 
 _ANSWERS = (1, 2, 3, 4)
 _ANSWER_WEIGHTS = (5, 1, 3, 1)
@@ -49,19 +49,7 @@ FORMULA_CONFIG = PretrainConfig(
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """Return the tokenizer: `TOKEN_PATTERN` cuts the text, all else is unknown; decoding is concatenation."""
-    ids = {token: index for index, token in enumerate(vocabulary())}
-    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=BEGIN,
-        eos_token=END,
-        pad_token=PAD,
-        unk_token=UNKNOWN,
-        clean_up_tokenization_spaces=False,
-        model_max_length=768,
-    )
+    return word_tokenizer(vocabulary(), TOKEN_PATTERN, UNKNOWN, model_max_length=768)
 
 
 def sample_sequence(rng: Random) -> tuple[str, str]:
@@ -87,13 +75,7 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     """Return block `index` of the endless data: the same for the same seed, whatever came before."""
     rng = Random(f"formulas:{seed}:{index}")
     pairs = [sample_sequence(rng) for _ in range(sequences)]
-    prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
-    completions = tokenizer([completion for _, completion in pairs])["input_ids"]
-    return [
-        (prompt + completion, len(prompt))
-        for prompt, completion in zip(prompts, completions, strict=True)
-        if len(prompt) + len(completion) <= MAX_TOKENS
-    ]
+    return as_sequences(pairs, tokenizer)
 
 
 FORMULAS = Language(build_tokenizer, sample_block)

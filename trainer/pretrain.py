@@ -90,6 +90,11 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     """Return block `index` of the endless data: the same for the same seed, whatever came before."""
     rng = Random(f"{seed}:{index}")
     pairs = [sample_sequence(rng) for _ in range(sequences)]
+    return as_sequences(pairs, tokenizer)
+
+
+def as_sequences(pairs: list[tuple[str, str]], tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+    """Return pairs of prompt and completion as tokens, without those that are longer than `MAX_TOKENS`."""
     prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
     completions = tokenizer([completion for _, completion in pairs])["input_ids"]
     return [

@@ -35,6 +35,7 @@ from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, Training, content_id
 from trainer.arms import Arm
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
+from trainer.json_files import write_json
 from trainer.objectives import find_objective
 from trainer.retrain import retrain, serve_start_model
 
@@ -261,7 +262,7 @@ def search_while_training(
             trainings.append(trained or pool.submit(training_part, plan, folder, number).result())
             on_part(trainings[-1])
     result = _result(plan, folder, searches, trainings)
-    _write(folder / "result.json", result_json(result))
+    write_json(folder / "result.json", result_json(result))
     return result
 
 
@@ -295,7 +296,7 @@ def search_part(plan: SearchTraining, folder: Path, number: int, index: int) -> 
         cpu_seconds=round(_cpu_seconds() - cpu, 3),
         seconds=round(time.monotonic() - began, 3),
     )
-    _write(_search_path(folder, number, index), part._asdict())
+    write_json(_search_path(folder, number, index), part._asdict())
     return part
 
 
@@ -335,7 +336,7 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
         cpu_seconds=round(_cpu_seconds() - cpu, 3),
         seconds=round(time.monotonic() - began, 3),
     )
-    _write(_training_path(folder, number), part._asdict())
+    write_json(_training_path(folder, number), part._asdict())
     return part
 
 
@@ -419,7 +420,7 @@ def _claim(folder: Path, plan: SearchTraining) -> None:
             )
         return
     about = {"id": plan.id, "rounds": plan.rounds, "problems": [problem.id for problem in plan.problems]}
-    _write(path, about | {"search": plan.search.to_json(), "train": plan.train.to_json()})
+    write_json(path, about | {"search": plan.search.to_json(), "train": plan.train.to_json()})
 
 
 def _search_path(folder: Path, number: int, index: int) -> Path:
@@ -438,12 +439,6 @@ def _read_search(folder: Path, number: int, index: int) -> SearchPart | None:
 def _read_training(folder: Path, number: int) -> TrainingPart | None:
     path = _training_path(folder, number)
     return TrainingPart(**json.loads(path.read_text())) if path.exists() else None
-
-
-def _write(path: Path, value: object) -> None:
-    aside = path.with_suffix(".partial")
-    aside.write_text(json.dumps(value) + "\n")
-    aside.replace(path)
 
 
 def _cpu_seconds() -> float:

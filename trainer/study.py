@@ -28,6 +28,7 @@ from evovpo.models import BUILT_IN_MODEL
 from evovpo.statistics import Interval, mean_interval, paired_interval
 from trainer.arms import Arm, TrainingBudget, curves, load_start_model, measure, train, with_settings
 from trainer.domains import Domain
+from trainer.json_files import write_json
 
 KS = (1, 2, 3, 6, 12, 24, 48, 96)
 TUNING_KS = (1, 3, 6, 12, 24, 48)
@@ -130,7 +131,7 @@ def run_study(
         last = [Job(arm, seed, "test", True) for seed in range(settings.seeds) for arm in chosen.values()]
         final = _run_jobs(pool, domain_name, out, settings, last, count)
     results = summarise(settings, arms, chosen, grid, tuning | final)
-    _write_json(out / "results.json", results)
+    write_json(out / "results.json", results)
     return results
 
 
@@ -193,7 +194,7 @@ def run_job(domain_name: str, job: Job, settings: StudySettings, path: Path) -> 
         ks = settings.ks if is_test else TUNING_KS
         measured = measure(model, domain, tasks, job.arm.answers, max(ks), seed=7)
         found = curves(measured, ks)
-    _write_json(
+    write_json(
         path,
         {
             "arm": dataclasses.asdict(job.arm),
@@ -329,13 +330,7 @@ def _check_settings(out: Path, domain_name: str, settings: StudySettings) -> Non
             f"{out} holds a study with other settings ({path}); finish it with those, or choose another "
             "folder"
         )
-    _write_json(path, wanted)
-
-
-def _write_json(path: Path, value: object) -> None:
-    aside = path.with_suffix(".partial")
-    aside.write_text(json.dumps(value) + "\n")
-    aside.replace(path)
+    write_json(path, wanted)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def report_markdown(results: Mapping[str, Any]) -> str:
     ]
     for figure, title in shown:
         lines = [[name, *(f"{entry[figure][k]['mean']:.3f}" for k in ks)] for name, entry in rows.items()]
-        parts.append(_table([title, *(f"k = {k}" for k in ks)], lines))
+        parts.append(table([title, *(f"k = {k}" for k in ks)], lines))
     references = (
         ("minus_grpo", "tuned GRPO's"),
         ("minus_start", "the start model's single answers'"),
@@ -41,7 +41,7 @@ def report_markdown(results: Mapping[str, Any]) -> str:
                 for name, entry in results["arms"].items()
                 if key in entry
             ]
-            parts.append(_table([f"{title} minus {other}", *(f"k = {k}" for k in ks)], lines))
+            parts.append(table([f"{title} minus {other}", *(f"k = {k}" for k in ks)], lines))
     lines = [
         [
             name,
@@ -52,13 +52,13 @@ def report_markdown(results: Mapping[str, Any]) -> str:
         ]
         for name, entry in rows.items()
     ]
-    parts.append(_table(["", "diversity", "distinct answers", "tokens generated", "steps"], lines))
+    parts.append(table(["", "diversity", "distinct answers", "tokens generated", "steps"], lines))
     lines = [
         [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
          "chosen" if point["chosen"] else ""]
         for name, points in results["grid"].items() for point in points
     ]  # fmt: skip
-    parts.append(_table(["arm", "learning rate", "KL", "validation score", ""], lines))
+    parts.append(table(["arm", "learning rate", "KL", "validation score", ""], lines))
     return "\n".join(parts)
 
 
@@ -90,7 +90,7 @@ def write_pictures(folder: Path, results: Mapping[str, Any], domain: str) -> lis
             written.append(path)
     panels = {
         title: [
-            _mean_line(name, [[row[figure] for row in log] for log in entry["logs"]])
+            mean_line(name, [[row[figure] for row in log] for log in entry["logs"]])
             for name, entry in results["arms"].items()
         ]
         for figure, title in (
@@ -112,7 +112,7 @@ def _curve(name: str, ks: tuple[int, ...], intervals: Mapping[str, Mapping[str, 
     return Curve(name, ks, tuple(Interval(i["mean"], i["low"], i["high"], 0) for i in found))
 
 
-def _mean_line(name: str, trainings: Sequence[Sequence[float]], width: int = 10) -> Line:
+def mean_line(name: str, trainings: Sequence[Sequence[float]], width: int = 10) -> Line:
     """Return an arm's figure against its steps: the mean over trainings, and over the last `width` steps."""
     steps = min(map(len, trainings))
     means = [sum(values[step] for values in trainings) / len(trainings) for step in range(steps)]
@@ -125,6 +125,6 @@ def _signed(interval: Mapping[str, float]) -> str:
     return f"**{text}**" if interval["low"] > 0 or interval["high"] < 0 else text
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -1,6 +1,8 @@
-"""The tokenizer of the built-in model, as a Hugging Face `tokenizer.json`."""
+"""Tokenizers of the built-in models, as Hugging Face `tokenizer.json`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -28,4 +30,26 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         unk_token="⟦unk⟧",
         clean_up_tokenization_spaces=False,
         model_max_length=768,
+    )
+
+
+def word_tokenizer(
+    tokens: Iterable[str], pattern: str, unknown: str, model_max_length: int
+) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words: `pattern` cuts the text, what is no token is `unknown`.
+
+    Decoding is concatenation.
+    """
+    ids = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=unknown,
+        clean_up_tokenization_spaces=False,
+        model_max_length=model_max_length,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
+from trainer.json_files import write_json
 from trainer.studies.plan import Study
 
 
@@ -59,9 +60,7 @@ class Export:
                 "another name, put the settings back, or move the folder away:\n" + "\n".join(changed)
             )
         self._folder.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".partial")
-        aside.write_text(json.dumps(before | now, indent=2) + "\n")
-        aside.replace(path)
+        write_json(path, before | now, indent=2)
 
     def add_training(self, row: Mapping[str, Any]) -> None:
         """Append the row of a finished training. Raises `OSError` where the disk is full."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from evovpo.statistics import Interval
 from evovpo.types import Json
-from trainer.figures import MOST_BANDS, Curve, Line, write_arms, write_budgets, write_training
+from trainer.figures import MOST_BANDS, Curve, write_arms, write_budgets, write_training
 from trainer.studies.plan import Study
 from trainer.studies.results import ArmResult, Difference, Results, Searched, Unlocked
 from trainer.studies.verdict import verdict
+from trainer.study_report import mean_line, table
 
 _TITLES = {"best_at_k": "best@k", "pass_at_k": "pass@k"}
 _LOGGED = (
@@ -152,7 +153,7 @@ def report_markdown(results: Results, pictures: Sequence[str] = ()) -> str:
          "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
         for name, points in results.tuning.items() for point in points
     ]  # fmt: skip
-    parts.append(_table(["arm", "learning rate", "KL", "validation score", ""], lines))
+    parts.append(table(["arm", "learning rate", "KL", "validation score", ""], lines))
     return "\n".join(parts)
 
 
@@ -161,7 +162,7 @@ def _at_k_tables(results: Results) -> Iterator[str]:
     head = [f"k = {k}" for k in ks]
     for figure, title in _TITLES.items():
         shown = [arm for arm in results.arms if arm.at_k]
-        yield _table(
+        yield table(
             [title, *head], [[arm.arm.name, *(_plain(arm.at_k[figure][k], 3) for k in ks)] for arm in shown]
         )
         for reference in results.study.references:
@@ -171,7 +172,7 @@ def _at_k_tables(results: Results) -> Iterator[str]:
                 if one.reference == reference and one.at_k
             ]
             if lines:
-                yield _table([f"{title} minus {reference}'s", *head], lines)
+                yield table([f"{title} minus {reference}'s", *head], lines)
 
 
 def _search_tables(results: Results) -> Iterator[str]:
@@ -198,7 +199,7 @@ def _search_tables(results: Results) -> Iterator[str]:
                     *(_gain(comparisons, name, strategy.name) for name in results.study.references),
                 ]
             )
-        yield _table(
+        yield table(
             [
                 f"solved by {strategy.name}, of {len(results.problems)}",
                 "seeds",
@@ -217,12 +218,12 @@ def _search_tables(results: Results) -> Iterator[str]:
         for strategy in one.solved
     ]  # fmt: skip
     if lines:
-        yield _table(
+        yield table(
             ["further pairs", "against", "strategy", "problems solved", "unlocked / the other way"], lines
         )
     lines = [[one.arm, one.strategy, one.reference, _signed(one.solved, 1)] for one in results.strategies]
     if lines:
-        yield _table(["same models", "strategy", "against", "problems solved"], lines)
+        yield table(["same models", "strategy", "against", "problems solved"], lines)
 
 
 def _gain(comparisons: Mapping[str, Any], reference: str, strategy: str) -> str:
@@ -252,7 +253,7 @@ def _cost_table(results: Results) -> str:
         )
         different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]
         lines.append([arm.arm.name, training, searches, *different])
-    return _table(
+    return table(
         [
             "",
             "one training",
@@ -272,11 +273,6 @@ def _signed(found: Difference, digits: int) -> str:
     interval = found.interval
     text = f"{interval.mean:+.{digits}f} [{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"
     return f"**{text}**" if found.is_clear else text
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 # ---------------------------------------------------------------- pictures
@@ -326,7 +322,10 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
             ),
         )
         yield path
-    lines = {title: [_mean_line(arm, figure) for arm in _with_logs(results)] for figure, title in _LOGGED}
+    lines = {
+        title: [mean_line(arm.arm.name, _logged(arm, figure)) for arm in _with_logs(results)]
+        for figure, title in _LOGGED
+    }
     if any(lines.values()):
         path = folder / "training.png"
         write_training(
@@ -345,9 +344,6 @@ def _with_logs(results: Results) -> list[ArmResult]:
     return list(found.values())
 
 
-def _mean_line(arm: ArmResult, figure: str, width: int = 10) -> Line:
-    logs = [row["log"] for row in arm.trainings if row.get("log")]
-    steps = min(map(len, logs))
-    means = [float(np.mean([log[step][figure] for log in logs])) for step in range(steps)]
-    windows = [means[max(0, step - width + 1) : step + 1] for step in range(steps)]
-    return Line(arm.arm.name, range(steps), [sum(window) / len(window) for window in windows])
+def _logged(arm: ArmResult, figure: str) -> list[list[float]]:
+    """Return a figure of each step, of each of an arm's trainings."""
+    return [[step[figure] for step in row["log"]] for row in arm.trainings if row.get("log")]

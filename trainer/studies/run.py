@@ -47,7 +47,6 @@ def run_study_file(
     work: Path,
     processes: int,
     on_stage: Callable[[Stage], None],
-    on_wait: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
     """Run what is missing and return the searches that failed; `export` has the rows of all others.
 
@@ -83,7 +82,6 @@ def run_study_file(
         work,
         processes,
         lambda found: on_stage(Stage("searching", found.done, found.total)),
-        on_wait,
     )
     parts = 0
 

@@ -19,6 +19,7 @@ from evovpo.batch.plan import FINISHED, Batch, Variant, Work, plan_cells, raise_
 from evovpo.batch.workers import Ended, Failed, Message, only_batch, run_all, sized
 from evovpo.evaluator import Evaluator
 from evovpo.problem import problem_id
+from evovpo.report import solved_at
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store, unescape_text
 from evovpo.types import Problem, Program
@@ -118,7 +119,6 @@ def run_searches(
     work: Path,
     processes: int,
     on_search: Callable[[Searching], None],
-    on_wait: Callable[[], None],
 ) -> list[Failed]:
     """Make the missing searches and export each as it ends; return those that failed.
 
@@ -154,7 +154,7 @@ def run_searches(
                 done += 1
         left = [one for one in works if one.status not in FINISHED]
         on_search(Searching(done, total, failed))
-        return run_all(sized(left, processes), url, processes, take, on_wait) if left else []
+        return run_all(sized(left, processes), url, processes, take) if left else []
 
 
 def _is_independent(study: Study, work: Work) -> bool:
@@ -188,7 +188,7 @@ def search_row(
     """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring."""
     summary = store.run_summary(run_id)
     full = len(problem.objectives)
-    solved_after = next((point.evaluations for point in summary.curve if point.examples_passed == full), None)
+    solved_after = solved_at(summary.curve, full)
     source = None if solved_after is None else _first_solution(store, run_id)
     curve: list[list[float]] = []
     for point in summary.curve:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,10 +169,3 @@ def keep(model: Any, start: Path, folder: Path) -> None:
     for file in start.glob("tokenizer*"):
         shutil.copy(file, aside)
     aside.rename(folder)
-
-
-def needed_models(study: Study, export: Export, arms: Sequence[StudyArm]) -> Iterator[Training]:
-    """Yield the final trainings of arms that are trained before they search."""
-    for arm in arms:
-        if arm.is_trained_before:
-            yield from finals(study, arm, export)
