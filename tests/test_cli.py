@@ -240,7 +240,10 @@ def test_a_machine_on_which_nothing_can_be_run_is_code_3(
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     answer = evovpo("evolve", *EASY, "--json")
     assert (answer.code, answer.out) == (3, "")
-    assert "error: " in answer.err
+    assert answer.err.splitlines()[-1].startswith(
+        "error: programs are run by the Python at '/nowhere/python'"
+    )
+    assert "Traceback" not in answer.err
 
 
 # ---------------------------------------------------------------- runs, show, resume, replay

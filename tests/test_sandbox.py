@@ -9,23 +9,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, Sandbox
+from evovpo.sandbox import Level, ProxySandbox, Sandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.paths import python_executable, python_paths, reading_rules
-from evovpo.sandbox.probe import Offer, choose_level
+from evovpo.sandbox.probe import Offer, choose_level, probe
 from evovpo.sandbox.seatbelt import seatbelt_profile
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
+pytest_plugins = ["pytester"]
+
 IDENTITY = "def f(x):\n    return x\n"
+LEVELS = [pytest.param(level, marks=pytest.mark.isolation(level)) for level in Level]
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +314,7 @@ def test_closing_waits_for_the_program_that_runs() -> None:
     assert results[0].outputs == [7]
 
 
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", LEVELS)
 def test_everything_ends_with_the_supervisor(level: Level) -> None:
     program = (
         "from evovpo.sandbox import Level, Sandbox\nfrom evovpo.types import Limits\n"
@@ -321,7 +324,6 @@ def test_everything_ends_with_the_supervisor(level: Level) -> None:
         "print(s._workers[0].pid, flush=True)\n"
         "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]], Limits(wall_seconds=300.0))\n"
     )
-    _skip_unless_offered(level)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:
         assert supervisor.stdout is not None
         server = int(supervisor.stdout.readline())
@@ -395,6 +397,30 @@ OFFERS = {
 }
 
 
+def test_bubblewrap_is_not_used_where_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVOVPO_WITHOUT_BWRAP", "1")
+    assert bwrap_refusal() == "hidden by EVOVPO_WITHOUT_BWRAP"
+
+
+@pytest.mark.parametrize("skipped", list(Level))
+def test_a_test_of_a_level_fails_where_the_level_is_on_offer_and_it_is_skipped(
+    skipped: Level, pytester: pytest.Pytester
+) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makepyfile(
+        "import pytest\n"
+        "from evovpo.sandbox import Level\n"
+        f"@pytest.mark.isolation(Level({str(skipped)!r}))\n"
+        "def test_of_a_level():\n"
+        "    pytest.skip('for no good reason')\n"
+    )
+    is_offered = skipped in probe().levels
+    ended = pytester.runpytest_inprocess("-rs")
+    ended.assert_outcomes(failed=int(is_offered), skipped=int(not is_offered))
+    said = f"skipped, although this machine offers {skipped}: *for no good reason*"
+    ended.stdout.fnmatch_lines([said if is_offered else f"*this machine does not offer {skipped}: *"])
+
+
 @pytest.mark.parametrize("strongest", list(Level))
 @pytest.mark.parametrize("minimum", list(Level))
 def test_the_strongest_level_on_offer_is_taken_unless_it_is_below_the_minimum(
@@ -423,6 +449,86 @@ def test_a_level_that_is_named_is_taken_and_never_replaced_by_another() -> None:
         choose_level(STRONG, Level.NONE, Level.SANDBOX_EXEC)
 
 
+# --- starts that fail
+
+
+def run_in_fork_server(level: Level, folder: Path) -> None:
+    ForkServer(Settings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
+
+
+def run_in_fresh_process(level: Level, folder: Path) -> None:
+    FreshProcess(Settings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
+
+
+def run_whole(level: Level, folder: Path) -> None:
+    with WholeSandbox(folder, level=level, minimum_level=level) as sandbox:
+        sandbox.run(JOB)
+
+
+def run_by_proxy(level: Level, folder: Path) -> None:
+    with ProxySandbox(folder, level=level, minimum_level=level, workers=1) as sandbox:
+        sandbox.run(JOB)
+
+
+JOB = WholeJob({"program.py": IDENTITY}, "program.py", "evaluator.py")
+WAYS = [run_in_fork_server, run_in_fresh_process, run_whole, run_by_proxy]
+
+
+@pytest.mark.parametrize("level", [LEVELS[0], *LEVELS[-2:]])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("python", ["/nowhere/python", "", "is-not-a-program"])
+def test_a_python_that_cannot_be_started_is_one_clear_error_and_leaves_nothing_open(
+    python: str,
+    way: Callable[[Level, Path], None],
+    level: Level,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {}\n")
+    if python == "is-not-a-program":
+        python = str(tmp_path / python)
+        Path(python).write_text("a text")
+    probe()  # finds out what works with the Python that does
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(SandboxError) as refused:
+        way(level, tmp_path)
+    assert str(refused.value) == (
+        f"programs are run by the Python at {python!r}: expected that it starts, "
+        f"found no program at {python!r}; if that Python is gone, make its virtual environment again, "
+        "or else free memory, processes and open files"
+    )
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.parametrize("way", [run_in_fork_server, run_whole, run_by_proxy], ids=lambda way: way.__name__)
+def test_a_system_that_starts_no_process_is_the_same_error(
+    way: Callable[[Level, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {}\n")
+    (tmp_path / "python").write_bytes(b"\x7fELF, and then nothing")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SandboxError, match=r"found \[Errno 8\] Exec format error.*virtual environment again"):
+        way(Level.NONE, tmp_path)
+
+
+def test_a_start_that_fails_later_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe()
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    server = ForkServer(Settings(Level.NONE, preload=("no_such_module",)))
+    with pytest.raises(SandboxError, match="no_such_module"):
+        server.run(IDENTITY, "f", [[1]], Limits(), False)
+    (tmp_path / "python").write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SandboxError, match="did not start: broken; run"):
+        run_in_fork_server(Level.NONE, tmp_path)
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
 def test_a_module_that_cannot_be_preloaded_is_named() -> None:
     with (
         Sandbox(workers=1, preload=("no_such_module",)) as sandbox,
@@ -444,13 +550,6 @@ def test_a_module_that_starts_threads_is_not_preloaded(
 
 def _running(sandbox: Sandbox) -> int:
     return sum(worker.pid is not None for worker in sandbox._workers)
-
-
-def _skip_unless_offered(level: Level) -> None:
-    from evovpo.sandbox.probe import probe
-
-    if level not in probe().levels:
-        pytest.skip(f"this machine does not offer {level}")
 
 
 def _wait_until(condition: object, message: str) -> None:

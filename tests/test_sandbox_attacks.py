@@ -50,9 +50,8 @@ def test_the_attack_is_held(name: str, server: ForkServer, target: Target) -> No
     assert server.pid == pid, "the fork-server did not survive"
 
 
+@pytest.mark.isolation(Level.BWRAP_LANDLOCK_SECCOMP)
 def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
-    if Level.BWRAP_LANDLOCK_SECCOMP not in probe().levels:
-        pytest.skip(f"bubblewrap: {probe().bwrap_refusal}")
     settings = Settings(Level.BWRAP_LANDLOCK_SECCOMP, hidden=HIDDEN)
     assert _broken(settings, target) == []
 

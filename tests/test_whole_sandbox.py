@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox
 from evovpo.sandbox import whole as whole_module
 from evovpo.sandbox.forkserver import family, metrics
-from evovpo.sandbox.probe import Offer, probe
+from evovpo.sandbox.probe import Offer
 from evovpo.sandbox.whole import Report, judge
 from evovpo.types import Limits, Status
 
@@ -42,11 +43,15 @@ def evaluate(program_path):
 """An evaluator whose metrics are what the candidate's `f()` says."""
 
 
-@pytest.fixture(scope="module", params=[Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP])
+LEVELS = [
+    pytest.param(level, marks=pytest.mark.isolation(level))
+    for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
+]
+
+
+@pytest.fixture(scope="module", params=LEVELS)
 def level(request: pytest.FixtureRequest) -> Level:
     wanted: Level = request.param
-    if wanted not in probe().levels:
-        pytest.skip(f"this machine does not offer {wanted}")
     return wanted
 
 
@@ -226,9 +231,8 @@ def test_threads_and_processes_are_there_up_to_the_limit(sandbox: WholeSandbox) 
     assert dict(result.metrics) == {"squares": [0, 1, 4, 9], "text": "42\n"}, result
 
 
+@pytest.mark.isolation(Level.BWRAP_LANDLOCK_SECCOMP)
 def test_multiprocessing_works_in_namespaces(tmp_path: Path) -> None:
-    if Level.BWRAP_LANDLOCK_SECCOMP not in probe().levels:
-        pytest.skip(f"bubblewrap: {probe().bwrap_refusal}")
     result = evaluated(
         tmp_path,
         """
@@ -622,7 +626,9 @@ def test_forged_artifacts_are_cut_too() -> None:
     assert len(artifact[1]) == metrics.TEXT_LIMIT
 
 
-def test_the_private_folder_has_a_bound_and_is_gone_afterwards(sandbox: WholeSandbox, level: Level) -> None:
+def test_the_private_folder_has_a_bound_and_is_gone_afterwards(
+    sandbox: WholeSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = """
     import os, time
     def f():
@@ -630,12 +636,12 @@ def test_the_private_folder_has_a_bound_and_is_gone_afterwards(sandbox: WholeSan
             with open(f"part{number}", "wb") as file: file.write(b"x" * (4 << 20))
         time.sleep(60)
     """
-    before = set(Path(os.environ.get("TMPDIR", "/tmp")).glob("evovpo-evaluation-*"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no other test makes folders meanwhile
     result = run(sandbox, code, Limits(wall_seconds=30.0, disk_mb=16))
     assert result.status is Status.OUTPUT_LIMIT, result
     locked = "import os\ndef f():\n    os.mkdir('a'); os.chmod('a', 0); return os.getcwd()"
     assert run(sandbox, locked).status is Status.OK
-    assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob("evovpo-evaluation-*")) <= before
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_evaluations_share_nothing(sandbox: WholeSandbox) -> None:

@@ -13,6 +13,8 @@ from evovpo.sandbox.paths import python_executable, python_paths
 BWRAP = "/usr/bin/bwrap"
 """Only the system's own: where user namespaces are restricted, the exception is for this path."""
 
+HIDING = "EVOVPO_WITHOUT_BWRAP"
+"""Set in the environment, it makes bubblewrap count as not installed: for tests."""
 WRITABLE = ("/tmp", "/dev/shm")
 """Folders in memory that the namespaces of an evaluation have."""
 ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL")
@@ -58,6 +60,8 @@ def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed
 
 def bwrap_refusal(is_user_changed: bool = False) -> str:
     """Return why bubblewrap cannot run this Python here; an empty text if it can."""
+    if os.environ.get(HIDING):
+        return f"hidden by {HIDING}"
     if not Path(BWRAP).exists():
         return f"not installed at {BWRAP}"
     namespaces = bwrap_command([], is_user_changed=is_user_changed)

@@ -15,12 +15,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from evovpo.errors import SandboxError
-from evovpo.sandbox.paths import PACKAGE, library_paths, python_executable, python_paths
+from evovpo.sandbox.paths import PACKAGE, library_paths, python_paths
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.result import Report, Result, judge
 from evovpo.sandbox.seatbelt import SANDBOX_EXEC, seatbelt_profile
-from evovpo.sandbox.worker import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, Settings
+from evovpo.sandbox.start import SERVER_FOLDER, start_python
+from evovpo.sandbox.worker import Settings
 from evovpo.types import Json, Limits
 
 PYTHON_MB = 256
@@ -58,22 +58,14 @@ class FreshProcess:
             descriptors = [payload.fileno(), result.fileno()]
             before = _children_usage()
             started = time.monotonic()
-            try:
-                process = subprocess.Popen(
-                    [*self._command(), *map(str, descriptors), _request(limits)],
-                    pass_fds=descriptors,
-                    env=ENVIRONMENT,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    cwd="/",
-                )
-            except OSError as error:
-                raise SandboxError(
-                    f"no process can be started at isolation level {self._settings.level}: {error}; "
-                    "free memory or processes, or choose another level"
-                ) from error
+            process = start_python(
+                "fresh",
+                descriptors,
+                log.fileno(),
+                arguments=[_request(limits)],
+                around=self._around(),
+                stdout=log.fileno(),
+            )
             is_killed = False
             try:
                 process.wait(limits.wall_seconds)
@@ -104,14 +96,13 @@ class FreshProcess:
         """Begin to count anew: there is no process to end."""
         self.evaluations = 0
 
-    def _command(self) -> list[str]:
-        """Return the command line, up to the descriptors."""
-        python = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "fresh"]
+    def _around(self) -> list[str]:
+        """Return the command line of what isolates the process."""
         if self._settings.level is not Level.SANDBOX_EXEC:
-            return python
+            return []
         readable = [*python_paths(), *library_paths(self._settings.preload)]
         hidden = [*self._settings.hidden, str(PACKAGE)]
-        return [SANDBOX_EXEC, "-p", seatbelt_profile(readable, hidden, [str(SERVER_FOLDER)]), *python]
+        return [SANDBOX_EXEC, "-p", seatbelt_profile(readable, hidden, [str(SERVER_FOLDER)])]
 
 
 def _request(limits: Limits) -> str:

@@ -32,7 +32,8 @@ from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, pytho
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Decoder
 from evovpo.sandbox.retries import Retries
-from evovpo.sandbox.worker import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, compiled_filter
+from evovpo.sandbox.start import ENVIRONMENT, SERVER_FOLDER, memory_file, start_python, starting
+from evovpo.sandbox.worker import compiled_filter
 from evovpo.types import Json, Limits, Status
 
 ANSWER_SECONDS = 30.0
@@ -160,6 +161,7 @@ class WholeSandbox:
         self._rules = [list(rule) for rule in rules]
         self._writable_mb = writable_mb
         self._places = threading.BoundedSemaphore(workers or usable_cores())
+        self._has_started = False
         self._is_closed = False
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
@@ -167,7 +169,7 @@ class WholeSandbox:
 
         Status `error` has in `detail` the exception with the last lines of its traceback. Raises
         `ConfigError` for a job that names a file outside its folder, an evaluator that is not there, or
-        an entry that is not among the files, and `SandboxError` if the sandbox is closed.
+        an entry that is not among the files, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
         with self._places:
@@ -186,18 +188,27 @@ class WholeSandbox:
         self.close()
 
     def attempt(self, job: WholeJob, limits: Limits, calls: socket.socket | None) -> WholeResult:
-        """Return the result of one try, unchecked; `calls` leads to a candidate in another process."""
+        """Return the result of one try, unchecked; `calls` leads to a candidate in another process.
+
+        Raises `SandboxError` if the first watcher cannot be started; from then on that is `sandbox_error`.
+        """
         with contextlib.ExitStack() as stack:
             try:
                 work = stack.enter_context(self._work())
-                files = [stack.enter_context(_memory_file(name)) for name in ("payload", "result", "log")]
+                files = [stack.enter_context(memory_file(name)) for name in ("payload", "result", "log")]
             except OSError as error:
                 return WholeResult(Status.SANDBOX_ERROR, detail=str(error), isolation=self.level)
             payload, result, log = files
             settings = self._settings(job, limits, work, calls is not None)
             with open(payload, "wb", closefd=False) as file:
                 file.write(json.dumps(settings).encode())
-            report = self._watch(limits, [payload, result, log], calls, work)
+            try:
+                report = self._watch(limits, [payload, result, log], calls, work)
+                self._has_started = True
+            except SandboxError as error:
+                if not self._has_started:
+                    raise
+                report = str(error)
             written = os.pread(result, limits.result_bytes + 1, 0)
             log_bytes = os.pread(log, limits.log_bytes, 0)
         for folder in (work, str(self._folder)):  # where they lie is chance, and feedback must not be
@@ -250,15 +261,16 @@ class WholeSandbox:
     def _watch(
         self, limits: Limits, files: list[int], calls: socket.socket | None, work: str
     ) -> Report | str:
-        """Return what a fresh watcher reports about the evaluation, or why there is no report."""
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        passed = [*files, theirs.fileno(), *([] if calls is None else [calls.fileno()])]
-        command = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "watcher"]
+        """Return what a fresh watcher reports about the evaluation, or why there is no report.
+
+        Raises `SandboxError` if it cannot be started.
+        """
+        around: list[str] = []
         if self.level is Level.BWRAP_LANDLOCK_SECCOMP:
             size = min(limits.disk_mb, self._writable_mb)
             readable = [*self._readable, str(self._folder), str(SERVER_FOLDER)]
             namespaces = bwrap_command(readable, size, can_change_user())
-            command = [*namespaces[:-1], "--dir", work, "--chdir", work, "--", *command]
+            around = [*namespaces[:-1], "--dir", work, "--chdir", work, "--"]
         environment = {
             **ENVIRONMENT,
             "PATH": f"{Path(python_executable()).parent}:/usr/bin:/bin",
@@ -266,21 +278,12 @@ class WholeSandbox:
             "TMPDIR": work,
             "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
         }
+        with starting():
+            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with control:
-            try:
-                with theirs:
-                    process = subprocess.Popen(
-                        [*command, *map(str, passed)],
-                        pass_fds=passed,
-                        env=environment,
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=files[2],
-                        start_new_session=True,
-                        cwd="/",
-                    )
-            except OSError as error:
-                return f"the watcher cannot be started: {error}"
+            with theirs:
+                passed = [*files, theirs.fileno(), *([] if calls is None else [calls.fileno()])]
+                process = start_python("watcher", passed, files[2], around=around, environment=environment)
             try:
                 control.settimeout(limits.wall_seconds + ANSWER_SECONDS)
                 message = control.recv(_MESSAGE_BYTES)
@@ -356,15 +359,6 @@ def remove_folder(folder: str) -> None:
         shutil.rmtree(folder, onerror=allow)
         if not os.path.lexists(folder):
             return
-
-
-@contextlib.contextmanager
-def _memory_file(name: str) -> Iterator[int]:
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _tasks_of_user() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import marshal
@@ -11,22 +12,14 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from evovpo.errors import SandboxError
-from evovpo.sandbox import forkserver
 from evovpo.sandbox.bwrap import bwrap_command
 from evovpo.sandbox.filters import filter_path
-from evovpo.sandbox.paths import (
-    PACKAGE,
-    SYSTEM_PATHS,
-    library_paths,
-    python_executable,
-    python_paths,
-    reading_rules,
-)
+from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
+from evovpo.sandbox.start import SERVER_FOLDER, memory_file, start_python, starting
 from evovpo.types import Json, Limits
 
 END_REQUEST = b"end"
@@ -36,20 +29,6 @@ ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
 CLOSE_SECONDS = 2.0
 _MESSAGE_BYTES = 1 << 16
-
-ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    # Numeric libraries that start threads cannot be forked, and are refused threads in a child.
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-}
-"""The whole environment of a fork-server: nothing of ours is inherited."""
 
 SEALED_PRELOAD = [
     "abc",
@@ -92,10 +71,6 @@ SEALED_PRELOAD = [
 ]
 """Further modules for programs that cannot open any file, and so import nothing that is not loaded."""
 
-# Not -I: it implies -E, and without PYTHONHASHSEED the order of sets differs from server to server.
-PYTHON_OPTIONS = ("-s", "-P")
-SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -120,6 +95,8 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._descriptors: list[int] = []
         """Memory files: payload, result, log."""
+        self._opened = contextlib.ExitStack()
+        """What `stop` ends and closes."""
         self.evaluations = 0
         """Programs run since the start."""
 
@@ -189,8 +166,42 @@ class ForkServer:
 
     def stop(self) -> None:
         """End the fork-server and whatever it runs; does nothing if there is none."""
-        if self._process is None:
-            return
+        self._opened.close()
+        self.evaluations = 0
+
+    def _start(self) -> None:
+        with starting(), contextlib.ExitStack() as opened:
+            names = ("payload", "result", "log")
+            self._descriptors = [opened.enter_context(memory_file(name)) for name in names]
+            self._rewind(json.dumps(_server_settings(self._settings)).encode())
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            opened.enter_context(self._control)
+            with theirs:
+                passed = [*self._descriptors, theirs.fileno()]
+                self._process = start_python(
+                    "server", passed, self._descriptors[2], around=_namespaces(self._settings)
+                )
+            opened.callback(self._end)
+            reason = self._refusal()
+            if reason:
+                level, preload = self._settings.level, list(self._settings.preload)
+                raise SandboxError(
+                    f"the fork-server (level {level}, preload {preload}) did not start: {reason}; "
+                    "run `python -m evovpo.sandbox --selftest` to see what works here"
+                )
+            self._opened = opened.pop_all()
+
+    def _refusal(self) -> str:
+        """Return why the fork-server that was just started does not work; empty if it does."""
+        self._control.settimeout(START_SECONDS)
+        try:
+            return str(json.loads(self._control.recv(_MESSAGE_BYTES)).get("error") or "")
+        except (OSError, ValueError):
+            log = os.pread(self._descriptors[2], _MESSAGE_BYTES, 0).decode(errors="replace")
+            return log.strip()[-500:] or f"no sign of life within {START_SECONDS:g} s"
+
+    def _end(self) -> None:
+        assert self._process is not None
         self._control.close()  # the server ends by itself, and so does bubblewrap around it
         try:
             self._process.wait(CLOSE_SECONDS)
@@ -198,39 +209,6 @@ class ForkServer:
             self._process.kill()
             self._process.wait()
         self._process = None
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors = []
-        self.evaluations = 0
-
-    def _start(self) -> None:
-        self._descriptors = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("payload", "result", "log")]
-        self._rewind(json.dumps(_server_settings(self._settings)).encode())
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        passed = [*self._descriptors, theirs.fileno()]
-        with theirs:
-            self._process = subprocess.Popen(
-                [*_command(self._settings), *map(str, passed)],
-                pass_fds=passed,
-                env=ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._descriptors[2],
-                start_new_session=True,
-                cwd="/",
-            )
-        self._control.settimeout(START_SECONDS)
-        try:
-            reason = json.loads(self._control.recv(_MESSAGE_BYTES)).get("error")
-        except (OSError, ValueError):
-            reason = os.pread(self._descriptors[2], _MESSAGE_BYTES, 0).decode(errors="replace").strip()[-500:]
-            reason = reason or f"no sign of life within {START_SECONDS:g} s"
-        if reason:
-            self.stop()
-            raise SandboxError(
-                f"the fork-server (level {self._settings.level}, preload {list(self._settings.preload)}) "
-                f"did not start: {reason}; run `python -m evovpo.sandbox --selftest` to see what works here"
-            )
 
     def _rewind(self, payload: bytes) -> None:
         """Empty the memory files and write the payload: nothing passes from one program to the next."""
@@ -279,9 +257,8 @@ def compiled_filter(name: str) -> str:
     return filter_path(name, platform.machine()).read_bytes().hex()
 
 
-def _command(settings: Settings) -> list[str]:
-    """Return the command line of a fork-server, up to its file descriptors. It holds no secrets."""
-    python = [python_executable(), *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), "server"]
-    if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
-        return [*bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)]), *python]
-    return python
+def _namespaces(settings: Settings) -> list[str]:
+    """Return the command line of what is around a fork-server. It holds no secrets."""
+    if settings.level is not Level.BWRAP_LANDLOCK_SECCOMP:
+        return []
+    return bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)])

@@ -1,0 +1,30 @@
+"""Tests marked `isolation(level)` run where the machine offers that level; skipped there, they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from evovpo.sandbox.probe import Level, probe
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for level in levels_of(item):
+        if level not in probe().levels:
+            pytest.skip(f"this machine does not offer {level}: {probe().describe()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    offered = [level for level in levels_of(item) if level in probe().levels]
+    if report.skipped and offered:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, although this machine offers {', '.join(offered)}: {report.longrepr}"
+    return report
+
+
+def levels_of(item: pytest.Item) -> list[Level]:
+    """Return the isolation levels that a test is about."""
+    return [mark.args[0] for mark in item.iter_markers("isolation")]
