@@ -253,7 +253,8 @@ class Problem:
     """Which objectives a trainer takes as one component, the mean of a group: every objective is in one
     group; empty means that each is a component of its own. Search and store never read it."""
     suffix: str = ".py"
-    """File ending of programs, with the dot; `/` for programs that are folders (`evovpo/bundles.py`)."""
+    """File ending of programs, with the dot; `/` for programs that are folders
+    (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
 
     @property

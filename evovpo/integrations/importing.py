@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from evovpo.config import StoreConfig
 from evovpo.errors import ProblemError
-from evovpo.evaluator import Judge, open_evaluator
 from evovpo.integrations.openevolve import CALLS, HANDED, logged_config, slot_texts
-from evovpo.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
-from evovpo.openevolve.metrics import learn, read_rewards
+from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
+from evovpo.problem.openevolve.metrics import learn, read_rewards
 from evovpo.prompts import DiffFormat, RewriteFormat
 from evovpo.proposers import rollout_id
-from evovpo.runs import Named
+from evovpo.runs.runs import Named
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,

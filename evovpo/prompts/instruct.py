@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from evovpo.bundles import check_path, is_bundle, pack, unpack
 from evovpo.config import PromptConfig
 from evovpo.errors import BundleError
 from evovpo.prompts import showing
 from evovpo.prompts.blocks import keep_fixed, layout
+from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
 from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
 from evovpo.prompts.replies import Block, blocks, delimiter, split_answers
 from evovpo.prompts.request import Answer, Request, Shown

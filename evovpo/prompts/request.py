@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from evovpo.models.chain_format import MAX_ROWS
+from evovpo.builtin.chain_format import MAX_ROWS
 from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from evovpo.bundles import header, is_bundle, unpack
+from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
 _COMPONENTS = 64

@@ -20,7 +20,8 @@ REFUSED = "refused: "
 
 
 class Proposer(Protocol):
-    """Samples completions for tickets. Every implementation passes `tests/proposer_conformance.py`."""
+    """Samples completions for tickets. Every implementation passes
+    `tests/support/proposer_conformance.py`."""
 
     @property
     def policy_version(self) -> int:

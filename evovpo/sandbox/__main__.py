@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.selftest import (
+from evovpo.sandbox.selftest.run import (
     Costs,
     Outcome,
     exposed_target,

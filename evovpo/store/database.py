@@ -151,7 +151,7 @@ class Database:
 
         found = self._find_version(connection)
         config = Config()
-        folder = Path(__file__).parent.parent / "migrations"
+        folder = Path(__file__).parent / "migrations"
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection

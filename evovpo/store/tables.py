@@ -1,6 +1,6 @@
 """The tables of the store, for queries. Rows are only ever added.
 
-The migrations in `evovpo/migrations` build the same schema; a test holds the two together.
+The migrations in `evovpo/store/migrations` build the same schema; a test holds the two together.
 `docs/store.md` explains the columns.
 """
 

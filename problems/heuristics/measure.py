@@ -14,8 +14,8 @@ import runpy
 from pathlib import Path
 
 from evovpo.config import Config
-from evovpo.evaluator import open_sandbox
-from evovpo.problem import load_problem
+from evovpo.judging.evaluator import open_sandbox
+from evovpo.problem.folder import load_problem
 from evovpo.types import Status
 
 

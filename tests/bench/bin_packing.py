@@ -8,9 +8,9 @@ versions of every search lie beside it. `report` needs the rows only. Several pr
 folder with different `--arms` or `--seeds`.
 
 Searches, trainings and stores are those of `evovpo evolve` and `evovpo retrain`, with one exception: what
-is judged are formulas (`evovpo/formulas.py`), plain arithmetic, which this process computes by itself; a
-program that is none, or has more than two powers, goes to the sandbox. `--check N` judges the first N
-programs of every search both ways and stops at a difference.
+is judged are formulas (`evovpo/builtin/formulas.py`), plain arithmetic, which this process computes by
+itself; a program that is none, or has more than two powers, goes to the sandbox. `--check N` judges the first
+N programs of every search both ways and stops at a difference.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
+from evovpo.builtin.chain_format import join_chain
+from evovpo.builtin.formulas import FormulaSampler, from_source, function_of
 from evovpo.config import Config, load_config
-from evovpo.driver import Driver, Progress
 from evovpo.errors import NothingToTrainError
-from evovpo.evaluator import Evaluator, load_scorer, open_sandbox
-from evovpo.formulas import FormulaSampler, from_source, function_of
-from evovpo.models.chain_format import join_chain
-from evovpo.problem import load_problem
+from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
+from evovpo.problem.folder import load_problem
 from evovpo.proposers import Proposer, check_ticket, rollout_id
-from evovpo.runs import build_search, choose_format, open_proposer
-from evovpo.statistics import Interval, mean_interval, sign_flip_p
+from evovpo.runs.driver import Driver, Progress
+from evovpo.runs.runs import build_search, choose_format, open_proposer
 from evovpo.store import Store
 from evovpo.types import (
     Evaluation,
@@ -227,7 +227,7 @@ class Trainer:
         if progress.search.proposed < self._due:
             return
         self._due += self._interval
-        from trainer.retrain import retrain
+        from trainer.loop.retrain import retrain
 
         began = time.perf_counter()
         try:
@@ -309,7 +309,7 @@ def search_once(
         counts = _counts(store, run.id)
         figures = answer_figures(store, run.id)
         known.update(store.known_evaluations(problem.version))
-        trainings = [] if trainer is None else trainer.figures
+        trainings = [] if trainer is None else trainer.reports.figures
     best = search.best
     assert best is not None
     return {
@@ -503,7 +503,7 @@ def write_picture(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from trainer.figures import COLOURS, write_png
+    from trainer.reports.figures import COLOURS, write_png
 
     colours = dict(zip(ARMS, COLOURS, strict=True))
     figure: Any = Figure(figsize=(11.0, 4.8), dpi=150, layout="constrained")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evovpo.statistics import paired_interval
+from evovpo.analysis.statistics import paired_interval
 
 
 def trainings(place: Path) -> list[dict[str, Any]]:

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from evovpo.proposers.sampler import Request, Weights, sample
-from trainer.arms import load_start_model
+from trainer.domains.strings.domain import StringDomain
+from trainer.experiments.arms import load_start_model
+from trainer.learning.offline import TrainingRow, Updater, UpdateSettings, spread_advantages
 from trainer.objectives import OBJECTIVES, Floats, advantages, batch_advantages
-from trainer.offline import TrainingRow, Updater, UpdateSettings, spread_advantages
-from trainer.string_tasks import StringDomain
 
 EXACT_DRAWS = 1 << 16
 

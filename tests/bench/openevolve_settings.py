@@ -20,7 +20,7 @@ import yaml
 
 from evovpo.config import load_config
 from evovpo.errors import ConfigError
-from evovpo.openevolve.settings import Effect, read_settings
+from evovpo.problem.openevolve.settings import Effect, read_settings
 
 
 def keys(value: Any, prefix: str = "") -> Iterator[str]:

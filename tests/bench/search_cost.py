@@ -26,11 +26,11 @@ import time
 from collections.abc import Iterator
 from random import Random
 
+from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.expressions import Sampler, canonical, render, to_source
 from evovpo.config import Config, SearchConfig
-from evovpo.expressions import Sampler, canonical, render, to_source
-from evovpo.prompts import AlignmentFormat
 from evovpo.proposers import rollout_id
-from evovpo.search import Search
+from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,

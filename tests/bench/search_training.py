@@ -14,10 +14,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evovpo.problem import load_problem, load_suite
+from evovpo.problem.folder import load_problem, load_suite
 from evovpo.types import Problem
-from trainer.arms import Arm
-from trainer.search_training import SearchTrainingResult, plan_search_training, search_while_training
+from trainer.experiments.arms import Arm
+from trainer.loop.search_training import SearchTrainingResult, plan_search_training, search_while_training
 
 ANSWERS_PER_ASK = 12
 ANSWERS = {"vpo": 3, "grpo": 1}

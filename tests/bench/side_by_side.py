@@ -103,10 +103,10 @@ def run_evovpo(
     """Return seconds, milliseconds over the last tenth, milliseconds an ask at the end, and MB on disk."""
     import asyncio
 
-    from evovpo import runs
-    from evovpo.driver import Driver
     from evovpo.proposers import rollout_id
-    from evovpo.search import Search
+    from evovpo.runs import runs
+    from evovpo.runs.driver import Driver
+    from evovpo.search.search import Search
     from evovpo.store import Store
     from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Run, RunStatus, Sampling, Status
 

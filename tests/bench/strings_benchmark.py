@@ -24,9 +24,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evovpo import runs
 from evovpo.config import Config, load_config
 from evovpo.proposers import Proposer
+from evovpo.runs import runs
 from evovpo.store import Store
 from evovpo.types import Example, Limits, Objective, Problem, Program, Prompt, PromptKind, content_id
 

@@ -19,8 +19,8 @@ from typing import Any
 from strings_benchmark import solve
 
 from evovpo.config import load_config
-from evovpo.problem import load_problem
-from evovpo.runs import open_proposer
+from evovpo.problem.folder import load_problem
+from evovpo.runs.runs import open_proposer
 
 
 def run_suite(

@@ -1,0 +1,1 @@
+"""Figures about rewards: estimators, intervals, grouping, the doctor. No I/O."""

@@ -1,0 +1,150 @@
+"""Reward components taken together: the mean of each group, and which components behave alike.
+
+A vector of many components is trained on poorly: a weighting drawn from a flat Dirichlet distribution over
+D components has weights of standard deviation about 1/D, so with many of them it is nearly even and VPO
+rewards the mean. Groups keep what differs and merge what does not. They are a setting of the problem
+(`[grouping]` in `problem.toml`) that only the reader of judgements applies, the trainer or the doctor:
+search and store keep one component an objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evovpo.types import Problem
+
+Floats = npt.NDArray[np.float64]
+Groups = tuple[tuple[int, ...], ...]
+"""Indices of components, each in one group."""
+
+MOST_COMPONENTS = 16
+"""More components than this are grouped: weights of Dirichlet(1) over 16 have a standard deviation of 0.06,
+and VPO's authors too cap the tests that they take as components at 16 (their release, `ryanboldi/vpo`)."""
+ALIKE = 0.95
+"""Components this correlated are taken as one: the mean correlation of the one task on which VPO's authors
+report no gain (UltraFeedback with five reward models, arXiv 2605.22817)."""
+FEWEST_MOVES = 5
+"""A component is merged for its likeness only if it has another value than its most frequent one in this many
+answers: two that moved in one answer are perfectly correlated by what one program does."""
+
+_DECIMALS = 9
+"""Correlations are rounded before they are compared, so that ties break alike on every machine."""
+
+
+# ---------------------------------------------------------------- applying a grouping
+
+
+def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
+    """Return rewards `[..., D]` as a trainer takes them, `[..., C]`; without groups they stay as they are."""
+    values = np.asarray(rewards, dtype=np.float64)
+    return group_rewards(values, problem.groups) if problem.groups else values
+
+
+def group_rewards(rewards: npt.ArrayLike, groups: Sequence[Sequence[int]]) -> Floats:
+    """Return the mean of each of C groups of components, in [0, 1]: rewards `[..., D]` to `[..., C]`."""
+    values = np.asarray(rewards, dtype=np.float64)
+    return np.stack([values[..., list(group)].mean(axis=-1) for group in groups], axis=-1)
+
+
+def component_names(problem: Problem) -> tuple[str, ...]:
+    """Return the names (C) of the components that `grouped` gives: `row-1`, `row-2+row-3`, `row-4+5 more`."""
+    names = [objective.name for objective in problem.objectives]
+    groups = problem.groups or tuple((index,) for index in range(len(names)))
+    return tuple(group_name([names[index] for index in group]) for group in groups)
+
+
+def group_name(members: Sequence[str]) -> str:
+    """Return a short name for a group of components."""
+    return "+".join(members) if len(members) < 3 else f"{members[0]}+{len(members) - 1} more"
+
+
+# ---------------------------------------------------------------- finding one
+
+
+class Merge(NamedTuple):
+    """Two clusters that became one; each lists its components in the order of the tree."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    correlation: float
+    """Of the two components, one on each side, that are least alike."""
+
+
+def correlations(answers_N_D: Floats) -> Floats:  # noqa: N803
+    """Return the Pearson correlations `[D, D]` of the components over N answers.
+
+    Those of a component with the same value in every answer are NaN, also with itself.
+    """
+    centred = answers_N_D - answers_N_D.mean(axis=0)
+    norms = np.sqrt((centred**2).sum(axis=0))
+    # A constant column differs from its mean by rounding only.
+    norms[np.ptp(answers_N_D, axis=0) == 0] = np.nan
+    unit = centred / norms
+    found: Floats = np.clip(unit.T @ unit, -1.0, 1.0)
+    return found
+
+
+def merge_tree(correlation_D_D: Floats) -> list[Merge]:  # noqa: N803
+    """Return the merges, closest first, that join D components into one cluster by complete linkage.
+
+    Clusters are as close as their two least correlated members, so all members of a cluster are at least
+    that correlated. Of equally close pairs the one with the lowest first members merges, and the side with
+    the lowest member is the left one: the tree depends on the correlations alone. All must be numbers.
+    """
+    closeness = np.round(correlation_D_D, _DECIMALS)
+    np.fill_diagonal(closeness, -np.inf)
+    clusters: dict[int, tuple[int, ...]] = {index: (index,) for index in range(len(closeness))}
+    merges: list[Merge] = []
+    while len(clusters) > 1:
+        # A cluster lives in the row of its lowest member, so the first maximum is the lowest pair.
+        left, right = divmod(int(closeness.argmax()), len(closeness))
+        merges.append(Merge(clusters[left], clusters[right], float(closeness[left, right])))
+        clusters[left] += clusters.pop(right)
+        furthest = np.minimum(closeness[left], closeness[right])
+        closeness[left, :] = closeness[:, left] = furthest
+        closeness[right, :] = closeness[:, right] = -np.inf
+        closeness[left, left] = -np.inf
+    return merges
+
+
+def behavioural_groups(
+    answers_N_D: Floats,  # noqa: N803
+    most: int = MOST_COMPONENTS,
+    alike: float = ALIKE,
+) -> Groups:
+    """Return a grouping of D components into at most `most` by how they vary over N answers.
+
+    Components at least `alike` correlated are one, if both were seen to move (`FEWEST_MOVES`). Beyond that
+    only as many merge as it takes. A component with one value in every answer says nothing about whom it
+    resembles: it stays on its own, but where there are more than `most` components, those never above 0 are
+    one group and the other constant ones another, because what does not vary leaves the preferences among
+    the rest as they are (see `evovpo.analysis.doctor`). Members and groups ascend. `most` is at least 3.
+    """
+    count = answers_N_D.shape[1]
+    moves_D = np.array([_moves(column) for column in answers_N_D.T])  # noqa: N806
+    is_dead = answers_N_D.max(axis=0) == 0
+    groups: list[tuple[int, ...]] = []
+    if count <= most:
+        moving = np.flatnonzero(moves_D >= FEWEST_MOVES)
+        groups += [(index,) for index in range(count) if moves_D[index] < FEWEST_MOVES]
+    else:
+        moving = np.flatnonzero(moves_D > 0)
+        constant = (np.flatnonzero(is_dead), np.flatnonzero((moves_D == 0) & ~is_dead))
+        groups += [tuple(map(int, chosen)) for chosen in constant if chosen.size]
+    found: set[tuple[int, ...]] = {(index,) for index in range(len(moving))}
+    for merge in merge_tree(correlations(answers_N_D[:, moving])):
+        if merge.correlation < alike and len(found) + len(groups) <= most:
+            break
+        found -= {merge.left, merge.right}
+        found.add(merge.left + merge.right)
+    groups += [tuple(sorted(int(moving[index]) for index in cluster)) for cluster in found]
+    return tuple(sorted(groups))
+
+
+def _moves(values_N: Floats) -> int:  # noqa: N803
+    """Return in how many answers a component has another value than its most frequent one."""
+    return len(values_N) - int(np.unique(values_N, return_counts=True)[1].max())

@@ -1,0 +1,171 @@
+"""The commands `evovpo batch` and `evovpo report`: wiring only.
+
+Exit codes are those of the other commands, and 1 where some runs of a batch failed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evovpo.cli.terminal import (
+    CUT_OFF,
+    STOPPED,
+    AsJson,
+    StoreUrl,
+    console,
+    fail,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
+from evovpo.errors import StoreError
+
+_SOME_FAILED = 1
+
+app = typer.Typer()
+
+BatchName = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|SUITE", help="Batch file (TOML), or a suite, of which each problem is run once."
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Only the first N problems; later without it for all."),
+]
+
+
+@app.command("batch", rich_help_panel="Batches")
+def batch(
+    name: BatchName,
+    store_url: StoreUrl = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            max=256,
+            metavar="N",
+            help="Runs at a time, each in a process of its own.  [dim]\\[default: number of cores][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Limit = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where programs run: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
+            "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].  [dim]\\[default: as set, local][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run every combination of problems, proposers, strategies, budgets and seeds, as one job.
+
+    Stop it, kill it, pull the plug: the same command goes on where the store ends, and tries again what
+    failed.
+
+    [dim]Examples:[/dim]
+
+    evovpo batch strings --limit 5
+
+    evovpo batch comparison.toml --jobs 4 --store comparison.db
+    """
+    from evovpo.config import SandboxConfig
+    from evovpo.experiments.plan import plan
+    from evovpo.experiments.results import read_results, verdict
+    from evovpo.experiments.workers import only_batch, run_all, sized
+    from evovpo.judging.executors import open_cluster
+    from evovpo.reports.batch_page import arms_table, results_json
+    from evovpo.reports.batch_progress import BatchProgress
+
+    if executor is not None:
+        SandboxConfig(executor=executor)  # raises what is wrong with it
+    found, works = plan(name, store_url, limit)
+    with open_store(store_url, create=True) as store, only_batch(store_url):
+        option = store_option(store)
+        progress = BatchProgress(console(stderr=True), works, {row.run: row for row in store.runs()})
+        left = sized([work for work in works if not work.is_finished], jobs, executor)
+        try:
+            with open_cluster({work.config.sandbox.executor for work in left}), progress:
+                failed = run_all(left, store_url, jobs, progress.take, progress.pause)
+        except KeyboardInterrupt:
+            say(f"Stopped: {progress.status()}.", stderr=True)
+            say("The same command goes on from here.", stderr=True)
+            raise typer.Exit(STOPPED) from None
+        except StoreError as error:
+            say(f"The store failed, and the batch stopped: {progress.status()}.", stderr=True)
+            say("All that was judged before is kept; the same command goes on from here.", stderr=True)
+            fail(error, CUT_OFF)
+        results = read_results(found, store)
+    cells = {work.cell.run_id: work.cell for work in works}
+    looks = {one.run_id: f"evovpo show {one.run_id}{option}" for one in failed}
+    if as_json:
+        rows = [
+            {"run": one.run_id, "problem": cells[one.run_id].problem_id, "error": one.reason}
+            | {"look": looks[one.run_id]}
+            for one in failed
+        ]
+        print_json(results_json(results) | {"failed": rows})
+    else:
+        show_answer(arms_table(results))
+        say("")
+        for sentence in verdict(results):
+            say(sentence)
+        say(f"\nCurves, heat maps, tables:  evovpo report {name}{option}")
+    for one in failed:
+        cell = cells[one.run_id]
+        say(f"failed: {cell.problem_id} ({cell.arm.label}, seed {cell.seed}): {one.reason}", stderr=True)
+        say(f"  {looks[one.run_id]}", stderr=True)
+    if failed:
+        say(f"{len(failed)} of {len(works)} runs failed; the same command tries them again.", stderr=True)
+        raise typer.Exit(_SOME_FAILED)
+
+
+@app.command("report", rich_help_panel="Batches")
+def report(
+    name: BatchName,
+    store_url: StoreUrl = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where to write.  [dim]\\[default: evovpo-report-NAME][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what a batch came to so far: an HTML page with pictures, and CSV files; runs nothing.
+
+    [dim]Example:[/dim]  evovpo report comparison.toml --store comparison.db --out comparison
+    """
+    from evovpo.experiments.plan import read_batch
+    from evovpo.experiments.results import read_results, verdict
+    from evovpo.reports.batch_page import arms_table, results_json, write_report
+
+    found = read_batch(name, limit)
+    folder = out or Path("evovpo-report-" + "".join(c if c.isalnum() else "-" for c in found.name))
+    with open_store(store_url) as store:
+        results = read_results(found, store)
+        files = write_report(store, results, folder)
+    if as_json:
+        print_json(
+            results_json(results) | {"page": str(files.page), "tables": [str(path) for path in files.tables]}
+        )
+        return
+    show_answer(arms_table(results))
+    say("")
+    for sentence in verdict(results):
+        say(sentence)
+    say(f"\nReport written to {files.page}, tables for machines beside it")

@@ -1,0 +1,1 @@
+"""Programs and problems to rewards, on this machine or on Ray."""

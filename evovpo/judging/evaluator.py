@@ -1,0 +1,389 @@
+"""Program and problem -> `Evaluation`: run it in the sandbox, judge its outputs outside of it.
+
+The process that runs a candidate never holds expected outputs or the scorer: it gets the inputs,
+returns outputs, and everything that turns outputs into rewards happens here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import itertools
+import json
+import math
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple, Protocol, SupportsFloat
+
+from evovpo.config import Config
+from evovpo.errors import ProblemError, SandboxError, nearest_hint
+from evovpo.sandbox import Level, Sandbox
+from evovpo.types import Evaluation, Json, Limits, Objective, Problem, Program, Rewards, Status
+
+FEEDBACK_CHARACTERS = 2000
+"""Longest feedback text that is kept."""
+
+OUTPUT_CHARACTERS = 200
+"""Longest output, as JSON text, that is kept for prompts; of a longer one `None` is kept."""
+
+_scorer_numbers = itertools.count()
+
+
+class SandboxResult(Protocol):
+    """What an evaluation reads of a sandbox's answer."""
+
+    @property
+    def status(self) -> Status: ...
+    @property
+    def outputs(self) -> Sequence[Json]: ...
+    @property
+    def errors(self) -> Sequence[str | None]: ...
+    @property
+    def detail(self) -> str: ...
+    @property
+    def wall_ms(self) -> float: ...
+    @property
+    def isolation(self) -> str: ...
+
+
+class CodeRunner(Protocol):
+    """What an `Evaluator` needs of a sandbox; `evovpo.sandbox.Sandbox` is one."""
+
+    def run(
+        self,
+        code: str,
+        entry: str,
+        cases: Sequence[Sequence[Json]],
+        limits: Limits = ...,
+        per_case: bool = ...,
+    ) -> SandboxResult:
+        """Return what `entry` of `code` gives for each case; with `per_case` a case may raise alone."""
+        ...
+
+
+class Judge(Protocol):
+    """Judges programs on one problem; several threads may use one."""
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `program`."""
+        ...
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return for each held-out row whether `program` is right on it; for reports only."""
+        ...
+
+
+class Scorer(NamedTuple):
+    """A problem's own judge, loaded from its `score.py`: trusted code."""
+
+    cases: tuple[tuple[Json, ...], ...]
+    """Argument lists, one for each call of the candidate."""
+    score: Callable[[list[Json]], object]
+    """Outputs (one for each case) -> objective name -> reward, or a pair of that and a text about the
+    outputs for prompts and reports; unchecked."""
+    per_case: bool = False
+    """True (`per_case = True` in the file) if a case that raises gives the output None and the others go on;
+    else it ends the program, whose rewards are zeros."""
+
+
+class Evaluator:
+    """Judges programs on one problem; several threads may use one, as many as the sandbox has workers.
+
+    Raises `ProblemError` when the problem's scorer cannot be loaded.
+    """
+
+    def __init__(self, problem: Problem, sandbox: CodeRunner) -> None:
+        self._problem = problem
+        self._sandbox = sandbox
+        self._scorer: Scorer | None = None
+        self._scorer_lock = threading.Lock()
+        if problem.is_by_example:
+            self._cases = tuple(example.inputs for example in problem.train)
+        else:
+            self._scorer = load_scorer(problem)
+            self._cases = self._scorer.cases
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `program`.
+
+        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0;
+        a row that raises has 0.0 and does not touch the others, and only a program that raises on every
+        row has status `error`. Any other fault of the candidate gives the zero vector. A fault of the
+        sandbox gives status `sandbox_error` and no rewards: the caller may try again.
+
+        Raises `ProblemError` if the scorer raises or answers outside its contract.
+        """
+        problem = self._problem
+        result = self._sandbox.run(
+            program.source,
+            problem.entry,
+            self._cases,
+            problem.limits,
+            per_case=self._scorer is None or self._scorer.per_case,
+        )
+        status, feedback = result.status, ""
+        rewards: Rewards | None = (0.0,) * len(problem.objectives)
+        outputs: tuple[Json, ...] | None = None
+        if status is Status.SANDBOX_ERROR:
+            rewards, feedback = None, result.detail
+        elif status is not Status.OK:
+            feedback = f"{status}: {result.detail}" if result.detail else str(status)
+        elif self._scorer is not None:
+            raised = [error for error in result.errors if error is not None]
+            if len(raised) == len(self._cases):
+                status, feedback = Status.ERROR, raised[0]
+            else:
+                rewards, feedback = self._judged(self._scorer, list(result.outputs))
+                if raised:
+                    feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
+        else:
+            errors = [
+                f"{objective.name}: {error}"
+                for objective, error in zip(problem.objectives, result.errors, strict=True)
+                if error is not None
+            ]
+            feedback = errors[0] if errors else ""
+            if len(errors) == len(problem.train):
+                status = Status.ERROR
+            else:
+                rewards = tuple(
+                    float(error is None and same_value(output, example.output))
+                    for example, output, error in zip(
+                        problem.train, result.outputs, result.errors, strict=True
+                    )
+                )
+                outputs = tuple(map(_kept_output, result.outputs))
+        return Evaluation(
+            program_id=program.id,
+            problem_version=problem.version,
+            status=status,
+            rewards=rewards,
+            feedback=_capped(feedback),
+            seconds=result.wall_ms / 1000,
+            isolation=result.isolation,
+            outputs=outputs,
+        )
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return for each held-out row whether `program` is right on it; for reports only.
+
+        All false if the program fails as a whole (a timeout, a crash); empty without held-out rows.
+        Raises `SandboxError` if the sandbox fails, which says nothing about the program.
+        """
+        rows = self._problem.heldout
+        if not rows:
+            return ()
+        result = self._sandbox.run(
+            program.source,
+            self._problem.entry,
+            tuple(row.inputs for row in rows),
+            self._problem.limits,
+            per_case=True,
+        )
+        if result.status is Status.SANDBOX_ERROR:
+            raise SandboxError(f"the held-out rows of {self._problem.id} could not be run: {result.detail}")
+        if result.status is not Status.OK:
+            return (False,) * len(rows)
+        return tuple(
+            error is None and same_value(output, row.output)
+            for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
+        )
+
+    def _judged(self, scorer: Scorer, outputs: list[Json]) -> tuple[Rewards, str]:
+        """Return rewards and feedback."""
+        path = self._problem.scorer_path
+        try:
+            with self._scorer_lock:  # people write scorers without a thought of threads
+                returned = scorer.score(outputs)
+        except (Exception, SystemExit) as error:
+            raise ProblemError(
+                f"{path}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
+                " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
+            ) from error
+        feedback: object = ""
+        if isinstance(returned, tuple) and len(returned) == 2:
+            returned, feedback = returned
+        if not isinstance(feedback, str):
+            raise ProblemError(
+                f"{path}: score(outputs): expected rewards, or a pair of rewards and a text,"
+                f" found {feedback!r:.80} in place of the text; return one"
+            )
+        return _checked_rewards(returned, self._problem.objectives, str(path)), feedback
+
+
+def open_sandbox(problem: Problem, config: Config) -> Sandbox:
+    """Return a started sandbox for `problem` that cannot read the problem's folder.
+
+    Also hidden are the SQLite files of the store, which hold expected outputs (the package itself, with
+    the problems in it, always is). numpy is preloaded for scorer problems only: without it a run costs
+    about half. Raises `SandboxError` if the machine cannot give the configured minimum level.
+    """
+    hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
+    return Sandbox(
+        workers=config.sandbox.workers or None,
+        preload=() if problem.is_by_example else ("numpy",),
+        minimum_level=Level(config.sandbox.minimum_level),
+        hidden=[*hidden, *config.store.files],
+    )
+
+
+@contextlib.contextmanager
+def open_evaluator(problem: Problem, config: Config) -> Iterator[Judge]:
+    """Give a started evaluator of the kind that `problem` needs, and end its processes afterwards.
+
+    Raises `ProblemError` for an evaluator or scorer that cannot be loaded, and `SandboxError` if the machine
+    cannot give the configured minimum level.
+    """
+    if problem.evaluator is not None:
+        from evovpo.problem.openevolve.evaluator import open_openevolve
+
+        with open_openevolve(problem, config) as whole:
+            yield whole
+        return
+    with open_sandbox(problem, config) as sandbox:
+        yield Evaluator(problem, sandbox)
+
+
+def same_value(output: Json, expected: Json) -> bool:
+    """True if two JSON values are equal and of the same type; whole numbers equal floats (1 == 1.0).
+
+    Stricter than `==` in that `True` is not `1`. Goes no deeper than `expected`, so an output nested
+    without end is no danger.
+    """
+    if isinstance(expected, list):
+        return (
+            isinstance(output, list)
+            and len(output) == len(expected)
+            and all(map(same_value, output, expected))
+        )
+    if isinstance(expected, dict):
+        return (
+            isinstance(output, dict)
+            and output.keys() == expected.keys()
+            and all(same_value(output[key], value) for key, value in expected.items())
+        )
+    if isinstance(output, bool) or isinstance(expected, bool):
+        return output is expected
+    return output == expected
+
+
+def load_scorer(problem: Problem) -> Scorer:
+    """Return the scorer of `problem`, with its cases checked; runs `score.py` in this process.
+
+    Raises `ProblemError` if the file fails, if `cases` or `score` is missing, or if `cases()` does not
+    give a list of argument lists that are JSON and as long as the problem's parameters.
+    """
+    path = str(problem.scorer_path)
+    name = f"evovpo_scorer_{next(_scorer_numbers)}"
+    spec = importlib.util.spec_from_loader(name, _UncachedLoader(name, path))
+    assert spec is not None  # a loader was given
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses in a scorer look their module up
+    try:
+        _UncachedLoader(name, path).exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ProblemError(f"{path}: running the file raised {_raised(error)}; correct the scorer") from error
+    functions = {key: getattr(module, key, None) for key in ("cases", "score")}
+    for key, function in functions.items():
+        if not callable(function):
+            raise ProblemError(f"{path}: expected a function {key!r}, found {function!r:.80}; define it")
+    cases, score = functions["cases"], functions["score"]
+    assert callable(cases)
+    assert callable(score)
+    try:
+        found = cases()
+    except (Exception, SystemExit) as error:
+        raise ProblemError(f"{path}: cases() raised {_raised(error)}; correct the scorer") from error
+    per_case = getattr(module, "per_case", False)
+    if not isinstance(per_case, bool):
+        raise ProblemError(f"{path}: per_case: expected True or False, found {per_case!r:.80}; correct it")
+    return Scorer(_checked_cases(found, problem.parameters, path), score, per_case)
+
+
+class _UncachedLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the file every time: byte code is neither left in the problem's folder nor read from it.
+
+    A cache is trusted by size and whole seconds, so an edited scorer could be missed.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _checked_cases(found: object, parameters: Sequence[str], path: str) -> tuple[tuple[Json, ...], ...]:
+    if not isinstance(found, list | tuple) or not found:
+        raise ProblemError(
+            f"{path}: cases(): expected a list with at least one argument list, found {found!r:.80}"
+        )
+    for index, case in enumerate(found):
+        if not isinstance(case, list | tuple) or len(case) != len(parameters):
+            raise ProblemError(
+                f"{path}: cases()[{index}]: expected a list of {len(parameters)} arguments"
+                f" ({', '.join(parameters)}), found {case!r:.80}; the arguments go into one list a case"
+            )
+    try:
+        # Through JSON and back: what the candidate receives, whatever the scorer does to its own lists.
+        copies = json.loads(json.dumps(found, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ProblemError(
+            f"{path}: cases(): expected values that JSON can hold ({error});"
+            " turn arrays into lists, and leave out NaN and infinity"
+        ) from error
+    return tuple(tuple(case) for case in copies)
+
+
+def _checked_rewards(returned: object, objectives: Sequence[Objective], path: str) -> Rewards:
+    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong."""
+    if not isinstance(returned, Mapping):
+        raise ProblemError(
+            f"{path}: score(outputs): expected a dictionary from objective name to reward,"
+            f" found {returned!r:.80}; return one"
+        )
+    names = [objective.name for objective in objectives]
+    faults = [
+        f"objective {name!r} is not in problem.toml ({nearest_hint(str(name), names)}); add an [[objectives]]"
+        " entry or leave it out"
+        for name in returned
+        if name not in names
+    ]
+    rewards: list[float] = []
+    for name in names:
+        if name not in returned:
+            faults.append(f"objective {name!r} is missing; return a reward for it, 0.0 if there is none")
+            continue
+        value = returned[name]
+        try:
+            number = float(value) if isinstance(value, SupportsFloat) else math.nan
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if 0.0 <= number <= 1.0:
+            rewards.append(abs(number))  # abs: -0.0 is 0.0
+        else:
+            faults.append(f"objective {name!r} returned {value!r:.80}; rewards lie in [0, 1]; rescale it")
+    if faults:
+        raise ProblemError(f"{path}: score(outputs): " + "; ".join(faults))
+    return tuple(rewards)
+
+
+def _raised(error: BaseException) -> str:
+    """Return type, text and line of an exception from a problem's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
+    return f"{type(error).__name__}: {str(error)[:300]}{line}"
+
+
+def _kept_output(output: Json) -> Json:
+    try:
+        text = json.dumps(output, ensure_ascii=False)
+    except RecursionError:
+        return None
+    return output if len(text) <= OUTPUT_CHARACTERS else None
+
+
+def _capped(text: str) -> str:
+    return text if len(text) <= FEEDBACK_CHARACTERS else text[: FEEDBACK_CHARACTERS - 4] + " ..."

@@ -1,0 +1,49 @@
+"""Where the evaluations of a run happen: in this machine's sandbox, or in the same sandbox on Ray's machines.
+
+An executor is what `evovpo.judging.evaluator.Judge` says: `evaluate(program)`, called from several threads.
+Ray is imported only where it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+
+from evovpo.config import Config
+from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.types import Problem
+
+__all__ = ["open_cluster", "open_executor"]
+
+
+@contextlib.contextmanager
+def open_executor(problem: Problem, config: Config) -> Iterator[Judge]:
+    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `open_ray`."""
+    if config.sandbox.executor == "local":
+        with open_evaluator(problem, config) as judge:
+            yield judge
+        return
+    from evovpo.judging.ray import open_ray
+
+    with open_ray(problem, config) as judge:
+        yield judge
+
+
+@contextlib.contextmanager
+def open_cluster(executors: Collection[str]) -> Iterator[None]:
+    """Check that clusters can be reached, and hold one here for processes started meanwhile if it is needed.
+
+    That is where an executor is `ray` and the environment variable RAY_ADDRESS names none. Raises
+    `ConfigError` without Ray and `SandboxError` for a cluster that cannot be reached.
+    """
+    addresses = sorted(set(executors) - {"local"})
+    with contextlib.ExitStack() as held:
+        if addresses:
+            from evovpo.judging.ray import check_cluster, local_cluster
+
+            for address in addresses:
+                if address == "ray":
+                    held.enter_context(local_cluster())
+                else:
+                    check_cluster(address)
+        yield

@@ -1,0 +1,197 @@
+"""Evaluations as Ray tasks: the same sandbox, opened where a task runs and kept there for the next.
+
+Every machine of the cluster needs this package, in the same version, and a scorer or evaluator at the path
+that the problem's folder has here. A task whose process or machine is lost is run again, which can change
+nothing: a judgement is stored by the run, not by the task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from evovpo.config import Config
+from evovpo.errors import ConfigError, EvovpoError, SandboxError
+from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.types import Evaluation, Problem, Program, Status
+
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError as missing:
+    raise ConfigError(
+        f"sandbox.executor names Ray, which is not installed ({missing}); run: pip install 'evovpo[ray]', or "
+        "use executor local"
+    ) from missing
+
+_RETRIES = 5
+"""How often a task is run again whose process or machine is lost."""
+_KEPT = 4
+"""Evaluators that a process of Ray keeps open, each with a fork-server."""
+_OBJECT_STORE_BYTES = 100 << 20
+"""Of a cluster that is started here: problems and programs are small."""
+
+
+# ---------------------------------------------------------------- in a process of Ray
+
+
+class Job(NamedTuple):
+    """What judging a program takes besides the program."""
+
+    problem: Problem
+    config: Config
+    """With what judging depends on, and defaults elsewhere: so runs of a problem share an evaluator."""
+
+
+class HeldEvaluators:
+    """The evaluators that a process of Ray keeps open: the tasks of several runs come in turns."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[Job, Judge, contextlib.ExitStack]] = []
+        """The one that was used last at the end."""
+
+    def judge(self, job: Job) -> Judge:
+        """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
+        place = next((place for place, held in enumerate(self._open) if held[0] == job), None)
+        if place is not None:
+            self._open.append(self._open.pop(place))
+        else:
+            if len(self._open) == _KEPT:
+                self._open.pop(0)[2].close()
+            stack = contextlib.ExitStack()
+            self._open.append((job, stack.enter_context(open_evaluator(*job)), stack))
+        return self._open[-1][1]
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._open:
+            self._open.pop()[2].close()
+
+
+_held = HeldEvaluators()
+
+
+def _evaluate(job: Job, program: Program) -> Evaluation:
+    """Judge a program where the task runs."""
+    return _held.judge(job).evaluate(program)
+
+
+def _evaluate_heldout(job: Job, program: Program) -> tuple[bool, ...]:
+    """Say for each held-out row, where the task runs, whether a program is right on it."""
+    return _held.judge(job).evaluate_heldout(program)
+
+
+# ---------------------------------------------------------------- where the run is
+
+
+class RayJudge:
+    """Judges programs of one problem as tasks of the cluster that this process is connected to."""
+
+    def __init__(self, problem: Problem, config: Config) -> None:
+        self._problem = problem
+        one_at_a_time = dataclasses.replace(config.sandbox, workers=1)
+        judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
+        self._job = ray.put(Job(problem, judging))
+        self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)
+        self._evaluate_heldout = ray.remote(max_retries=_RETRIES)(_evaluate_heldout)
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `program`; raises as the evaluator does.
+
+        Where the cluster cannot run it, that is a `sandbox_error`: no fault of the program.
+        """
+        try:
+            evaluation: Evaluation = _result(self._evaluate.remote(self._job, program))
+        except RayError as error:
+            return Evaluation(
+                program_id=program.id,
+                problem_version=self._problem.version,
+                status=Status.SANDBOX_ERROR,
+                rewards=None,
+                feedback=f"Ray could not run it in {1 + _RETRIES} tries: {_first_line(error)}",
+                seconds=0.0,
+                isolation="none",
+            )
+        return evaluation
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return for each held-out row whether `program` is right on it; raises `SandboxError`."""
+        try:
+            right: tuple[bool, ...] = _result(self._evaluate_heldout.remote(self._job, program))
+        except RayError as error:
+            raise SandboxError(
+                f"the held-out rows of {self._problem.id} could not be run on Ray: {_first_line(error)}"
+            ) from error
+        return right
+
+
+def _result(reference: Any) -> Any:
+    """Return what a task gives, or raise what it raised, as if it had been called here."""
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        if isinstance(error.cause, EvovpoError):
+            raise error.cause from error
+        raise
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextlib.contextmanager
+def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
+    """Give what judges programs on the cluster that `sandbox.executor` names.
+
+    A process that is connected already stays so. Raises `SandboxError` if the cluster cannot be reached.
+    """
+    address = config.sandbox.executor
+    if ray.is_initialized():
+        yield RayJudge(problem, config)
+        return
+    _connect(None if address == "ray" else address)
+    try:
+        yield RayJudge(problem, config)
+    finally:
+        ray.shutdown()
+
+
+def check_cluster(address: str) -> None:
+    """Raise `SandboxError` if the cluster at an address cannot be reached."""
+    _connect(address)
+    ray.shutdown()
+
+
+@contextlib.contextmanager
+def local_cluster() -> Iterator[None]:
+    """Hold a cluster on this machine, and name it to processes started meanwhile by RAY_ADDRESS."""
+    if "RAY_ADDRESS" in os.environ:
+        yield
+        return
+    _connect(None)
+    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    try:
+        yield
+    finally:
+        del os.environ["RAY_ADDRESS"]
+        ray.shutdown()
+
+
+def _connect(address: str | None) -> None:
+    """Connect this process to a cluster; without an address to that of RAY_ADDRESS, or to a new one here."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None and "RAY_ADDRESS" not in os.environ:
+        # Programs have time limits: by Ray's default of 15 they would wait behind everything else.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        options |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    try:
+        ray.init(address=address, **options)
+    except Exception as error:  # no narrower one: Ray raises it where its processes do not start in time
+        raise SandboxError(
+            f"the Ray cluster at {address or os.environ.get('RAY_ADDRESS', 'this machine')} cannot be used: "
+            f"{_first_line(error)}; start it, correct --executor, or use executor local"
+        ) from error

@@ -1,0 +1,1 @@
+"""Problems as records: native folders, suites, new ones, OpenEvolve projects, imported tasks."""

@@ -1,0 +1,156 @@
+"""LiveCodeBench: JSON Lines with question_content, starter_code and lists of public and private tests.
+
+The format is that of github.com/LiveCodeBench/LiveCodeBench, code generation (arXiv 2403.07974). Tests are
+`{"input", "output", "testtype"}`. Those of type `functional` hold one JSON argument a line and a JSON result,
+with the function's name in `metadata`; those of type `stdin` hold what is read and printed, and become a
+function from the one text to the other. Private tests are base64 of zlib of a pickled JSON text: the
+unpickler used here makes texts, numbers, lists and dictionaries and refuses to look up any name, so that it
+can run nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import io
+import json
+import pickle
+import textwrap
+import zlib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from evovpo.errors import ProblemError
+from evovpo.problem.importers.assertions import UnreadableError, parse
+from evovpo.problem.importers.reading import Record, read_records, text_field
+from evovpo.problem.importers.tasks import Case, Comparison, Loaded, NotJsonError, Skipped, as_json, finished
+
+FIELDS = ("question_id", "question_content", "starter_code", "public_test_cases", "private_test_cases")
+_MOST_BYTES = 256 << 20
+"""Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""
+_STDIN_ENTRY = "solve"
+_Cases = list[dict[str, Any]]
+
+
+def load(path: Path, limit: int | None = None) -> list[Loaded]:
+    """Return the tasks of a file; raises `ProblemError` for a file that is not of this format."""
+    return [_task(record) for record in read_records(path, FIELDS, limit)]
+
+
+def _task(record: Record) -> Loaded:
+    name = f"{record.get('platform') or 'LiveCodeBench'}/{record['question_id']}"
+    content, starter = (text_field(record, field, name) for field in ("question_content", "starter_code"))
+    cases = [case for field in FIELDS[3:] for case in _cases(record[field], f"task {name}: {field}")]
+    kinds = {str(case["testtype"]) for case in cases}
+    try:
+        if kinds == {"stdin"}:
+            return _by_text(name, content, cases)
+        if kinds == {"functional"}:
+            return _by_call(name, content, starter, _function_name(record, name), cases)
+    except UnreadableError as error:
+        return Skipped(name, str(error))
+    return Skipped(name, f"its tests are of the types {', '.join(sorted(kinds)) or 'none'}")
+
+
+def _by_text(name: str, content: str, cases: _Cases) -> Loaded:
+    statement = (
+        f"{content.strip()}\n\nWrite this as the function {_STDIN_ENTRY}(text): text is all of the standard "
+        "input, and what would be printed is returned as one text.\n"
+    )
+    seed = f'def {_STDIN_ENTRY}(text):\n    return ""\n'
+    tests = [Case((str(case["input"]),), str(case["output"]), Comparison.LINES) for case in cases]
+    return finished(name, statement, _STDIN_ENTRY, ("text",), seed, tests)
+
+
+def _by_call(name: str, content: str, starter: str, entry: str, cases: _Cases) -> Loaded:
+    parameters = _parameters(starter, entry)
+    head = f"{entry}({', '.join(parameters)})"
+    tests: list[Case] = []
+    left_out: list[str] = []
+    for case in cases:
+        try:
+            lines = [line for line in str(case["input"]).split("\n") if line.strip()]
+            arguments = tuple(as_json(json.loads(line)) for line in lines)
+            expected = as_json(json.loads(str(case["output"])))
+        except NotJsonError as error:
+            left_out.append(str(error))
+            continue
+        except (ValueError, RecursionError):
+            left_out.append("its arguments or its result are no JSON")
+            continue
+        if len(arguments) == len(parameters):
+            tests.append(Case(arguments, expected))
+        else:
+            left_out.append("it has another number of arguments than the function")
+    statement = f"{content.strip()}\n\nWrite this as the function {head}, not as a method of a class.\n"
+    return finished(name, statement, entry, parameters, f"def {head}:\n    return None\n", tests, left_out)
+
+
+def _function_name(record: Record, name: str) -> str:
+    try:
+        metadata = record.get("metadata") or "{}"
+        found = (json.loads(metadata) if isinstance(metadata, str) else metadata)["func_name"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableError("metadata does not say the function's name (func_name)") from error
+    return str(found)
+
+
+def _parameters(starter: str, entry: str) -> tuple[str, ...]:
+    """Return the parameters of a method whose body the starter code leaves open, without self."""
+    for body in ("        pass", "    pass"):
+        try:
+            tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
+        except UnreadableError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name == entry:
+                return tuple(part.arg for part in node.args.args if part.arg != "self")
+    raise UnreadableError(f"its starter code has no function {entry}")
+
+
+def _cases(value: object, where: str) -> _Cases:
+    """Return a list of tests, from JSON or from the form of the private ones; raises `ProblemError`."""
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            found = _unpacked(value, where)
+    if not isinstance(found, list) or not all(
+        isinstance(case, dict) and case.keys() >= {"input", "output", "testtype"} for case in found
+    ):
+        raise ProblemError(
+            f"{where}: expected a list of tests with input, output and testtype, found {found!r:.60};"
+            " is it the right file?"
+        )
+    return found
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Makes texts, numbers, lists and dictionaries; anything else needs a name, and names are refused."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        raise pickle.UnpicklingError("it refers to something outside")
+
+
+def _unpacked(text: str, where: str) -> object:
+    """Return what was pickled, compressed and written as base64; raises `ProblemError`, and runs nothing."""
+    try:
+        stream = zlib.decompressobj()
+        data = stream.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+        if stream.unconsumed_tail:
+            raise ProblemError(f"{where}: more than {_MOST_BYTES >> 20} MiB of tests; remove the task")
+        found = _PlainUnpickler(io.BytesIO(data)).load()
+        return json.loads(found) if isinstance(found, str) else found
+    except (
+        binascii.Error, zlib.error, pickle.UnpicklingError, EOFError, ValueError, KeyError, IndexError,
+        AttributeError, TypeError, RecursionError, MemoryError, OverflowError,
+    ) as error:  # fmt: skip
+        raise ProblemError(
+            f"{where}: expected JSON, or base64 of zlib of a pickled JSON text, found: {error};"
+            " nothing of it was run"
+        ) from error

@@ -1,0 +1,181 @@
+"""PSB2, the second program synthesis benchmark suite: folders with an edge and a random file of rows each.
+
+The format is that of zenodo.org/record/5084812 (arXiv 2106.06086), which github.com/thelmuth/psb2-python
+reads: `NAME/NAME-edge.json` and `NAME/NAME-random.json`, one JSON object a line with the keys input1, ... and
+output1, ...; or `.csv` with a line of names, whose cells have no types: a column is numbers, truth values or
+lists only if all of its cells are. As is usual with it, a problem has all edge rows, and random rows up to
+200, for training, and other random rows for reports: 200 of them here, in place of 2,000. The files hold no
+statements.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from evovpo.errors import ProblemError
+from evovpo.problem.importers.reading import GZIP, Record
+from evovpo.problem.importers.tasks import Case, Comparison, Loaded, NotJsonError, Skipped, as_json, finished
+
+TRAIN_ROWS, HELDOUT_ROWS = 200, 200
+FLOAT_TOLERANCE = 1e-3
+"""For outputs that are fractions; ours, the benchmark grades such outputs by their distance."""
+_ENDINGS = (".json", ".json.gz", ".csv", ".csv.gz")
+
+
+def load(path: Path, limit: int | None = None) -> list[Loaded]:
+    """Return the problems below a folder, sorted by name, or the one whose folder or file is given.
+
+    Raises `ProblemError` for files that are not of this format.
+    """
+    names = dict(_edge_files(path))
+    if not names:
+        raise ProblemError(
+            f"{path}: expected NAME-edge.json (or .csv) beside NAME-random.json, in this folder or one below;"
+            " found none"
+        )
+    return [_task(name, names[name]) for name in sorted(names)[:limit]]
+
+
+def _edge_files(path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield names and files; of several endings the first of `_ENDINGS` counts, which comes last here."""
+    if path.is_file():
+        match = re.fullmatch(r"(.+)-(edge|random)(\.(?:json|csv)(?:\.gz)?)", path.name)
+        if match is not None:
+            yield match[1], path.with_name(f"{match[1]}-edge{match[3]}")
+        return
+    for ending in reversed(_ENDINGS):
+        for pattern in (f"*-edge{ending}", f"*/*-edge{ending}"):
+            for found in sorted(path.glob(pattern)):
+                yield found.name.removesuffix(f"-edge{ending}"), found
+
+
+def _task(name: str, edge: Path) -> Loaded:
+    random = edge.with_name(edge.name.replace("-edge.", "-random."))
+    for file in (edge, random):
+        if not file.is_file():
+            raise ProblemError(
+                f"{file}: expected this file, found none; a problem needs its edge and random rows"
+            )
+    rng = Random(f"psb2:{name}")
+    edge_rows, random_rows = (_read(file, TRAIN_ROWS + HELDOUT_ROWS, rng) for file in (edge, random))
+    rows = _typed([*edge_rows, *random_rows])
+    inputs, outputs = (
+        [field for field in edge_rows[0] if field.startswith(part)] for part in ("input", "output")
+    )
+    if not inputs or not outputs:
+        raise ProblemError(f"{edge}: expected columns input1 and output1, found {', '.join(edge_rows[0])}")
+    try:
+        tests = [_test(row, inputs, outputs) for row in rows]
+    except (KeyError, NotJsonError) as error:
+        return Skipped(f"PSB2/{name}", f"a row cannot be used: {error}")
+    if any(_has_fraction(test.expected) for test in tests):
+        tests = [test._replace(comparison=Comparison.CLOSE, tolerance=FLOAT_TOLERANCE) for test in tests]
+    count = max(TRAIN_ROWS, len(edge_rows))
+    head = f"{name.replace('-', '_')}({', '.join(inputs)})"
+    what = outputs[0] if len(outputs) == 1 else f"the list [{', '.join(outputs)}]"
+    statement = (
+        f"The problem '{name}' of the program synthesis benchmark PSB2: the function {head} returns {what}."
+        " The examples show what is wanted.\n"
+    )
+    seed = f"def {head}:\n    return None\n"
+    train, heldout = tests[:count], tests[count : count + HELDOUT_ROWS]
+    return finished(f"PSB2/{name}", statement, head.partition("(")[0], inputs, seed, train, (), heldout)
+
+
+def _read(path: Path, count: int, rng: Random) -> list[Record]:
+    """Return at most `count` rows, a random choice where a file has more: the files hold a million each."""
+    lines = _lines(path)
+    names = next(csv.reader([next(lines, "")]), []) if ".csv" in path.name else None
+    rows = [_row(line, names, path) for line in sampled(lines, count, rng)]
+    if not rows:
+        raise ProblemError(f"{path}: expected at least one row, found none; is the file whole?")
+    return rows
+
+
+def sampled(lines: Iterable[str], count: int, rng: Random) -> list[str]:
+    """Return `count` of any number of lines, each choice as likely, keeping no more than these in memory."""
+    chosen: list[str] = []
+    for number, line in enumerate(lines):
+        if number < count:
+            chosen.append(line)
+            continue
+        place = rng.randrange(number + 1)
+        if place < count:
+            chosen[place] = line
+    return chosen
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            is_packed = file.read(2) == GZIP
+            file.seek(0)
+            for line in gzip.GzipFile(fileobj=file) if is_packed else file:
+                text = line.decode("utf-8-sig").strip("\r\n")
+                if text.strip():
+                    yield text
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path}: expected UTF-8 text, found: {error}; is the file whole?") from error
+
+
+def _row(line: str, names: Sequence[str] | None, path: Path) -> Record:
+    if names is not None:
+        cells = next(csv.reader([line]))
+        if len(cells) != len(names):
+            raise ProblemError(f"{path}: expected {len(names)} cells a line, found {line!r:.80}")
+        return dict(zip(names, map(_Cell, cells), strict=True))
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(f"{path}: expected a JSON object a line, found {line!r:.80}: {error}") from error
+    if not isinstance(row, dict):
+        raise ProblemError(f"{path}: expected a JSON object a line, found {line!r:.80}")
+    return row
+
+
+class _Cell(str):
+    """A cell of a CSV file, whose type is not known."""
+
+
+def _typed(rows: list[Record]) -> list[Record]:
+    """Return the rows with cells as values where all cells of a column are of one type."""
+    typed = [dict(row) for row in rows]
+    for name in {name for row in rows for name in row}:
+        values = [_value(row[name]) for row in rows if isinstance(row.get(name), _Cell)]
+        kinds = {float if isinstance(value, int | float) and value is not True and value is not False
+                 else type(value) for value in values}  # fmt: skip
+        if len(kinds) == 1 and kinds <= {float, bool, list}:
+            for row in typed:
+                row[name] = _value(row[name])
+        elif values:
+            for row in typed:
+                row[name] = str(row[name])
+    return typed
+
+
+def _value(text: str) -> object:
+    """Return what a cell says: JSON, a list with blanks between its items, or the text itself."""
+    inner = re.fullmatch(r"\[([^\],]*)\]", text)
+    for source in (text, f"[{', '.join(inner[1].split())}]" if inner else text):
+        try:
+            return json.loads(source)
+        except ValueError:
+            continue
+    return text
+
+
+def _test(row: Record, inputs: Sequence[str], outputs: Sequence[str]) -> Case:
+    found = [as_json(row[field]) for field in outputs]
+    expected = found[0] if len(found) == 1 else found
+    return Case(tuple(as_json(row[field]) for field in inputs), expected)
+
+
+def _has_fraction(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, list) and any(map(_has_fraction, value)))

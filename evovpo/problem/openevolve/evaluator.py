@@ -1,0 +1,194 @@
+"""Program -> `Evaluation` by an evaluator that imports the candidate itself, all of it in the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from evovpo.config import Config
+from evovpo.errors import ProblemError
+from evovpo.problem.openevolve.metrics import read_rewards
+from evovpo.prompts.bundles import unpack
+from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeSandbox
+from evovpo.types import (
+    Evaluation,
+    EvaluatorFolder,
+    EvaluatorMode,
+    Json,
+    Limits,
+    Problem,
+    Program,
+    Status,
+)
+
+MESSAGE_CHARACTERS = 1500
+"""Longest error text that is kept in a feedback."""
+LOG_CHARACTERS = 500
+"""Of what evaluator and candidate printed, how many of the last characters are kept in a feedback."""
+_NOT_FINITE = frozenset({"nan", "inf", "-inf"})
+"""How the sandbox writes such numbers; the faults of the metrics name them already."""
+_EVERY_STAGE = -1e308
+"""A threshold that every stage reaches."""
+
+
+class WholeAnswer(Protocol):
+    """What an evaluation reads of a sandbox's answer."""
+
+    @property
+    def status(self) -> Status: ...
+    @property
+    def metrics(self) -> Sequence[tuple[str, Json]]: ...
+    @property
+    def artifacts(self) -> Sequence[tuple[str, str]]: ...
+    @property
+    def detail(self) -> str: ...
+    @property
+    def log(self) -> str: ...
+    @property
+    def wall_ms(self) -> float: ...
+    @property
+    def isolation(self) -> str: ...
+
+
+class WholeRunner(Protocol):
+    """What an `OpenEvolveEvaluator` needs of a sandbox; `WholeSandbox` and `ProxySandbox` are such."""
+
+    def run(self, job: WholeJob, limits: Limits) -> WholeAnswer:
+        """Return what the evaluator said of one program."""
+        ...
+
+
+class OpenEvolveEvaluator:
+    """Judges programs with the evaluator of `problem`; several threads may use one.
+
+    Raises `ProblemError` for a problem without such an evaluator.
+    """
+
+    def __init__(self, problem: Problem, sandbox: WholeRunner, artifact_bytes: int = 2000) -> None:
+        if problem.evaluator is None:
+            raise ProblemError(f"problem '{problem.id}': expected an evaluator of its own, found none")
+        self._problem = problem
+        self._folder: EvaluatorFolder = problem.evaluator
+        self._sandbox = sandbox
+        self._artifact_bytes = artifact_bytes
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `program`: its raw metrics, and the vector that they make.
+
+        A metric that is missing or no finite number has component 0, and the feedback says so. A fault of
+        the candidate or of the evaluator gives the zero vector. A fault of the sandbox gives status
+        `sandbox_error` and no rewards: the caller may try again.
+        """
+        return self._judge(program, self._folder.thresholds)
+
+    def evaluate_all_stages(self, program: Program) -> Evaluation:
+        """Return the same without thresholds: what every stage says, however badly the program does."""
+        return self._judge(program, (_EVERY_STAGE,) * len(self._folder.thresholds))
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return nothing: such problems have no held-out rows."""
+        return ()
+
+    def _judge(self, program: Program, thresholds: tuple[float, ...]) -> Evaluation:
+        problem = self._problem
+        job = job_of(program, problem.suffix, self._folder.file, thresholds)
+        if job is None:
+            metrics: dict[str, Json] = {}
+            status, isolation, seconds = Status.BAD_OUTPUT, "", 0.0
+            feedback = "bad_output: the program is not a folder of files"
+        else:
+            answer = self._sandbox.run(job, problem.limits)
+            metrics = dict(answer.metrics)
+            status, isolation, seconds = answer.status, answer.isolation, answer.wall_ms / 1000
+            feedback = self._feedback(answer, metrics)
+        rewards: tuple[float, ...] | None = (0.0,) * len(problem.objectives)
+        if status is Status.SANDBOX_ERROR:
+            rewards = None
+        elif status is Status.OK:
+            rewards = read_rewards(self._folder.metrics, metrics).rewards
+        return Evaluation(
+            program_id=program.id,
+            problem_version=problem.version,
+            status=status,
+            rewards=rewards,
+            feedback=feedback,
+            seconds=seconds,
+            isolation=isolation,
+            metrics=tuple(metrics.items()),
+            trust=problem.trust,
+        )
+
+    def _feedback(self, answer: WholeAnswer, metrics: Mapping[str, Json]) -> str:
+        """Return what a model is told beside the numbers, each part capped; untrusted text."""
+        parts: list[str] = []
+        if answer.status is not Status.OK:
+            detail = _tail(answer.detail, MESSAGE_CHARACTERS)
+            parts.append(f"{answer.status}: {detail}" if detail else str(answer.status))
+        else:
+            parts += read_rewards(self._folder.metrics, metrics).faults
+            parts += [
+                f"{name}: {value[:MESSAGE_CHARACTERS]}"
+                for name, value in metrics.items()
+                if isinstance(value, str) and value.lower() not in _NOT_FINITE
+            ]
+        if self._folder.artifacts:
+            parts += _artifacts(answer.artifacts, self._artifact_bytes)
+        if answer.log.strip():
+            parts.append("printed:\n" + _tail(answer.log.strip(), LOG_CHARACTERS))
+        return "\n".join(parts)
+
+
+def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
+    """Return what the sandbox is to run, or none for a program that should be a folder and is not one.
+
+    The file has a name that no file beside the evaluator has, because evaluators import it by name. With
+    `thresholds` the stages are called one after another, else `evaluate`.
+    """
+    name = f"program_{program.id}"
+    if suffix == "/":
+        try:
+            files, entry = unpack(program.source), ""
+        except ValueError:
+            return None
+    else:
+        files, entry = {name + suffix: program.source}, name + suffix
+    functions = tuple(f"evaluate_stage{stage}" for stage in range(1, len(thresholds) + 2))
+    return WholeJob(files, entry, evaluator, functions if thresholds else ("evaluate",), tuple(thresholds))
+
+
+@contextlib.contextmanager
+def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
+    """Give a started evaluator for `problem`; programs cannot read the store.
+
+    Raises `ProblemError` without a folder, and `SandboxError` if the machine cannot give the configured
+    minimum level.
+    """
+    if problem.evaluator is None or problem.folder is None:
+        raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")
+    is_proxy = problem.evaluator.mode is EvaluatorMode.PROXY
+    with (ProxySandbox if is_proxy else WholeSandbox)(
+        problem.folder,
+        workers=config.sandbox.workers or None,
+        minimum_level=Level(config.sandbox.minimum_level),
+        hidden=config.store.files,
+    ) as sandbox:
+        yield OpenEvolveEvaluator(problem, sandbox, config.evaluator.artifact_bytes)
+
+
+def _artifacts(artifacts: Sequence[tuple[str, str]], most_bytes: int) -> list[str]:
+    """Return artifacts as text, cut so that all of them together have at most `most_bytes`."""
+    parts: list[str] = []
+    left = most_bytes
+    for name, text in artifacts:
+        part = f"{name}: {text}".encode("utf-8", "replace")
+        if len(part) > left:
+            cut = part[: max(0, left - 4)].decode("utf-8", "ignore")
+            return [*parts, f"{cut} ..."] if cut else parts
+        parts.append(part.decode())
+        left -= len(part)
+    return parts
+
+
+def _tail(text: str, characters: int) -> str:
+    return text if len(text) <= characters else "... " + text[-(characters - 4) :]

@@ -1,0 +1,233 @@
+"""An OpenEvolve project as it lies on disk: which file is the evaluator, which one the initial program.
+
+Everything here only reads and parses; nothing of a project runs outside the sandbox.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from evovpo.errors import ProblemError
+from evovpo.prompts.bundles import pack
+from evovpo.types import Program
+
+EVALUATOR = "evaluator.py"
+_CONFIGS = ("config.yaml", "config.yml")
+_METRICS = "metrics.toml"
+_STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+_NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
+"""Endings of files that lie beside an initial program and are none, though named like one."""
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "node_modules"})
+_SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
+"""Of files that runs leave behind or that are for people: they do not make a project another one."""
+_MOST_BUNDLED_FILES = 200
+
+
+class Project(NamedTuple):
+    """What an OpenEvolve directory consists of."""
+
+    folder: Path
+    """Absolute."""
+    evaluator: str
+    """File name of the evaluator in the folder."""
+    stages: tuple[str, ...]
+    """Its cascade functions, in order and without a gap; empty where it has `evaluate` alone."""
+    has_evaluate: bool
+    initial: Program
+    suffix: str
+    """Of the initial program, with the dot; `/` for a folder."""
+    initial_name: str
+    """File or folder name of the initial program."""
+    config: Path | None
+    """Its YAML file, if it has one of the usual name."""
+    metrics: Path | None
+    """Its `metrics.toml`, if it has one."""
+
+
+def is_project(path: Path) -> bool:
+    """True for a folder without `problem.toml` that looks like a project, or a file that can be an evaluator.
+
+    A folder looks so if it has an evaluator, and also if only that is missing: reading it says so.
+    """
+    if path.is_file():
+        return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
+    if not path.is_dir() or (path / "problem.toml").is_file():
+        return False
+    return bool(_evaluators(path) or _signs(path))
+
+
+def read_project(path: Path) -> Project:
+    """Return the project in the folder `path`, or around the evaluator file `path`.
+
+    Raises `ProblemError` where there is no evaluator or no initial program, where several files could be
+    one, and for files that cannot be read.
+    """
+    folder = (path.parent if path.is_file() else path).resolve()
+    evaluator = path.resolve() if path.is_file() else _the_evaluator(folder)
+    names = _defined(evaluator)
+    if names is None:
+        raise ProblemError(f"{evaluator}: expected a Python file, and it cannot be parsed; correct it")
+    stages: list[str] = []
+    for stage in _STAGES:
+        if stage not in names:
+            break
+        stages.append(stage)
+    if "evaluate" not in names and not stages:
+        raise ProblemError(
+            f"{evaluator}: expected a function evaluate(program_path), found none; define it, or give the "
+            "file that does"
+        )
+    initial = _initial(folder, evaluator.name)
+    return Project(
+        folder=folder,
+        evaluator=evaluator.name,
+        stages=tuple(stages),
+        has_evaluate="evaluate" in names,
+        initial=_program(initial),
+        suffix="/" if initial.is_dir() else initial.suffix,
+        initial_name=initial.name,
+        config=next((folder / name for name in _CONFIGS if (folder / name).is_file()), None),
+        metrics=folder / _METRICS if (folder / _METRICS).is_file() else None,
+    )
+
+
+def content_digest(project: Project) -> str:
+    """Return a hash over every file that the evaluator may read, wherever the folder lies.
+
+    Left out are settings (what they change is hashed with the problem), hidden files, caches, pictures,
+    databases, logs and notes: what runs and people leave behind.
+    """
+    digests: dict[str, str] = {}
+    skipped = {path for path in (project.config, project.metrics) if path is not None}
+    for path in _files(project.folder):
+        if path in skipped or path.name.endswith(_SKIPPED_ENDINGS):
+            continue
+        with path.open("rb") as file:
+            digests[path.relative_to(project.folder).as_posix()] = hashlib.file_digest(
+                file, "sha256"
+            ).hexdigest()
+    return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name in _SKIPPED_FOLDERS:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _files(path)
+        elif path.is_file():
+            yield path
+
+
+def _evaluators(folder: Path) -> list[Path]:
+    """Return what can be the evaluator: the file of the usual name, else all that define `evaluate`."""
+    usual = folder / EVALUATOR
+    if usual.is_file():
+        return [usual]
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        names = _defined(path)
+        if names is not None and ("evaluate" in names or _STAGES[0] in names):
+            found.append(path)
+    return [path for path in found if not path.name.startswith(("initial_", "init_"))]
+
+
+def _the_evaluator(folder: Path) -> Path:
+    found = _evaluators(folder)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise ProblemError(
+            f"{folder}: expected one evaluator, found {names}; name it, for example "
+            f"evovpo evolve {folder}/{found[0].name}"
+        )
+    signs = _signs(folder)
+    looks = (
+        f" (it looks like an OpenEvolve project without its evaluator: {', '.join(signs)})" if signs else ""
+    )
+    raise ProblemError(
+        f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path) and returns "
+        f"a dictionary of numbers, found none{looks}; add one, or give a folder with a problem.toml"
+    )
+
+
+def _signs(folder: Path) -> list[str]:
+    """Return the names in a folder that only an OpenEvolve project has beside its evaluator."""
+    patterns = ("initial_program", "initial_program.*", "init_program.*", *_CONFIGS)
+    return sorted({path.name for pattern in patterns for path in folder.glob(pattern)})
+
+
+def _defined(path: Path) -> frozenset[str] | None:
+    """Return the names that a Python file binds at its top level, or none if it cannot be read or parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(names)
+
+
+def _initial(folder: Path, evaluator: str) -> Path:
+    """Return the initial program: the most usual kind of name decides, and one file must have it."""
+    kinds = (
+        [path for path in folder.glob("initial_program.*") if path.is_file()],
+        [path for path in folder.glob("init_program.*") if path.is_file()],
+        [path for path in (folder / "initial_program",) if path.is_dir()],
+        [path for path in folder.glob("initial_*.*") if path.is_file()],
+    )
+    for kind in kinds:
+        found = sorted(path for path in kind if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(path.name for path in found)
+            raise ProblemError(
+                f"{folder}: expected one initial program, found {names}; move all but one out of the folder"
+            )
+    raise ProblemError(
+        f"{folder}: expected an initial program (initial_program.*, init_program.*, initial_*.* or a folder "
+        "initial_program), found none; add one"
+    )
+
+
+def _program(path: Path) -> Program:
+    try:
+        if path.is_file():
+            return Program(_text(path))
+        files = {file.relative_to(path).as_posix(): _text(file) for file in _files(path)}
+    except OSError as error:
+        raise ProblemError(
+            f"{error.filename or path}: cannot be read: {error.strerror}; correct it"
+        ) from error
+    if not files:
+        raise ProblemError(f"{path}: expected the files of the initial program, found none; add them")
+    if len(files) > _MOST_BUNDLED_FILES:
+        raise ProblemError(
+            f"{path}: expected at most {_MOST_BUNDLED_FILES} files, found {len(files)}; a program is shown "
+            "to a model as one text, so move what is not to be changed beside the evaluator"
+        )
+    return Program(pack(files))
+
+
+def _text(path: Path) -> str:
+    try:
+        # Not read_text: line ends are part of a program.
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{path}: expected UTF-8 text ({error}); save the file as UTF-8") from error

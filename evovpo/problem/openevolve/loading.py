@@ -1,0 +1,334 @@
+"""An OpenEvolve directory -> `Problem`: unmodified, judged once in the sandbox before anything is spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from evovpo.config import Config, load_config
+from evovpo.errors import ProblemError, SandboxError, nearest_hint
+from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
+from evovpo.problem.openevolve.folder import Project, content_digest, read_project
+from evovpo.problem.openevolve.metrics import (
+    COMBINED,
+    Declared,
+    describe,
+    learn,
+    number,
+    read_declared,
+    read_rewards,
+    section_line,
+    suggests_lower,
+)
+from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
+from evovpo.types import (
+    Evaluation,
+    EvaluatorFolder,
+    EvaluatorMode,
+    Limits,
+    Metric,
+    Objective,
+    Problem,
+    Status,
+    Trust,
+    content_id,
+)
+
+_OPEN_FILES = 256
+_RESULT_BYTES = 1 << 20
+
+
+class Loaded(NamedTuple):
+    """A project as a problem, with the judgement of its initial program where that was made."""
+
+    problem: Problem
+    initial: Evaluation | None
+    """By all stages, whatever their thresholds; none where the store holds the problem already, so that
+    nothing had to be run."""
+    remarks: tuple[str, ...]
+    """Doubtful things that do not stop a run, each with what to do."""
+
+
+class Opened(NamedTuple):
+    """A project with the configuration of its runs."""
+
+    loaded: Loaded
+    config: Config
+    settings: Settings
+    """What its configuration file says, key by key."""
+
+
+_BASE: dict[str, dict[str, object]] = {
+    # The task alone tells a model nothing of the program's interface, so every prompt shows a program.
+    "search": {"root_share": 0.0, "joins": False},
+}
+"""Settings that are other ones for such problems, unless someone says otherwise."""
+
+
+class OpenEvaluator(Protocol):
+    """Starts an evaluator; `open_openevolve` is one."""
+
+    def __call__(self, problem: Problem, config: Config) -> AbstractContextManager[OpenEvolveEvaluator]: ...
+
+
+def open_project(
+    path: Path,
+    config_file: Path | None = None,
+    overrides: Sequence[str] = (),
+    yaml: Path | None = None,
+    frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
+    open_evaluator: OpenEvaluator = open_openevolve,
+) -> Opened:
+    """Return the project at `path` as a problem, with its configuration.
+
+    Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
+    `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
+    takes. Raises what that raises, and `ConfigError`.
+    """
+    project = read_project(path)
+    file = project.config if yaml is None else yaml
+    settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
+    base = _with_own_models(settings, config_file, overrides)
+    for section, values in _BASE.items():
+        given = base.get(section)
+        base[section] = values | (given if isinstance(given, dict) else {})
+    config = load_config(config_file, overrides, base, f"{file}, as settings here")
+    return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
+
+
+def _with_own_models(
+    settings: Settings, config_file: Path | None, overrides: Sequence[str]
+) -> dict[str, object]:
+    """Return the base settings without the models, or addresses, in whose place the user gives others."""
+    given = {text.partition("=")[0].strip() for text in overrides}
+    try:
+        written = {} if config_file is None else tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        written = {}  # reading the configuration says what is wrong with it
+    proposer = written.get("proposer")
+    given |= {f"proposer.{key}" for key in proposer} if isinstance(proposer, dict) else set()
+    has_tables = "models" in written
+    models, values = settings.models, settings.values
+    if "proposer.model" in given or has_tables:
+        models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}
+    if "proposer.base_url" in given:
+        models = tuple({key: table[key] for key in table if key != "base_url"} for table in models)
+    return settings._replace(models=models, values=values).base()
+
+
+def is_unchanged(problem: Problem, config: Config) -> bool:
+    """True if the directory of a stored problem still is the one that its version was made from."""
+    assert problem.folder is not None
+    assert problem.evaluator is not None
+    project = read_project(Path(problem.folder, problem.evaluator.file))
+    said = _said_in(_declared(project, config))
+    return _version(problem, content_digest(project), said) == problem.version
+
+
+def load_openevolve(
+    path: Path,
+    config: Config | None = None,
+    settings: Settings = NO_SETTINGS,
+    frozen: Iterable[Problem] = (),
+    open_evaluator: OpenEvaluator = open_openevolve,
+) -> Loaded:
+    """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
+
+    What becomes an objective, and between which bounds, comes from `metrics.toml` (or the file named by
+    `evaluator.metrics`) and for the rest from judging the initial program once. `frozen` are problems as the
+    store holds them, oldest first: the bounds of the first one with the same files are used again, so that an
+    evaluator whose numbers vary does not make a new problem each time, and the initial program is not judged
+    where that whole problem is stored.
+
+    Raises `ProblemError` for a directory that cannot be used, an initial program that fails or scores no
+    number, and `SandboxError` if it cannot be run here.
+    """
+    config = config or Config()
+    project = read_project(path)
+    declared = _declared(project, config)
+    draft = _draft(project, config, settings)
+    content = content_digest(project)
+    said = _said_in(declared)
+    kept = next((problem for problem in frozen if _version(problem, content, said) == problem.version), None)
+    if kept is not None and kept.evaluator is not None:
+        problem = _with_metrics(draft, settings, kept.evaluator.metrics, content, said)
+        if problem.version == kept.version:
+            return Loaded(problem, None, tuple(_remarks(problem, declared, None)))
+    with open_evaluator(draft, config) as evaluator:
+        initial = evaluator.evaluate_all_stages(project.initial)
+    metrics = dict(initial.metrics or ())
+    _check_initial(project, initial)
+    frozen_metrics = () if kept is None or kept.evaluator is None else kept.evaluator.metrics
+    learned = frozen_metrics or learn(metrics, declared)
+    if not learned:
+        found = (
+            ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items()) or "nothing"
+        )
+        raise ProblemError(
+            f"{project.folder / project.evaluator}: expected at least one finite number for the initial "
+            f"program {project.initial_name}, found {found}; {_said(initial)}return a number that is higher "
+            "for a better program, or declare one in metrics.toml"
+        )
+    problem = _with_metrics(draft, settings, learned, content, said)
+    return Loaded(
+        problem,
+        dataclasses.replace(
+            initial, problem_version=problem.version, rewards=read_rewards(learned, metrics).rewards
+        ),
+        tuple(_remarks(problem, declared, initial)),
+    )
+
+
+def _declared(project: Project, config: Config) -> dict[str, Declared]:
+    if config.evaluator.metrics:
+        return read_declared(Path(config.evaluator.metrics))
+    return {} if project.metrics is None else read_declared(project.metrics)
+
+
+def _said_in(declared: dict[str, Declared]) -> str:
+    """Return declarations as what a version hashes: the same for what is not said and for what is usual."""
+    whole = {
+        name: said._replace(lower_is_better=bool(said.lower_is_better)) for name, said in declared.items()
+    }
+    return json.dumps(whole, sort_keys=True)
+
+
+def _draft(project: Project, config: Config, settings: Settings) -> Problem:
+    """Return the problem before anything is known of its metrics: enough to judge a program."""
+    wanted = config.evaluator
+    stages = project.stages if wanted.cascade else ()
+    thresholds = wanted.cascade_thresholds[: max(0, len(stages) - 1)]
+    if not thresholds and not project.has_evaluate:
+        raise ProblemError(
+            f"{project.folder / project.evaluator}: expected a function evaluate(program_path), found only "
+            f"{', '.join(project.stages)}; define it, or give evaluator.thresholds for the stages"
+        )
+    seconds = wanted.timeout_seconds
+    return Problem(
+        id=project.folder.name,
+        version="",
+        statement=settings.statement or _statement(project),
+        entry="",
+        parameters=(),
+        objectives=(),
+        seeds=(project.initial,),
+        limits=Limits(
+            wall_seconds=seconds,
+            # Of one process; threads count together, and the time limit ends the evaluation anyway.
+            cpu_seconds=int(4 * seconds) + 1,
+            memory_mb=wanted.memory_mb,
+            result_bytes=_RESULT_BYTES,
+            open_files=_OPEN_FILES,
+            processes=wanted.processes,
+        ),
+        folder=str(project.folder),
+        suffix=project.suffix,
+        evaluator=EvaluatorFolder(
+            project.evaluator, EvaluatorMode(wanted.mode), (), thresholds, wanted.artifacts
+        ),
+    )
+
+
+def _statement(project: Project) -> str:
+    """Return what prompts say of a project whose configuration has no system message."""
+    kind = "the files of the program" if project.suffix == "/" else f"the program {project.initial_name}"
+    return (
+        f"Improve {kind}, which an evaluator runs and measures. Keep the names that it defines and what they "
+        "take and return."
+    )
+
+
+def _with_metrics(
+    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: str, said: str
+) -> Problem:
+    """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
+    assert draft.evaluator is not None
+    names = tuple(metric.name for metric in metrics)
+    problem = dataclasses.replace(
+        draft,
+        objectives=tuple(Objective(metric.name, describe(metric)) for metric in metrics),
+        features=settings.features(names),
+        evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
+    )
+    return dataclasses.replace(problem, version=_version(problem, content, said))
+
+
+def _version(problem: Problem, content: str, said: str) -> str:
+    values = dataclasses.asdict(problem)
+    for outside in ("id", "version", "folder", "groups"):
+        del values[outside]
+    return content_id(json.dumps(values, sort_keys=True), content, said)
+
+
+def _check_initial(project: Project, initial: Evaluation) -> None:
+    """Raise unless the evaluator judged its own initial program."""
+    if initial.status is Status.SANDBOX_ERROR:
+        raise SandboxError(
+            f"the initial program {project.initial_name} could not be run: {initial.feedback}; run "
+            "`python -m evovpo.sandbox --selftest` to see what this machine refuses"
+        )
+    if initial.status is not Status.OK:
+        raise ProblemError(
+            f"{project.folder / project.evaluator}: expected a judgement of its own initial program "
+            f"{project.initial_name}, found a failure: {initial.feedback}; correct the evaluator or the "
+            "program (the sandbox has no network, nothing outside the folder and the Python installation, "
+            "and the limits evaluator.timeout_seconds and evaluator.memory_mb)"
+        )
+
+
+def _said(initial: Evaluation) -> str:
+    return f"it said: {initial.feedback}; " if initial.feedback else ""
+
+
+def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluation | None) -> Iterable[str]:
+    """Yield what a user should know of a project that can be run."""
+    assert problem.evaluator is not None
+    metrics = dict((initial.metrics if initial else None) or ())
+    doubtful = [
+        metric.name
+        for metric in problem.evaluator.metrics
+        if suggests_lower(metric.name) and declared.get(metric.name, Declared()).lower_is_better is None
+    ]
+    if doubtful:
+        yield _reversed_remark(doubtful)
+    if initial is not None:
+        known = [*metrics, *(metric.name for metric in problem.evaluator.metrics)]
+        for name in declared:
+            if name not in metrics:
+                yield (
+                    f"metrics.toml declares {name!r}, which the initial program does not score"
+                    f" ({nearest_hint(name, [other for other in known if other != name] or [name])})"
+                )
+    soft = [metric for metric in problem.evaluator.metrics if metric.is_soft]
+    for way in ("higher", "lower"):
+        names = [metric.name for metric in soft if metric.lower_is_better is (way == "lower")]
+        if names:
+            others = ", or lower_is_better, or ignore" if way == "higher" else ""
+            yield (
+                f"bounds of {', '.join(names)} were learned from the initial program, {way} taken as better;"
+                f" declare them in metrics.toml (`evovpo bounds RUN` suggests some){others}"
+            )
+    if len(problem.objectives) == 1:
+        yield "one metric only; search and training then see one number, not a vector"
+    if COMBINED in metrics and number(metrics[COMBINED]) is None:
+        yield f"{COMBINED} of the initial program is no finite number; reports go by the mean reward then"
+    if problem.trust is Trust.LOW:
+        yield (
+            "low trust: evaluator and candidate share a process, so a program can forge its metrics; check"
+            " what wins, or try --set evaluator.mode=proxy"
+        )
+
+
+def _reversed_remark(names: Sequence[str]) -> str:
+    """Return the warning that metrics are taken the wrong way round, with the lines that turn them."""
+    lines = [line for name in names for line in (section_line(name), "lower_is_better = true")]
+    return (
+        f"HIGHER is taken as better for {', '.join(names)}, and the names read as if lower were. If lower is"
+        " better, metrics.toml has to say so (false instead of true confirms that higher is):\n    "
+        + "\n    ".join(lines)
+    )

@@ -1,0 +1,83 @@
+"""The raw metrics of a stored run: its best program by `combined_score`, and the curve of that number.
+
+For reports only: search and training see the reward vector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from evovpo.problem.openevolve.metrics import COMBINED, number
+from evovpo.types import Json, PromptKind, Status
+
+
+class Queries(Protocol):
+    """What is read of a store."""
+
+    def query(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the rows of an SQL query."""
+        ...
+
+
+class Scored(NamedTuple):
+    """One judged candidate of a run, with what its evaluator returned."""
+
+    evaluations: int
+    """Candidates proposed up to and with this one; 0 for the starting programs."""
+    program_id: str
+    status: Status
+    metrics: dict[str, Json]
+
+    @property
+    def combined(self) -> float | None:
+        """Its `combined_score`, or none where that is no finite number or the program failed."""
+        return number(self.metrics.get(COMBINED)) if self.status is Status.OK else None
+
+
+class CombinedPoint(NamedTuple):
+    """Where a run stood when its best `combined_score` rose."""
+
+    evaluations: int
+    combined_score: float
+
+
+def read_scores(store: Queries, run_id: str) -> tuple[Scored, ...]:
+    """Return the judged candidates of a run that have raw metrics, in order, repeated ones left out."""
+    rows = store.query(
+        "SELECT p.kind, c.program_id, e.status, e.metrics FROM candidates c "
+        "JOIN prompts p ON p.id = c.prompt_id LEFT JOIN evaluations e ON e.id = c.evaluation_id "
+        "WHERE c.run_id = :run ORDER BY c.position, c.slot",
+        run=run_id,
+    )
+    found: dict[str, Scored] = {}
+    proposed = 0
+    for row in rows:
+        proposed += row["kind"] != str(PromptKind.SEED)
+        if row["metrics"] is not None and row["program_id"] not in found:
+            metrics = dict(json.loads(row["metrics"]))
+            scored = Scored(proposed, str(row["program_id"]), Status(row["status"]), metrics)
+            found[scored.program_id] = scored
+    return tuple(found.values())
+
+
+def best_combined(scores: Sequence[Scored]) -> Scored | None:
+    """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
+    return max((item for item in scores if item.combined is not None), key=_combined, default=None)
+
+
+def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
+    """Return the best `combined_score` against evaluations, a point for each time that it rose."""
+    points: list[CombinedPoint] = []
+    for item in scores:
+        value = item.combined
+        if value is not None and (not points or value > points[-1].combined_score):
+            points.append(CombinedPoint(item.evaluations, value))
+    return tuple(points)
+
+
+def _combined(item: Scored) -> float:
+    value = item.combined
+    assert value is not None
+    return value

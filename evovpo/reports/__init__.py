@@ -1,0 +1,1 @@
+"""Read-only answers for people: text, tables, pictures, pages, the live view."""

@@ -1,0 +1,174 @@
+"""Progress of a batch: a live table of problems on a terminal, lines elsewhere; on standard error only.
+
+The clock says how fast a batch goes and how often to say it; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.experiments.plan import FINISHED, Work
+from evovpo.experiments.workers import Ended, Failed, Message, Started, Told
+from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
+from evovpo.reports.report import printable, reward_text
+from evovpo.store import RunRow
+from evovpo.types import RunStatus
+
+_LINES_AROUND = 8
+"""Lines of a terminal that the table leaves to headings, totals and the prompt."""
+
+
+@dataclass
+class _Cell:
+    """Where one cell stands."""
+
+    problem: str
+    budget: int
+    proposed: int = 0
+    best: float | None = None
+    is_solved: bool = False
+    is_ended: bool = False
+    is_running: bool = False
+
+
+class BatchProgress:
+    """Shows where a batch stands, as a context manager; `take` is told every message.
+
+    `stored` are the runs that the store held before, by id.
+    """
+
+    def __init__(self, console: Console, works: Sequence[Work], stored: Mapping[str, RunRow]) -> None:
+        self._console = console
+        self._cells = {
+            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
+        }
+        for run_id, cell in self._cells.items():
+            if run_id in stored:
+                row = stored[run_id]
+                cell.proposed, cell.best = row.evaluations, row.best_mean_reward
+                cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status in FINISHED
+        self._before = self.proposed
+        self._failed = 0
+        self._begin = self._shown_at = time.monotonic()
+        self._live = Live(
+            console=console, get_renderable=self._view, refresh_per_second=1 / UPDATE_SECONDS, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._line(self.status())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    @property
+    def proposed(self) -> int:
+        """Evaluations of all cells so far, also by earlier processes."""
+        return sum(cell.proposed for cell in self._cells.values())
+
+    def take(self, message: Message) -> None:
+        """Take note of what a process says about its cell."""
+        cell = self._cells[message.run_id]
+        match message:
+            case Started():
+                cell.is_running = True
+            case Told():
+                cell.proposed, cell.best = message.proposed, message.best_mean_reward
+            case Ended():
+                cell.proposed, cell.best = message.proposed, message.best_mean_reward
+                cell.is_solved, cell.is_ended, cell.is_running = message.solved, True, False
+            case Failed():
+                cell.is_running = False
+                self._failed += 1
+        if isinstance(message, Failed) and not self._console.is_terminal:
+            self._line(f"failed: {cell.problem}, run {message.run_id}: {message.reason}")
+
+    def pause(self) -> None:
+        """Print a line if the last one is long enough ago; on a terminal the live view does it by itself."""
+        if not self._console.is_terminal and time.monotonic() - self._shown_at >= LINE_SECONDS:
+            self._line(self.status())
+
+    def rate(self) -> float:
+        """Return the evaluations a second of this process."""
+        return (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3)
+
+    def status(self) -> str:
+        """Return one line about the whole batch."""
+        cells = self._cells.values()
+        parts = [
+            f"{sum(cell.is_ended for cell in cells)} of {len(cells)} runs ended",
+            f"{sum(cell.is_solved for cell in cells)} solved",
+        ]
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        parts.append(f"{self.proposed} evaluations")
+        left = sum(cell.budget - cell.proposed for cell in cells if not cell.is_ended)
+        if rate := self.rate():
+            parts += [f"{rate:.0f} a second", f"at most {duration(left / rate)} to go"]
+        return ", ".join(parts)
+
+    def _line(self, text: str) -> None:
+        self._shown_at = time.monotonic()
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+    def _view(self) -> RenderableType:
+        by_problem: dict[str, list[_Cell]] = {}
+        for cell in self._cells.values():
+            by_problem.setdefault(cell.problem, []).append(cell)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+        table.add_column("problem", no_wrap=True)
+        for name in ("best", "solved", "ended", "evaluations"):
+            table.add_column(name, justify="right", no_wrap=True)
+        # What is running first, then what is not begun: what has ended matters least.
+        order = sorted(
+            by_problem.items(),
+            key=lambda item: (
+                not any(cell.is_running for cell in item[1]),
+                all(cell.is_ended for cell in item[1]),
+            ),
+        )
+        room = max(3, self._console.size.height - _LINES_AROUND)
+        for problem, cells in order[:room]:
+            bests = [cell.best for cell in cells if cell.best is not None]
+            table.add_row(
+                Text(printable(problem), style="bold" if any(cell.is_running for cell in cells) else ""),
+                reward_text(max(bests)) if bests else "",
+                f"{sum(cell.is_solved for cell in cells)} of {len(cells)}",
+                str(sum(cell.is_ended for cell in cells)),
+                f"{sum(cell.proposed for cell in cells)} of {sum(cell.budget for cell in cells)}",
+            )
+        parts: list[RenderableType] = [table]
+        if len(order) > room:
+            parts.append(Text(f"... and {len(order) - room} more problems", style="dim"))
+        ended = sum(cell.is_ended for cell in self._cells.values())
+        parts += [ProgressBar(max(len(self._cells), 1), ended, width=40), Text(self.status())]
+        return Group(*parts)
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in the two units that say most."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min {rest} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"

@@ -1,0 +1,158 @@
+"""Progress of a running search: a live view on a terminal, a line every few seconds elsewhere.
+
+Writes to standard error only, so that standard output holds nothing but the answer. The clock is used
+here to say how fast a run goes and how often to say it; nothing in the search depends on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.reports.report import calls_text, one_line, reward_text
+from evovpo.runs.driver import Progress
+from evovpo.search.population import Island
+from evovpo.search.search import Search
+from evovpo.store import CallTotals
+from evovpo.types import Run
+
+UPDATE_SECONDS = 0.25
+"""Shortest time between two updates of the live view."""
+LINE_SECONDS = 5.0
+"""Shortest time between two lines where there is no terminal."""
+
+_ISLANDS_SHOWN = 8
+
+
+class LiveProgress:
+    """Shows where a run stands, as a context manager; `started` and `told` are the hooks of a run.
+
+    `totals` returns what the requests of a run to servers came to, for a run that has some.
+    """
+
+    def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
+        self._totals = totals
+        self.run: Run | None = None
+        """The run, once it is stored and can be resumed."""
+        self.proposed = 0
+        """Candidates proposed so far, also by an earlier process."""
+        self._console = console
+        self._spinner = Spinner("dots")
+        self._waiting_for = ""
+        self._status = Text()
+        self._best = Text()
+        self._begin = self._shown_at = time.monotonic()
+        self._proposed_before: int | None = None
+        self._live = Live(
+            console=console,
+            get_renderable=self._view,
+            refresh_per_second=1 / UPDATE_SECONDS,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def waiting(self, reason: str) -> None:
+        """Say what takes time before the search can begin."""
+        self._waiting_for = reason
+        if not self._console.is_terminal:
+            self._line(f"{reason} ...")
+
+    def started(self, run: Run) -> None:
+        """Take note that the run is stored."""
+        self.run = run
+        self._begin = time.monotonic()
+        self._shown_at = float("-inf")
+        self._waiting_for = ""
+        if not self._console.is_terminal:
+            self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}")
+
+    def told(self, progress: Progress) -> None:
+        """Take note of a tell; shown if the last update is long enough ago."""
+        self.proposed = progress.search.proposed
+        if self._proposed_before is None:
+            self._proposed_before = self.proposed
+        now = time.monotonic()
+        if now - self._shown_at < (UPDATE_SECONDS if self._console.is_terminal else LINE_SECONDS):
+            return
+        self._shown_at = now
+        rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
+        status = status_line(progress.search, rate)
+        if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
+            status += f", {calls_text(totals)}"
+        if self._console.is_terminal:
+            self._status, self._best = Text(status), _best_line(progress.search)
+        elif self.run is not None:
+            self._line(f"{self.proposed} of {self.run.evaluations} evaluations, {status}")
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _view(self) -> RenderableType:
+        if self.run is None or self._waiting_for:
+            self._spinner.text = Text(f"{self._waiting_for} ..." if self._waiting_for else "")
+            return self._spinner
+        bar = Table.grid(padding=(0, 1))
+        done = Text(f"{self.proposed} of {self.run.evaluations} evaluations", style="bold")
+        seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
+        bar.add_row(ProgressBar(self.run.evaluations, self.proposed, width=40), done, seconds)
+        head = Text.assemble(
+            (self.run.problem_id, "bold"), (f"   run {self.run.id}, seed {self.run.seed}", "dim")
+        )
+        return Group(head, bar, self._status, self._best)
+
+
+def status_line(search: Search, rate: float) -> str:
+    """Return one line about a search: its best program, its speed in programs a second, its islands.
+
+    Of each island it holds what its best program comes to: rows passed, or the mean reward where there are
+    objectives instead, which a program seldom reaches in full.
+    """
+    is_by_example = search.problem.is_by_example
+    best = search.best
+    parts = ["nothing judged yet"]
+    if best is not None:
+        total = len(search.problem.objectives)
+        parts = [f"best mean reward {reward_text(best.mean_reward)}"]
+        if is_by_example:
+            parts.append(f"{best.passed} of {total} examples")
+        elif best.passed:
+            parts.append(f"{best.passed} of {total} objectives at 1")
+    bests = [_island_best(island, is_by_example) for island in search.islands]
+    shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
+    parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
+    if search.restarts:
+        parts.append(f"islands started anew {search.restarts}")
+    return ", ".join(parts)
+
+
+def _island_best(island: Island, is_by_example: bool) -> str:
+    """Return the most examples that a program of an island passes; of another problem the mean reward."""
+    if is_by_example:
+        return str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
+    return reward_text(max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0))
+
+
+def _best_line(search: Search) -> Text:
+    if search.best is None:
+        return Text()
+    line = one_line(search.best.program.source, search.problem.entry)
+    return Text(line, style="dim", no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,105 @@
+"""The same run for several random seeds: which seeds, and what the runs came to together.
+
+The runs themselves are ordinary ones, made one after another: each is stored and resumed on its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.config import Config
+from evovpo.errors import ConfigError
+from evovpo.reports.report import outcome_json, reward_text
+from evovpo.runs.runs import Outcome
+from evovpo.types import Json
+
+_MOST = 10_000
+"""Seeds of one command; more is a slip of the pen."""
+
+
+class Repeat(NamedTuple):
+    """One of several runs that differ in their seed."""
+
+    seed: int
+    outcome: Outcome
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds that a text names, as `0-4` or `0,3,7-9`, in its order.
+
+    Raises `ConfigError` for anything else, a range that runs backwards, a seed named twice, and too many.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        first = int(found[1]) if found else 0
+        last = int(found[2] or found[1]) if found else -1
+        if last < first:
+            raise ConfigError(f"--seeds: expected seeds as 0-4 or 0,3,7, found {text!r}; change it")
+        if len(seeds) + last - first + 1 > _MOST:
+            raise ConfigError(f"--seeds: {text!r} names more than {_MOST} seeds; name fewer")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds: {text!r} names a seed twice; name each once")
+    return tuple(seeds)
+
+
+def with_seed(config: Config, seed: int) -> Config:
+    """Return the configuration with another seed."""
+    return dataclasses.replace(config, run=dataclasses.replace(config.run, seed=seed))
+
+
+def repeats_table(repeats: Sequence[Repeat]) -> Table:
+    """Return a row for each run, below them the means and the deviation of the best, and who ended early."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim", show_footer=True)
+    outcomes = [repeat.outcome for repeat in repeats]
+    best = [outcome.best_mean_reward for outcome in outcomes]
+    deviation = _deviation(best)
+    spread = reward_text(statistics.fmean(best)) + ("" if deviation is None else f" ± {deviation:.3f}")
+    solved = sum(outcome.solved for outcome in outcomes)
+    table.add_column("seed", footer="mean" if deviation is None else "mean ± std", no_wrap=True)
+    table.add_column("run", no_wrap=True)
+    table.add_column("solved", footer=f"{solved} of {len(outcomes)}", no_wrap=True)
+    table.add_column("best mean reward", justify="right", footer=spread)
+    for name, counts in (
+        ("evaluations", [outcome.evaluations for outcome in outcomes]),
+        ("executed", [outcome.executed for outcome in outcomes]),
+    ):
+        table.add_column(name, justify="right", footer=f"{statistics.fmean(counts):.0f}", no_wrap=True)
+    for seed, outcome in repeats:
+        counted = (str(outcome.evaluations), str(outcome.executed))
+        solved_text = "yes" if outcome.solved else "no"
+        reward = reward_text(outcome.best_mean_reward)
+        table.add_row(str(seed), outcome.run, solved_text, reward, *counted)
+    ends = [f"seed {seed} ended early: {outcome.stopped}" for seed, outcome in repeats if outcome.stopped]
+    if ends:
+        table.caption, table.caption_justify = Text("\n".join(ends)), "left"
+    return table
+
+
+def repeats_json(repeats: Sequence[Repeat]) -> dict[str, Json]:
+    """Return the same for machines: the runs in order, and the figures over all of them.
+
+    `std_of_best` is the sample standard deviation, null for one run.
+    """
+    best = [repeat.outcome.best_mean_reward for repeat in repeats]
+    rows: list[Json] = [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats]
+    return {
+        "runs": rows,
+        "solved": sum(repeat.outcome.solved for repeat in repeats),
+        "mean_of_best": statistics.fmean(best),
+        "std_of_best": _deviation(best),
+    }
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation, with n - 1 below; one value has none."""
+    return statistics.stdev(values) if len(values) > 1 else None

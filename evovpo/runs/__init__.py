@@ -1,0 +1,1 @@
+"""One run: open, drive, resume, replay, outcome."""

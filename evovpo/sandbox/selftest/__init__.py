@@ -1,0 +1,1 @@
+"""A table of attacks, and the run through it on this machine."""

@@ -1,0 +1,464 @@
+"""From stored groups to training steps: what is left out and why, and what a step trains on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from logged_runs import PROBLEM, coin_flips, without_logprobs, write_run
+
+from evovpo.errors import ConfigError, PolicyError, TrainingError
+from evovpo.store import Store
+from evovpo.types import Group, Message, PolicyVersion, Prompt, PromptKind, Rewards, Rollout, Sampling
+from trainer.config import OBJECTIVE_NAMES, ObjectiveConfig, TrainConfig
+from trainer.learning.data import (
+    Reader,
+    Skip,
+    StepData,
+    TrainingGroup,
+    has_spread,
+    objective_settings,
+    plan_steps,
+    read_run,
+    skip_reason,
+    step_figures,
+    training_rows,
+    version_distance,
+)
+from trainer.learning.offline import UpdateSettings
+from trainer.objectives import OBJECTIVES, Settings, batch_advantages
+
+VERSIONS = {
+    0: PolicyVersion(0, None, "start"),
+    1: PolicyVersion(1, 0, "one"),
+    2: PolicyVersion(2, 1, "two"),
+    3: PolicyVersion(3, 1, "three"),
+}
+"""0 → 1 → 2, and 3 from 1 after a roll back."""
+ONES, HALF, ZEROS = (1.0, 1.0), (1.0, 0.0), (0.0, 0.0)
+
+
+def reader(name: str = "vpo", start: int = 0, limit: int = 4) -> Reader:
+    """Return a reader whose tokenizer gives one token a character."""
+    return Reader(
+        ObjectiveConfig(name=name), lambda text: [ord(c) for c in text], 128, VERSIONS, start, limit
+    )
+
+
+def rollout(index: int, *, version: int = 0, length: int = 4) -> Rollout:
+    """Return reply `index` to the prompt `ab`, with tokens and log-probabilities."""
+    return Rollout(
+        id=f"r{index}",
+        prompt_id="p",
+        index=index,
+        policy_version=version,
+        text="",
+        token_ids=tuple(range(10, 10 + length)),
+        logprobs=(-0.5,) * length,
+        prompt_token_ids=(97, 98),
+        sampling=Sampling(),
+        finish_reason="stop",
+        seconds=0.0,
+    )
+
+
+def group(
+    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),  # noqa: N803
+    *,
+    versions: Sequence[int] = (0, 0),
+    valid: Sequence[bool] | None = None,
+) -> Group:
+    """Return a group of two-answer rollouts of four tokens, two for each answer."""
+    size = len(rewards_G_M_D)
+    prompt = Prompt("p", "run", 0, 0, PromptKind.ROOT, 0, (), (Message("user", "ab"),), size, 2, 0)
+    return Group(
+        prompt=prompt,
+        rollouts=tuple(rollout(index, version=versions[index]) for index in range(size)),
+        rewards_G_M_D=tuple(tuple(rows) for rows in rewards_G_M_D),
+        valid_G=tuple(valid or (True,) * size),
+        programs_G_M=tuple(
+            tuple(f"{index}-{slot}" for slot in range(len(rows))) for index, rows in enumerate(rewards_G_M_D)
+        ),
+        spans_G_M=tuple(
+            tuple((2 * slot, 2 * slot + 2) for slot in range(len(rows))) for rows in rewards_G_M_D
+        ),
+    )
+
+
+def training_group(
+    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),  # noqa: N803
+    *,
+    prompt_id: str = "p",
+    valid: Sequence[bool] | None = None,
+    staleness: float = 0.0,
+) -> TrainingGroup:
+    """Return a group as `read_run` gives it."""
+    found = group(rewards_G_M_D, versions=[0] * len(rewards_G_M_D), valid=valid)
+    return TrainingGroup(
+        run_id="run",
+        prompt_id=prompt_id,
+        prompt_ids=(97, 98),
+        rollouts=found.rollouts,
+        rewards=tuple(np.array(rows) for rows in found.rewards_G_M_D),
+        valid_G=found.valid_G,
+        programs_G_M=found.programs_G_M,
+        spans_G_M=found.spans_G_M,
+        staleness=staleness,
+    )
+
+
+# Configuration
+
+
+def test_the_configuration_knows_the_objectives_and_their_settings() -> None:
+    assert set(OBJECTIVE_NAMES) == set(OBJECTIVES)
+    found = objective_settings(ObjectiveConfig())
+    assert Settings(**found) == Settings()
+    assert set(found) == {field.name for field in dataclasses.fields(Settings)}
+
+
+def test_the_defaults_of_an_update_are_those_of_the_updater() -> None:
+    update = TrainConfig().update
+    for field in dataclasses.fields(UpdateSettings):
+        if field.name not in ("temperature", "learning_rate"):
+            assert getattr(update, field.name) == field.default, field.name
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("objective.name=vpoo", "expected one of grpo, .*found 'vpoo'; did you mean 'vpo'"),
+        ("update.learning_rate=0", "expected a number above 0 and at most 1e\\+30, found 0.0"),
+        ("update.clip=-1", "expected a number above 0, found -1.0"),
+        ("update.importance=truncated", "did you mean 'truncate'"),
+        ("search.islands=2", "unknown section 'search'"),
+        ("kl=0", "expected section.key=value, for example objective.name=vpo"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(override: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        TrainConfig.load(None, [override])
+
+
+def test_every_setting_says_who_changes_it_and_comes_back_from_its_printed_form(tmp_path: Path) -> None:
+    config = TrainConfig.load(None, ["objective.name=grpo", "update.bf16=true", "run.seed=7"])
+    (tmp_path / "train.toml").write_text(config.to_toml())
+    assert TrainConfig.load(tmp_path / "train.toml") == TrainConfig.from_json(config.to_json()) == config
+    lines = config.to_toml().splitlines()
+    for number, line in enumerate(lines):
+        if " = " in line and not line.startswith("#"):
+            assert lines[number - 1].startswith("# "), line
+
+
+# What is left out
+
+
+def test_a_group_of_two_judged_rollouts_with_logprobs_is_trained_on() -> None:
+    assert skip_reason(group(), reader()) is None
+
+
+def changed(found: Group, **changes: object) -> Group:
+    """Return a group whose last rollout is changed."""
+    last = dataclasses.replace(found.rollouts[-1], **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(found, rollouts=(*found.rollouts[:-1], last))
+
+
+@pytest.mark.parametrize(
+    ("found", "objective", "reason"),
+    [
+        (group([[HALF, ONES]], versions=[0]), "vpo", Skip.ONE_ROLLOUT),
+        (group(), "grpo", Skip.ANSWERS),
+        (changed(group(), logprobs=None), "vpo", Skip.NO_LOGPROBS),
+        (changed(group(), token_ids=None), "vpo", Skip.NO_LOGPROBS),
+        (changed(group(), prompt_token_ids=None), "vpo", Skip.NO_LOGPROBS),
+        (changed(group(), logprobs=(-0.5,)), "vpo", Skip.NO_LOGPROBS),
+        (changed(group(), sampling=Sampling(grammar_masked=True)), "vpo", Skip.MASKED),
+        (dataclasses.replace(group(), spans_G_M=((None, None),) * 2), "vpo-to-go", Skip.NO_SPANS),
+        (group(valid=[True, False]), "vpo", Skip.SANDBOX_FAULT),
+    ],
+)
+def test_a_group_that_cannot_be_trained_on_is_left_out_with_its_reason(
+    found: Group, objective: str, reason: Skip
+) -> None:
+    assert skip_reason(found, reader(objective)) is reason
+
+
+def test_spans_are_needed_only_for_credit_per_answer_and_only_of_answers_that_were_read() -> None:
+    bare = dataclasses.replace(group(), spans_G_M=((None, None),) * 2)
+    assert skip_reason(bare, reader("vpo")) is None
+    unread = dataclasses.replace(bare, programs_G_M=((None, None),) * 2)
+    assert skip_reason(unread, reader("vpo-to-go")) is None
+
+
+def test_a_rollout_with_a_sandbox_fault_does_not_take_its_group_along() -> None:
+    rewards = [[HALF, ZEROS], [ONES, HALF], [ONES, ONES]]
+    faulty = changed(group(rewards, versions=[0, 0, 0], valid=[True, True, False]), logprobs=None)
+    assert skip_reason(faulty, reader()) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "distance"),
+    [(0, 0, 0), (0, 2, 2), (2, 0, 2), (2, 3, 2), (1, 3, 1)],
+)
+def test_staleness_counts_the_trainings_between_two_versions(first: int, second: int, distance: int) -> None:
+    assert version_distance(VERSIONS, first, second) == distance
+
+
+def test_a_version_that_is_not_stored_is_one_clear_error() -> None:
+    with pytest.raises(PolicyError, match=r"policy version 7.* is not stored \(known: 0, 1, 2, 3\)"):
+        skip_reason(group(versions=[7, 7]), reader())
+
+
+@pytest.mark.parametrize(("limit", "reason"), [(2, None), (1, Skip.STALE)])
+def test_a_group_is_as_stale_as_its_stalest_rollout(limit: int, reason: Skip | None) -> None:
+    assert skip_reason(group(versions=[2, 0]), reader(start=2, limit=limit)) is reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"token_ids": (10, 128, 12, 13)}, "token 128 is stored, and the model has 128"),
+        ({"prompt_token_ids": (97, 99)}, "prompt p was stored as 2 tokens, and the model reads it as 2"),
+        ({"prompt_token_ids": (97,)}, "prompt p was stored as 1 tokens"),
+    ],
+)
+def test_answers_of_another_format_version_are_an_error_of_the_run(
+    change: dict[str, object], words: str
+) -> None:
+    with pytest.raises(TrainingError, match=f"run run holds answers of another format version: .*{words}"):
+        skip_reason(changed(group(), **change), reader())
+
+
+@pytest.mark.parametrize(
+    ("rewards", "vpo", "mean"),
+    [
+        ([[HALF, ZEROS], [ZEROS, HALF]], False, False),
+        ([[(1.0, 0.0), (1.0, 0.0)], [(1.0, 0.0), (0.0, 1.0)]], True, False),
+        ([[HALF, ZEROS], [ONES, ZEROS]], True, True),
+    ],
+)
+def test_spread_is_in_the_eye_of_the_objective(
+    rewards: Sequence[Sequence[Rewards]], vpo: bool, mean: bool
+) -> None:
+    found = training_group(rewards)
+    assert has_spread(found, ObjectiveConfig(name="vpo")) is vpo
+    assert has_spread(found, ObjectiveConfig(name="multi-rlvr", reading="max")) is mean
+
+
+def test_a_rollout_that_is_not_valid_makes_no_spread() -> None:
+    found = training_group([[HALF, ZEROS], [HALF, ZEROS], [ONES, ONES]], valid=[True, True, False])
+    assert not has_spread(found, ObjectiveConfig())
+
+
+# Reading a run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(str(tmp_path / "runs.db")) as opened:
+        yield opened
+
+
+def tiny_reader(name: str = "vpo", **settings: object) -> Reader:
+    from tiny_models import VOCABULARY
+
+    objective = ObjectiveConfig(name=name, **settings)  # type: ignore[arg-type]
+    return Reader(
+        objective, lambda text: [VOCABULARY.get(c, 1) for c in text], len(VOCABULARY), VERSIONS, 0, 0
+    )
+
+
+def test_every_group_of_a_run_is_used_or_counted_under_one_reason(store: Store, tmp_path: Path) -> None:
+    def judge(tokens: Sequence[int], rng: object) -> Rewards | None:
+        first = tokens[0] if tokens else 0
+        return None if first % 5 == 0 else (float(first % 2), float(first % 3 == 0), 0.0)
+
+    run = write_run(store, tmp_path / "model", groups=24, rollouts=3, judge=judge)
+    found = read_run(store, run, tiny_reader())
+    assert found.total == 24
+    assert len(found.groups) + sum(found.skipped.values()) == 24
+    assert found.skipped[Skip.NO_SPREAD] == len(found.alike) > 0
+    assert found.skipped[Skip.SANDBOX_FAULT] > 0
+    assert found.faulty_rollouts == sum(not is_valid for g in found.groups for is_valid in g.valid_G) > 0
+    assert found.through == f"{run}-23"
+    ids = [g.prompt_id for g in found.groups]
+    assert ids == sorted(ids, key=lambda prompt_id: int(prompt_id.rsplit("-", 1)[1]))
+
+
+def test_a_run_is_read_after_one_prompt_and_through_another(store: Store, tmp_path: Path) -> None:
+    run = write_run(store, tmp_path / "model", groups=6)
+    whole = read_run(store, run, tiny_reader())
+    part = read_run(store, run, tiny_reader(), after=f"{run}-1", through=f"{run}-3")
+    wanted = {f"{run}-2", f"{run}-3"}
+    assert [g.prompt_id for g in part.groups] == [g.prompt_id for g in whole.groups if g.prompt_id in wanted]
+    assert (part.total, part.through) == (2, f"{run}-3")
+    nothing = read_run(store, run, tiny_reader(), after=f"{run}-5")
+    assert (nothing.total, nothing.groups, nothing.through) == (0, (), f"{run}-5")
+
+
+def test_the_grouping_of_the_problem_is_applied_when_a_run_is_read(store: Store, tmp_path: Path) -> None:
+    store.add_problem(dataclasses.replace(PROBLEM, groups=((0, 2), (1,))))
+    run = write_run(store, tmp_path / "model", groups=3)
+    raw = {g.prompt.id: g.rewards_G_M_D for g in store.groups(run)}
+    found = read_run(store, run, tiny_reader())
+    assert found.grouping == ((0, 2), (1,))
+    for read in (*found.groups, *found.alike):
+        for rows, expected in zip(read.rewards, raw[read.prompt_id], strict=True):
+            assert rows.tolist() == [[(a + c) / 2, b] for a, b, c in expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "objective", "words"),
+    [
+        ({"edit": without_logprobs}, "vpo", r"none is left \(3 no log-probabilities\); sample with"),
+        ({"rollouts": 1}, "vpo", r"none is left \(3 one rollout\); search with search.rollouts of 2"),
+        ({}, "grpo", r"none is left \(3 several answers a rollout\); choose an objective of sets"),
+    ],
+)
+def test_a_run_that_was_made_so_that_nothing_can_be_learned_from_it_is_one_clear_error(
+    store: Store, tmp_path: Path, options: dict[str, object], objective: str, words: str
+) -> None:
+    run = write_run(store, tmp_path / "model", groups=3, **options)  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match=f"run {run} cannot be trained on: of 3 groups {words}"):
+        read_run(store, run, tiny_reader(objective))
+
+
+def test_a_run_with_several_such_faults_is_one_clear_error_too(store: Store, tmp_path: Path) -> None:
+    def some(rollout: Rollout) -> Rollout:
+        masked = dataclasses.replace(rollout.sampling, grammar_masked=True)
+        is_masked = rollout.prompt_id.endswith("0")
+        return dataclasses.replace(rollout, sampling=masked) if is_masked else without_logprobs(rollout)
+
+    run = write_run(store, tmp_path / "model", groups=3, edit=some)
+    with pytest.raises(TrainingError, match=r"\(2 no log-probabilities, 1 grammar mask\); sample with"):
+        read_run(store, run, tiny_reader())
+
+
+def test_a_run_whose_groups_are_only_alike_is_no_error(store: Store, tmp_path: Path) -> None:
+    run = write_run(store, tmp_path / "model", groups=3, judge=lambda tokens, rng: (1.0, 0.0, 0.0))
+    found = read_run(store, run, tiny_reader())
+    assert (len(found.groups), found.skipped) == (0, {Skip.NO_SPREAD: 3})
+
+
+def test_groups_too_small_for_the_budget_are_left_out_and_a_run_of_such_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    run = write_run(store, tmp_path / "model", groups=2, rollouts=4)
+    with pytest.raises(
+        TrainingError, match=r"2 too few rollouts for k or c\); lower objective.k or objective.c"
+    ):
+        read_run(store, run, tiny_reader("vpo-at-c", c=4))
+    found = read_run(store, run, tiny_reader("vpo-at-c", c=3))
+    assert Skip.FEW_ROLLOUTS not in found.skipped
+
+
+# Steps
+
+
+def named(count: int, prefix: str = "g") -> list[TrainingGroup]:
+    return [training_group(prompt_id=f"{prefix}{index}") for index in range(count)]
+
+
+def used(steps: Sequence[StepData]) -> Counter[str]:
+    return Counter(g.prompt_id for step in steps for g in step.groups)
+
+
+def test_each_pass_takes_every_group_once_in_steps_of_nearly_equal_size() -> None:
+    steps = plan_steps(named(19), named(7, "alike"), groups_per_step=8, passes=3, seed=0)
+    assert len(steps) == 6
+    assert {len(step.groups) for step in steps} == {9, 10}
+    assert used(steps) == {f"g{index}": 3 for index in range(19)}
+    assert Counter(g.prompt_id for step in steps for g in step.alike) == {f"alike{i}": 3 for i in range(7)}
+    for first in (0, 2, 4):
+        assert set(used(steps[first : first + 2]).values()) == {1}
+
+
+def test_few_groups_are_one_step() -> None:
+    steps = plan_steps(named(3), [], groups_per_step=8, passes=1, seed=0)
+    assert [len(step.groups) for step in steps] == [3]
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    def order(seed: int) -> list[str]:
+        steps = plan_steps(named(9), [], groups_per_step=3, passes=2, seed=seed)
+        return [g.prompt_id for step in steps for g in step.groups]
+
+    assert order(0) == order(0)
+    assert order(0) != order(1)
+    assert order(0)[:9] != order(0)[9:]
+
+
+def test_rows_carry_the_advantage_of_their_rollout_on_every_token() -> None:
+    step = StepData((training_group(), training_group([[ONES, ZEROS], [ZEROS, ZEROS]])), ())
+    objective = ObjectiveConfig(name="multi-rlvr")
+    batch = training_rows(step, objective, seed=3, number=5)
+    expected = batch_advantages("multi-rlvr", [g.rewards for g in step.groups], rng=np.random.default_rng(0))
+    for rows, values in zip(batch, expected, strict=True):
+        assert [row.advantages.tolist() for row in rows] == [[value] * 4 for value in values]
+        assert [row.completion_ids for row in rows] == [(10, 11, 12, 13)] * 2
+        assert {row.prompt_ids for row in rows} == {(97, 98)}
+
+
+def test_credit_per_answer_reaches_the_tokens_of_that_answer() -> None:
+    (rows,) = training_rows(
+        StepData((training_group(),), ()), ObjectiveConfig(name="vpo-to-go"), seed=0, number=0
+    )
+    for row in rows:
+        first, second = row.advantages[0], row.advantages[-1]
+        assert row.advantages.tolist() == [first, first, first, second]
+        assert first != second
+
+
+def test_a_rollout_that_is_not_valid_is_no_row_and_counts_in_no_mean() -> None:
+    rewards = [[HALF, ZEROS], [ONES, HALF], [ONES, ONES]]
+    objective = ObjectiveConfig(name="multi-rlvr")
+    whole = training_rows(StepData((training_group(rewards[:2]),), ()), objective, seed=0, number=0)
+    third_out = training_group(rewards, valid=[True, True, False])
+    found = training_rows(StepData((third_out,), ()), objective, seed=0, number=0)
+    assert [row.advantages.tolist() for row in found[0]] == [row.advantages.tolist() for row in whole[0]]
+
+
+def test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step() -> None:
+    spread = training_group([[(1.0, 0.0)], [(0.0, 1.0)], [(0.4, 0.4)]])
+    objective = ObjectiveConfig(name="vpo", draws=3)
+
+    def drawn(seed: int, number: int) -> list[float]:
+        (rows,) = training_rows(StepData((spread,), ()), objective, seed=seed, number=number)
+        return [float(row.advantages[0]) for row in rows]
+
+    assert drawn(0, 0) == drawn(0, 0)
+    assert len({tuple(drawn(seed, number)) for seed in (0, 1) for number in (0, 1)}) == 4
+
+
+def test_the_figures_of_a_step_are_those_worked_out_by_hand() -> None:
+    """With D = 1 weightings are all 1: a set score is the best answer."""
+    first = training_group([[(1.0,), (0.0,)], [(0.5,), (0.5,)]], staleness=2.0)
+    second = training_group([[(0.0,), (0.0,)], [(0.0,), (0.0,)], [(1.0,), (1.0,)]], valid=[True, True, False])
+    found = step_figures(StepData((first,), (second,)), ObjectiveConfig())
+    assert found.of_groups.set_score == pytest.approx((0.75 + 0.0) / 2)
+    assert found.of_groups.pool_score == pytest.approx((1.0 + 0.0) / 2)
+    assert found.of_groups.mean_reward == pytest.approx((0.5 + 0.0) / 2)
+    assert found.of_groups.pass_rate == pytest.approx((0.25 + 0.0) / 2)
+    assert found.of_groups.distinct == pytest.approx(4.0)
+    # Pairs of 1, 0, .5, .5: 1 + .5 + .5 + .5 + .5 + 0 over 6.
+    assert found.of_groups.diversity == pytest.approx((3.0 / 6 + 0.0) / 2)
+    assert found.zero_spread_share == 0.5
+    assert found.staleness == pytest.approx(2.0 * 2 / 4)
+
+
+def test_coin_flips_train(store: Store, tmp_path: Path) -> None:
+    run = write_run(store, tmp_path / "model", groups=4, judge=coin_flips)
+    found = read_run(store, run, tiny_reader("vpo-to-go"))
+    steps = plan_steps(found.groups, found.alike, groups_per_step=2, passes=1, seed=0)
+    rows = [
+        row
+        for step in steps
+        for g in training_rows(step, ObjectiveConfig("vpo-to-go"), seed=0, number=0)
+        for row in g
+    ]
+    assert len(rows) == 4 * len(found.groups)
+    assert all(len(row.completion_ids) == len(row.logprobs) == len(row.advantages) for row in rows)

@@ -1,0 +1,391 @@
+"""Judging programs: rewards by example and by scorer, whose fault a failure is, and what stays hidden."""
+
+import dataclasses
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evovpo.config import Config, StoreConfig
+from evovpo.errors import ProblemError, SandboxError
+from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox, same_value
+from evovpo.sandbox import Sandbox
+from evovpo.types import Example, Json, Limits, Objective, Problem, Program, Status
+
+SCORE = """
+def cases():
+    return [[1, 2], [3, 4]]
+
+def score(outputs):
+    return {"first": outputs[0], "second": outputs[1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(preload=()) as opened:
+        yield opened
+
+
+def by_example(
+    train: Sequence[tuple[list[Json], Json]], heldout: Sequence[tuple[list[Json], Json]] = ()
+) -> Problem:
+    return Problem(
+        id="p",
+        version="v1",
+        statement="",
+        entry="solve",
+        parameters=("x",),
+        objectives=tuple(Objective(f"row-{index + 1}") for index in range(len(train))),
+        seeds=(),
+        limits=Limits(wall_seconds=2.0, cpu_seconds=1),
+        train=tuple(Example(tuple(inputs), output) for inputs, output in train),
+        heldout=tuple(Example(tuple(inputs), output) for inputs, output in heldout),
+    )
+
+
+def scored(folder: Path, score: str = SCORE) -> Problem:
+    path = folder / "score.py"
+    path.write_text(score)
+    problem = by_example([])
+    return dataclasses.replace(
+        problem,
+        parameters=("a", "b"),
+        objectives=(Objective("first"), Objective("second")),
+        scorer_path=str(path),
+        folder=str(folder),
+    )
+
+
+def body(text: str) -> Program:
+    return Program(f"def solve(x):\n    {text}\n")
+
+
+THREE = by_example([([1], 1), ([2], 4), ([3], 9)], heldout=[([4], 16), ([0], 0)])
+
+
+# ---------------------------------------------------------------- by example
+
+
+def test_each_row_is_one_component(sandbox: Sandbox) -> None:
+    evaluation = Evaluator(THREE, sandbox).evaluate(body("return x * x if x < 3 else 0"))
+    assert evaluation.status is Status.OK
+    assert evaluation.rewards == (1.0, 1.0, 0.0)
+    assert evaluation.outputs == (1, 4, 0)
+    assert evaluation.feedback == ""
+    assert evaluation.program_id == body("return x * x if x < 3 else 0").id
+    assert evaluation.problem_version == "v1"
+    assert evaluation.isolation
+    assert evaluation.seconds > 0
+
+
+def test_a_row_that_raises_leaves_the_others_their_reward(sandbox: Sandbox) -> None:
+    evaluation = Evaluator(THREE, sandbox).evaluate(body("return [0, 1, 4][x]"))
+    assert evaluation.status is Status.OK
+    assert evaluation.rewards == (1.0, 1.0, 0.0)
+    assert evaluation.outputs == (1, 4, None)
+    assert evaluation.feedback.startswith("row-3: IndexError")
+
+
+def test_a_row_that_raises_is_not_right_where_none_is_expected(sandbox: Sandbox) -> None:
+    problem = by_example([([1], None), ([0], None)])
+    evaluation = Evaluator(problem, sandbox).evaluate(body("return None if 1 / x else 0"))
+    assert evaluation.rewards == (1.0, 0.0)
+
+
+def test_a_program_that_raises_on_every_row_is_an_error(sandbox: Sandbox) -> None:
+    evaluation = Evaluator(THREE, sandbox).evaluate(body("return x.missing"))
+    assert evaluation.status is Status.ERROR
+    assert evaluation.rewards == (0.0, 0.0, 0.0)
+    assert evaluation.feedback.startswith("row-1: AttributeError")
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ("def solve(x:\n", Status.ERROR),
+        ("def other(x):\n    return x * x\n", Status.ERROR),
+        ("def solve(x):\n    while x == 3: pass\n    return x * x\n", Status.TIMEOUT),
+        ("import os\ndef solve(x):\n    if x == 3: os.kill(os.getpid(), 9)\n    return x * x\n", None),
+    ],
+)
+def test_a_fault_of_the_candidate_is_the_zero_vector(
+    sandbox: Sandbox, source: str, status: Status | None
+) -> None:
+    evaluation = Evaluator(THREE, sandbox).evaluate(Program(source))
+    assert evaluation.status.is_candidate_fault
+    assert status is None or evaluation.status is status
+    assert evaluation.rewards == (0.0, 0.0, 0.0)
+    assert evaluation.outputs is None
+    assert str(evaluation.status) in evaluation.feedback
+
+
+def test_feedback_is_capped(sandbox: Sandbox) -> None:
+    class Long(NamedTuple):
+        """A sandbox whose errors have no end."""
+
+        status: Status = Status.ERROR
+        outputs: tuple[Json, ...] = ()
+        errors: tuple[str | None, ...] = ()
+        detail: str = "x" * 10_000
+        wall_ms: float = 1.0
+        isolation: str = "none"
+
+        def run(self, *arguments: object, **options: object) -> "Long":
+            return self
+
+    assert len(Evaluator(THREE, Long()).evaluate(body("pass")).feedback) == 2000
+
+
+def test_long_outputs_are_judged_but_not_kept(sandbox: Sandbox) -> None:
+    problem = by_example([(["a"], "a" * 300), (["b"], "b" * 150)])
+    evaluation = Evaluator(problem, sandbox).evaluate(body("return x * (300 if x == 'a' else 150)"))
+    assert evaluation.rewards == (1.0, 1.0)
+    assert evaluation.outputs == (None, "b" * 150)
+
+
+def test_an_output_nested_without_end_is_a_wrong_output(sandbox: Sandbox) -> None:
+    source = "def solve(x):\n    value = []\n    for _ in range(900): value = [value]\n    return value\n"
+    problem = by_example([([1], [[]])])
+    assert Evaluator(problem, sandbox).evaluate(Program(source)).rewards == (0.0,)
+
+
+def test_heldout_rows_are_judged_apart(sandbox: Sandbox) -> None:
+    evaluator = Evaluator(THREE, sandbox)
+    assert evaluator.evaluate_heldout(body("return 16")) == (True, False)
+    assert evaluator.evaluate_heldout(body("return 16 // x * 4")) == (True, False)
+    assert evaluator.evaluate_heldout(body("while True: pass")) == (False, False)
+    assert Evaluator(by_example([([1], 1)]), sandbox).evaluate_heldout(body("return 1")) == ()
+
+
+class BrokenSandbox:
+    """A sandbox that cannot run anything."""
+
+    status, outputs, errors, detail = Status.SANDBOX_ERROR, (), (), "no child"
+    wall_ms, isolation = 0.0, "landlock+seccomp"
+
+    def run(self, *arguments: object, **options: object) -> "BrokenSandbox":
+        return self
+
+
+def test_a_fault_of_the_sandbox_gives_no_rewards() -> None:
+    evaluation = Evaluator(THREE, BrokenSandbox()).evaluate(body("return 1"))
+    assert evaluation.status is Status.SANDBOX_ERROR
+    assert evaluation.rewards is None
+    assert evaluation.feedback == "no child"
+
+
+def test_a_fault_of_the_sandbox_is_no_heldout_result() -> None:
+    with pytest.raises(SandboxError, match="no child"):
+        Evaluator(THREE, BrokenSandbox()).evaluate_heldout(body("return 1"))
+
+
+# ---------------------------------------------------------------- equality
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (True, 1, False),
+        (False, False, True),
+        ("1", 1, False),
+        (None, 0, False),
+        (None, None, True),
+        ([1, [2.0]], [1.0, [2]], True),
+        ([1, 2], [2, 1], False),
+        ([1], [1, 2], False),
+        ([True], [1], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1.0}, True),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ([], {}, False),
+        ("a", ["a"], False),
+        (2**53 + 1, float(2**53), False),
+    ],
+)
+def test_values_are_the_same_by_type_and_content(output: Json, expected: Json, same: bool) -> None:
+    assert same_value(output, expected) is same
+    assert same_value(expected, output) is same
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_a_value_is_the_same_as_itself_and_not_as_itself_wrapped(value: Json) -> None:
+    assert same_value(value, value)
+    assert not same_value([value], value)
+
+
+# ---------------------------------------------------------------- scorers
+
+
+PAIR = Program("def solve(a, b):\n    return a / b\n")
+
+
+def test_a_scorer_turns_outputs_into_rewards(sandbox: Sandbox, tmp_path: Path) -> None:
+    evaluation = Evaluator(scored(tmp_path), sandbox).evaluate(PAIR)
+    assert evaluation.status is Status.OK
+    assert evaluation.rewards == (0.5, 0.75)
+
+
+def test_a_scorer_may_take_each_case_on_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
+    alone = "per_case = True\n" + SCORE.replace('outputs[0], "', '0.5 * (outputs[0] is None), "')
+    evaluator = Evaluator(scored(tmp_path, alone), sandbox)
+    evaluation = evaluator.evaluate(Program("def solve(a, b):\n    return 0.25 / (a - 1)\n"))
+    assert evaluation.status is Status.OK
+    assert evaluation.rewards == (0.5, 0.125)
+    assert "1 cases raise, the first: ZeroDivisionError" in evaluation.feedback
+    dead = evaluator.evaluate(Program("def solve(a, b):\n    return a / 0\n"))
+    assert (dead.status, dead.rewards) == (Status.ERROR, (0.0, 0.0))
+
+
+def test_rewards_follow_the_order_of_the_objectives_not_of_the_scorer(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    swapped = (
+        'def cases():\n    return [[1, 2]]\ndef score(outputs):\n    return {"second": 0.25, "first": True}\n'
+    )
+    assert Evaluator(scored(tmp_path, swapped), sandbox).evaluate(PAIR).rewards == (1.0, 0.25)
+
+
+def test_a_failing_program_never_reaches_the_scorer(sandbox: Sandbox, tmp_path: Path) -> None:
+    score = SCORE.replace("return {", "raise AssertionError\n    return {")
+    evaluation = Evaluator(scored(tmp_path, score), sandbox).evaluate(
+        Program("def solve(a, b):\n    return a / 0\n")
+    )
+    assert evaluation.status is Status.ERROR
+    assert evaluation.rewards == (0.0, 0.0)
+    assert "ZeroDivisionError" in evaluation.feedback
+
+
+@pytest.mark.parametrize(
+    ("returned", "fragments"),
+    [
+        ('{"first": float("nan"), "second": 0}', ["'first'", "nan", "[0, 1]"]),
+        ('{"first": 1.7, "second": float("inf")}', ["'first'", "1.7", "'second'", "inf"]),
+        ('{"first": -0.1, "second": 0}', ["'first'", "-0.1"]),
+        ('{"first": "0.5", "second": 0}', ["'first'", "'0.5'"]),
+        ('{"first": 10 ** 400, "second": 0}', ["'first'", "1000"]),
+        ('{"first": 0.5}', ["'second'", "missing"]),
+        ('{"first": 0, "second": 0, "secnd": 0}', ["'secnd'", "'second'", "problem.toml"]),
+        ("[0, 1]", ["dictionary", "[0, 1]"]),
+        ("1 / 0", ["ZeroDivisionError", "line 6"]),
+        ("exit(3)", ["SystemExit"]),
+    ],
+)
+def test_a_scorer_outside_its_contract_stops_with_file_objective_and_value(
+    sandbox: Sandbox, tmp_path: Path, returned: str, fragments: list[str]
+) -> None:
+    problem = scored(tmp_path, SCORE.replace('{"first": outputs[0], "second": outputs[1]}', returned))
+    with pytest.raises(ProblemError) as caught:
+        Evaluator(problem, sandbox).evaluate(PAIR)
+    for fragment in [str(tmp_path / "score.py"), *fragments]:
+        assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fragments"),
+    [
+        ("[[1, 2], [3, 4]]", "[]", ["cases()", "at least one"]),
+        ("[[1, 2], [3, 4]]", "3", ["cases()", "found 3"]),
+        ("[[1, 2], [3, 4]]", "[[1, 2], [3]]", ["cases()[1]", "2 arguments (a, b)", "[3]"]),
+        ("[[1, 2], [3, 4]]", "[1, 2]", ["cases()[0]", "found 1"]),
+        ("[[1, 2], [3, 4]]", "[[1, float('nan')]]", ["cases()", "JSON"]),
+        ("[[1, 2], [3, 4]]", "[[1, {1}]]", ["cases()", "JSON"]),
+        ("[[1, 2], [3, 4]]", "1 / 0", ["cases() raised ZeroDivisionError"]),
+        ("def cases", "def cages", ["'cases'", "define"]),
+        ("def cases", "per_case = 1\ndef cases", ["per_case", "True or False", "found 1"]),
+        ("def cases", "import nothing_of_this_name\ndef cases", ["ModuleNotFoundError", "line 2"]),
+    ],
+)
+def test_a_scorer_that_cannot_be_used_is_refused(
+    sandbox: Sandbox, tmp_path: Path, old: str, new: str, fragments: list[str]
+) -> None:
+    problem = scored(tmp_path, SCORE.replace(old, new))
+    with pytest.raises(ProblemError) as caught:
+        Evaluator(problem, sandbox)
+    for fragment in [str(tmp_path / "score.py"), *fragments]:
+        assert fragment in str(caught.value)
+
+
+def test_an_edited_scorer_is_read_anew_and_leaves_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert load_scorer(scored(tmp_path)).cases == ((1, 2), (3, 4))
+    assert load_scorer(scored(tmp_path, SCORE.replace("[3, 4]", "[5, 6]"))).cases == ((1, 2), (5, 6))
+    assert [path.name for path in tmp_path.iterdir()] == ["score.py"]
+
+
+def test_what_a_scorer_does_to_its_own_cases_does_not_reach_the_next_candidate(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    score = """
+ROWS = [[[1], [2]], [[3], [4]]]
+
+def cases():
+    return ROWS
+
+def score(outputs):
+    ROWS[0][0][0] = 0
+    return {"first": outputs[0], "second": outputs[1]}
+"""
+    evaluator = Evaluator(scored(tmp_path, score), sandbox)
+    program = Program("def solve(a, b):\n    return a[0] / b[0]\n")
+    assert evaluator.evaluate(program).rewards == (0.5, 0.75)
+    assert evaluator.evaluate(program).rewards == (0.5, 0.75)
+
+
+# ---------------------------------------------------------------- isolation
+
+
+READER = "def solve(a, b):\n    return len(open({!r}).read())\n"
+
+
+@pytest.fixture
+def readable_folder() -> Iterator[Path]:
+    """A folder below the Python installation, which programs may read unless told otherwise."""
+    try:
+        made = tempfile.mkdtemp(dir=sys.prefix)
+    except OSError:
+        pytest.skip("the Python installation is not writable")
+    yield Path(made)
+    shutil.rmtree(made)
+
+
+def test_a_candidate_can_read_neither_the_scorer_nor_the_store(
+    sandbox: Sandbox, readable_folder: Path
+) -> None:
+    problem = scored(readable_folder)
+    store = readable_folder / "runs.db"
+    store.write_text("answers")
+    readers = [Program(READER.format(str(path))) for path in (readable_folder / "score.py", store)]
+    for reader in readers:
+        assert sandbox.run(reader.source, "solve", [[1, 2]]).status is Status.OK
+    with open_sandbox(problem, Config(store=StoreConfig(url=f"sqlite:///{store}"))) as closed:
+        evaluator = Evaluator(problem, closed)
+        for reader in readers:
+            evaluation = evaluator.evaluate(reader)
+            assert evaluation.status.is_candidate_fault, evaluation
+
+
+def test_the_store_is_hidden_wherever_the_problem_lies(sandbox: Sandbox, readable_folder: Path) -> None:
+    store = readable_folder / "runs.db"
+    store.write_text("answers")
+    reader = body(f"return len(open({str(store)!r}).read())")
+    assert Evaluator(THREE, sandbox).evaluate(reader).status is Status.OK
+    with open_sandbox(THREE, Config(store=StoreConfig(url=f"sqlite:///{store}"))) as closed:
+        assert Evaluator(THREE, closed).evaluate(reader).status.is_candidate_fault

@@ -1,0 +1,264 @@
+"""Updates on given rollouts, against a slow version: a plain forward pass each, formulas written anew."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import tiny_model, with_adapter
+
+import trainer.learning.offline
+from evovpo.errors import DivergedError
+from trainer.learning.offline import (
+    TrainingRow,
+    Updater,
+    UpdateSettings,
+    collate,
+    completion_logits,
+    pack,
+    spread_advantages,
+    token_logprobs,
+)
+
+Groups = list[list[TrainingRow]]
+
+
+def rollouts(seed: int = 0, noise: float = 0.3, model: Any = None) -> Groups:
+    """Return three groups of rollouts whose behaviour policy is near `model`, with advantages per token."""
+    model = tiny_model() if model is None else model
+    rng = np.random.default_rng(seed)
+    groups = []
+    for prompt_length, lengths in ((5, (4, 9, 1)), (11, (7, 3)), (2, (6, 6, 2, 5))):
+        prompt = tuple(rng.integers(3, 40, prompt_length).tolist())
+        rows = []
+        for length in lengths:
+            ids = tuple(rng.integers(2, 40, length).tolist())
+            row = TrainingRow(prompt, ids, (0.0,) * length, rng.normal(size=length))
+            exact = token_logprobs(model, [row])[0].numpy()
+            behaviour = (exact + noise * rng.normal(size=length)).tolist()
+            rows.append(row._replace(logprobs=tuple(behaviour)))
+        groups.append(rows)
+    return groups
+
+
+def plain_distribution(model: Any, row: TrainingRow, temperature: float = 1.0) -> torch.Tensor:
+    """Return the log-distribution (T, V) of every completion token by an ordinary forward pass."""
+    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    logits = model(ids, use_cache=False).logits[0, len(row.prompt_ids) - 1 : -1]
+    return torch.log_softmax(logits / temperature, -1)
+
+
+def slow_loss(model: Any, groups: Groups, settings: UpdateSettings, reference: Any) -> torch.Tensor:
+    """Return the loss of a step, token by token."""
+    total, tokens = torch.zeros(()), 0
+    for row in (row for group in groups for row in group):
+        distribution = plain_distribution(model, row, settings.temperature)
+        with torch.no_grad():
+            held = plain_distribution(reference, row, settings.temperature)
+        for t, token in enumerate(row.completion_ids):
+            logprob, advantage = distribution[t, token], float(row.advantages[t])
+            ratio = torch.exp(logprob - row.logprobs[t])
+            if settings.importance == "truncate":
+                gain = min(ratio.item(), settings.truncate_at) * advantage * logprob
+            else:
+                cut = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+                gain = torch.minimum(ratio * advantage, cut * advantage)
+                if advantage < 0 and settings.dual_clip and gain.item() < settings.dual_clip * advantage:
+                    gain = torch.tensor(settings.dual_clip * advantage)
+            difference = held[t, token] - logprob
+            kl = torch.exp(difference) - difference - 1
+            entropy = -(distribution[t].exp() * distribution[t]).sum()
+            total = total - gain + settings.kl * kl - settings.entropy * entropy
+            tokens += 1
+    return total / tokens
+
+
+def gradients(model: Any) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def gradient_of_update(model: Any, groups: Groups, settings: UpdateSettings, reference: Any) -> torch.Tensor:
+    """Return the gradient that one update leaves behind, before it was shortened."""
+    Updater(model, settings, reference).update(groups)
+    return gradients(model)
+
+
+SETTINGS = {
+    "clip": UpdateSettings(kl=0.0),
+    "kl": UpdateSettings(kl=0.7),
+    "tight clip, dual clip acting": UpdateSettings(kl=0.1, clip=0.05, dual_clip=1.1),
+    "no dual clip": UpdateSettings(kl=0.0, dual_clip=0.0),
+    "truncate": UpdateSettings(kl=0.1, importance="truncate", truncate_at=1.1),
+    "entropy": UpdateSettings(kl=0.0, entropy=0.5),
+    "temperature": UpdateSettings(kl=0.2, temperature=0.7),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_loss_and_gradient_equal_the_slow_version(name: str) -> None:
+    settings = SETTINGS[name]
+    groups, reference = rollouts(noise=0.8), tiny_model(seed=1)
+    slow = tiny_model()
+    wanted = slow_loss(slow, groups, settings, reference)
+    wanted.backward()
+    model = tiny_model()
+    settings = UpdateSettings(
+        **{f: getattr(settings, f) for f in settings.__slots__} | {"max_grad_norm": 1e9}
+    )
+    figures = Updater(model, settings, reference).update(groups)
+    assert figures["loss"] == pytest.approx(wanted.item(), abs=1e-5)
+    assert torch.allclose(gradients(model), gradients(slow), atol=2e-6)
+    assert figures["grad_norm"] == pytest.approx(float(gradients(slow).norm()), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2"])
+def test_packed_logits_are_those_of_plain_forward_passes(name: str) -> None:
+    model = tiny_model(name)
+    groups = rollouts(model=model)
+    batch = collate(pack(groups))
+    found = torch.log_softmax(completion_logits(model, batch), -1)
+    wanted = torch.cat([plain_distribution(model, row) for group in groups for row in group])
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("packed", "at_once"), [(1, 1), (20, 64), (512, 1)])
+def test_how_rows_are_packed_changes_no_gradient(
+    packed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, reference = UpdateSettings(kl=0.1), tiny_model(seed=1)
+    wanted = gradient_of_update(tiny_model(), rollouts(), settings, reference)
+    monkeypatch.setattr(trainer.learning.offline, "PACKED_TOKENS", packed)
+    monkeypatch.setattr(trainer.learning.offline, "TOKENS_AT_ONCE", at_once)
+    assert torch.allclose(
+        gradient_of_update(tiny_model(), rollouts(), settings, reference), wanted, atol=2e-6
+    )
+
+
+def test_packing_keeps_every_row_once_and_never_mixes_prompts() -> None:
+    groups = rollouts()
+    sequences = pack(groups)
+    assert [row for sequence in sequences for row in sequence] == [row for group in groups for row in group]
+    assert all(len({row.prompt_ids for row in sequence}) == 1 for sequence in sequences)
+    mixed = [[groups[0][0], groups[1][0]]]
+    with pytest.raises(ValueError, match="must share one prompt"):
+        pack(mixed)
+
+
+def test_on_policy_the_gradient_is_the_policy_gradient() -> None:
+    model, settings = tiny_model(), UpdateSettings(kl=0.0, max_grad_norm=1e9)
+    groups = rollouts(noise=0.0)
+    plain = tiny_model()
+    rows = [row for group in groups for row in group]
+    loss = torch.zeros(())
+    for row in rows:
+        chosen = plain_distribution(plain, row).gather(1, torch.tensor(row.completion_ids)[:, None])[:, 0]
+        loss = loss - (chosen * torch.tensor(row.advantages, dtype=torch.float32)).sum()
+    (loss / sum(len(row.completion_ids) for row in rows)).backward()
+    figures = Updater(model, settings).update(groups)
+    assert torch.allclose(gradients(model), gradients(plain), atol=2e-6)
+    assert figures["ratio_max"] == pytest.approx(1.0, abs=1e-4)
+    assert figures["clip_share"] == 0.0
+
+
+def test_ratios_far_off_are_cut_and_counted() -> None:
+    row = rollouts()[0][1]
+    far = row._replace(
+        logprobs=tuple(value - 5.0 for value in row.logprobs), advantages=np.ones(len(row.logprobs))
+    )
+    model = tiny_model()
+    figures = Updater(model, UpdateSettings(kl=0.0)).update([[far]])
+    assert figures["clip_share"] == 1.0
+    assert not gradients(model).any()
+
+
+def test_a_step_raises_the_probability_of_what_was_better_than_average() -> None:
+    model = tiny_model()
+    groups = rollouts(noise=0.0)[:1]
+    good = groups[0][1]._replace(advantages=np.ones(9))
+    bad = groups[0][0]._replace(advantages=-np.ones(4))
+    before = [float(values.sum()) for values in token_logprobs(model, [good, bad])]
+    updater = Updater(model, UpdateSettings(learning_rate=1e-3, kl=0.0))
+    for _ in range(3):
+        updater.update([[good, bad]])
+    after = [float(values.sum()) for values in token_logprobs(model, [good, bad])]
+    assert after[0] > before[0]
+    assert after[1] < before[1]
+
+
+def test_two_updates_equal_two_with_a_restart_between_them() -> None:
+    settings, reference = UpdateSettings(kl=0.1), tiny_model(seed=1)
+    groups = rollouts()
+    model = tiny_model()
+    updater = Updater(model, settings, reference)
+    updater.update(groups)
+    stored = copy.deepcopy(updater.state_dict())
+    updater.update(groups)
+    other = tiny_model(seed=2)
+    resumed = Updater(other, settings, reference)
+    resumed.load_state_dict(stored)
+    resumed.update(groups)
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, other.state_dict()[key]), key
+
+
+def test_the_reference_of_an_adapter_is_its_base_model() -> None:
+    settings = UpdateSettings(kl=0.5)
+    adapted = with_adapter(tiny_model(), scale=0.3)
+    figures = Updater(adapted, settings).update(rollouts())
+    explicit = Updater(with_adapter(tiny_model(), scale=0.3), settings, tiny_model()).update(rollouts())
+    assert figures["kl"] > 0.01
+    assert figures["kl"] == pytest.approx(explicit["kl"], rel=1e-4)
+    assert figures["grad_norm"] == pytest.approx(explicit["grad_norm"], rel=1e-3)
+
+
+def test_a_kl_term_without_a_reference_is_refused() -> None:
+    with pytest.raises(ValueError, match="a KL term needs a reference model"):
+        Updater(tiny_model(), UpdateSettings(kl=0.1))
+
+
+@pytest.mark.parametrize("spoil", ["advantages", "logprobs"])
+def test_a_step_that_is_not_finite_is_not_taken(spoil: str) -> None:
+    model = tiny_model()
+    before = copy.deepcopy(model.state_dict())
+    groups = rollouts()
+    row = groups[0][0]
+    bad = np.full(len(row.completion_ids), np.nan)
+    groups[0][0] = row._replace(**{spoil: bad if spoil == "advantages" else tuple(bad.tolist())})
+    updater = Updater(model, UpdateSettings(kl=0.0))
+    with pytest.raises(DivergedError, match="the step was not taken; lower the learning rate"):
+        updater.update(groups)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    updater.update(rollouts())
+
+
+def test_bfloat16_is_near_float32() -> None:
+    exact = gradient_of_update(tiny_model(), rollouts(noise=0.0), UpdateSettings(kl=0.0), None)
+    rounded = gradient_of_update(tiny_model(), rollouts(noise=0.0), UpdateSettings(kl=0.0, bf16=True), None)
+    assert not torch.equal(exact, rounded)
+    assert torch.nn.functional.cosine_similarity(exact, rounded, dim=0) > 0.99
+
+
+# ---------------------------------------------------------------- advantages of tokens
+
+
+def test_a_chain_s_advantage_is_that_of_all_its_tokens() -> None:
+    found = spread_advantages(np.array([0.5, -1.0]), [[(0, 1)], [None]], [3, 2])
+    assert [row.tolist() for row in found] == [[0.5] * 3, [-1.0] * 2]
+
+
+def test_an_answer_s_advantage_is_that_of_its_tokens_and_of_the_mark_behind_them() -> None:
+    # Two answers of three tokens and one, each with a mark behind it: a a a | b |
+    found = spread_advantages(np.array([[1.0, 2.0]]), [[(0, 3), (4, 5)]], [6])
+    assert found[0].tolist() == [1, 1, 1, 1, 2, 2]
+
+
+def test_what_follows_the_last_answer_gets_that_of_the_last() -> None:
+    found = spread_advantages(np.array([[1.0, 2.0, 3.0]]), [[(0, 2), (3, 4), None]], [9])
+    assert found[0].tolist() == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+
+
+def test_a_completion_without_answers_counts_as_its_first() -> None:
+    assert spread_advantages(np.array([[1.0, 2.0]]), [[None, None]], [2])[0].tolist() == [1.0, 1.0]

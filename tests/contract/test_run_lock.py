@@ -1,0 +1,70 @@
+"""Two processes never search one run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy_runs import HARD, toy_script
+
+from evovpo.config import Config, SearchConfig
+from evovpo.errors import StoreError
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.runs import runs
+from evovpo.runs.driver import Progress
+from evovpo.runs.run_lock import only_searcher
+from evovpo.store import Store
+
+HOLD = """
+import sys
+from evovpo.runs.run_lock import only_searcher
+with only_searcher("store", "run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_that_another_process_holds_is_refused_until_that_ends() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(StoreError, match=f"run run is being searched by process {other.pid}"),
+            only_searcher("store", "run"),
+        ):
+            pass
+        with only_searcher("store", "another"), only_searcher("other store", "run"):
+            pass
+        other.kill()
+        other.wait()
+        with only_searcher("store", "run"):
+            pass
+
+
+def test_the_lock_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with only_searcher("store", "run"):
+        assert len(list((tmp_path / f"evovpo-{os.getuid()}").iterdir())) == 1
+    assert list((tmp_path / f"evovpo-{os.getuid()}").iterdir()) == []
+
+
+def test_a_run_cannot_be_resumed_while_it_is_searched(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = str(tmp_path / "runs.db")
+
+    def resume_too(progress: Progress) -> None:
+        if not said:
+            with Store.open(path) as other, pytest.raises(StoreError) as error:
+                runs.resume("r", other, ScriptedProposer(toy_script()))
+            said.append(str(error.value))
+
+    settings = Config(search=SearchConfig(evaluations=40, in_flight=1, stop_when_solved=False))
+    with Store.open(path) as store:
+        runs.start(HARD, settings, store, ScriptedProposer(toy_script()), on_tell=resume_too, run_id="r")
+        assert f"run r is being searched by process {os.getpid()}" in said[0]
+        assert runs.resume("r", store).evaluations == 40

@@ -1,0 +1,247 @@
+"""The table of attacks, and that it can fail: with a mechanism switched off some get through."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from evovpo.sandbox import Level
+from evovpo.sandbox.filters import filter_path
+from evovpo.sandbox.probe import probe
+from evovpo.sandbox.selftest.attacks import OTHER_CANDIDATE, Attack, Target, attacks
+from evovpo.sandbox.selftest.run import (
+    exposed_target,
+    hidden_file,
+    measure_costs,
+    plant_secrets,
+    run_attack,
+    run_attacks,
+)
+from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.types import Limits, Status
+
+NAMES = [attack.name for attack in attacks(Target("", 0, 0, ""))]
+HIDDEN = (hidden_file(),)
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    with exposed_target() as set_up:
+        yield set_up
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    running = ForkServer(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN))
+    plant_secrets(running)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_attack_is_held(name: str, server: ForkServer, target: Target) -> None:
+    attack = next(attack for attack in attacks(target) if attack.name == name)
+    pid = server.pid
+    outcome = run_attack(server, attack)
+    assert outcome.is_held, outcome.result
+    assert server.pid == pid, "the fork-server did not survive"
+
+
+@pytest.mark.isolation(Level.BWRAP_LANDLOCK_SECCOMP)
+def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
+    settings = Settings(Level.BWRAP_LANDLOCK_SECCOMP, hidden=HIDDEN)
+    assert _broken(settings, target) == []
+
+
+def test_attacks_are_held_where_no_file_can_be_opened(target: Target) -> None:
+    assert _broken(Settings(Level.SECCOMP, hidden=HIDDEN), target) == []
+
+
+def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
+    server = ForkServer(Settings(Level.SECCOMP, preload=("numpy",)))
+    try:
+        code = "import {}\ndef f(x): return x\n"
+        loaded = server.run(code.format("statistics, numpy.random, textwrap"), "f", [[1]], Limits(), False)
+        other = server.run(code.format("telnetlib"), "f", [[1]], Limits(), False)
+    finally:
+        server.stop()
+    assert (loaded.status, loaded.outputs, loaded.isolation) == (Status.OK, [1], "seccomp")
+    assert (other.status, "PermissionError" in other.detail) == (Status.FORBIDDEN, True)
+
+
+@pytest.mark.parametrize("abi", [1, 3, 4, 6])
+def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: Target) -> None:
+    if probe().landlock_abi < abi:
+        pytest.skip(f"this kernel has Landlock ABI {probe().landlock_abi}")
+    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, landlock_abi=abi)
+    assert _broken(settings, target) == []
+
+
+def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
+    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"seccomp"}))
+    broken = _broken(settings, target)
+    assert {"fork, spawn, exec", "opens sockets", "signals", "changes names and metadata"} <= set(broken)
+    assert len(broken) >= 10
+
+
+def test_without_landlock_secrets_are_read(target: Target) -> None:
+    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"landlock"}))
+    assert _broken(settings, target) == ["reads secrets"]
+
+
+def test_the_search_for_another_programs_data_finds_it_where_it_is(
+    server: ForkServer, target: Target
+) -> None:
+    search = next(
+        attack for attack in attacks(target) if attack.name == "searches for another program's data"
+    )
+    code = f"{search.code}\nkept = {{'its data': {OTHER_CANDIDATE!r}}}\n"
+    outcome = run_attack(server, Attack("", code, search.expected))
+    assert outcome.result.outputs[0] == [OTHER_CANDIDATE]
+
+
+def test_no_failure_of_the_candidate_passes_for_one_of_the_sandbox(server: ForkServer) -> None:
+    code = "import os\nfor fd in (3, 4):\n    os.ftruncate(fd, 0)\nos.closerange(0, 64)\nos._exit(1)\n"
+    assert server.run(code, "f", [[1]], Limits(), False).status is Status.CRASH
+
+
+def test_an_evaluation_costs_little_cpu_time() -> None:
+    costs = measure_costs(Level.LANDLOCK_SECCOMP)
+    assert costs.trivial < 3.3
+    assert costs.numpy is not None
+    assert costs.numpy < 6.0
+
+
+# --- the compiled filters
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_shipped_filters_are_what_the_source_compiles_to(architecture: str) -> None:
+    pytest.importorskip("pyseccomp")
+    from evovpo.sandbox.filters.build import compile_filters
+
+    for name, program in compile_filters(architecture).items():
+        assert filter_path(name, architecture).read_bytes() == program, f"run {compile_filters.__module__}"
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_filters_of_every_architecture_refuse_what_leads_out(architecture: str) -> None:
+    build = pytest.importorskip("evovpo.sandbox.filters.build")
+    number = {
+        name: build.seccomp.resolve_syscall(build.ARCHITECTURES[architecture], name)
+        for name in [
+            *("read", "write", "mmap", "exit_group", "futex", "openat", "kill", "fcntl", "prlimit64"),
+            *(
+                "execve",
+                "execveat",
+                "clone",
+                "clone3",
+                "socket",
+                "connect",
+                "unlinkat",
+                "renameat2",
+                "mkdirat",
+            ),
+            *("ptrace", "bpf", "mount", "setns", "fchmodat", "memfd_create", "recvmsg", "wait4", "seccomp"),
+        ]
+    }
+
+    def is_allowed(name: str, *arguments: int) -> bool:
+        return all(
+            _verdict(filter_path(kind, architecture).read_bytes(), architecture, number[name], arguments)
+            == build.seccomp.ALLOW
+            for kind in ("server", "child")
+        )
+
+    assert all(is_allowed(name) for name in ("read", "write", "mmap", "exit_group", "futex", "openat"))
+    assert is_allowed("kill", build.PID_PLACEHOLDER)
+    assert not is_allowed("kill", 1)
+    assert not is_allowed("openat", 0, 0, 0x241)
+    assert is_allowed("fcntl", 3, 3)
+    assert not is_allowed("fcntl", 3, 4)
+    assert is_allowed("prlimit64", 0, 1, 0)
+    assert not is_allowed("prlimit64", 0, 1, 0x7FFF0000)
+    outward = list(number)[list(number).index("execve") :]
+    assert [name for name in outward if is_allowed(name)] == []
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(architecture: str) -> None:
+    build = pytest.importorskip("evovpo.sandbox.filters.build")
+
+    def verdict(kind: str, name: str, *arguments: int) -> int:
+        number = build.seccomp.resolve_syscall(build.ARCHITECTURES[architecture], name)
+        return _verdict(filter_path(kind, architecture).read_bytes(), architecture, number, arguments)
+
+    allow, refuse = build.seccomp.ALLOW, build.seccomp.ERRNO(1)
+    own = ("execve", "wait4", "setsid", "openat", "mkdirat", "unlinkat", "renameat2", "sendto", "fchmodat")
+    assert {name: verdict("whole", name) for name in own} == dict.fromkeys(own, allow)
+    outward = ("socket", "connect", "bind", "prctl", "setuid", "mknodat", "setxattr", "truncate", "tkill")
+    assert {name: verdict("whole", name, 99) for name in outward} == dict.fromkeys(outward, refuse)
+    hostile = ("ptrace", "process_vm_writev", "mount", "unshare", "bpf", "setns")
+    assert {verdict("whole", name) for name in hostile} == {build.seccomp.KILL_PROCESS}
+    assert verdict("whole", "clone", 17) == allow
+    assert verdict("whole", "clone", 0x10000000) == refuse
+    assert verdict("whole", "socketpair", 1, 1 | 0o2000000) == allow
+    assert verdict("whole", "socketpair", 1, 2) == refuse
+    for process in (build.WATCHER_PLACEHOLDER, build.SUPERVISOR_PLACEHOLDER, 0xFFFFFFFF, 2**64 - 1):
+        assert verdict("outside", "kill", process, 9) == refuse
+    assert verdict("outside", "kill", 4711, 9) == allow
+    assert verdict("outside", "openat", 0, 0, 0o1000) == refuse
+    assert verdict("outside", "openat", 0, 0, 0o1001) == allow
+    assert verdict("metadata", "fchmodat") == build.seccomp.ERRNO(0)
+    assert verdict("metadata", "openat") == allow
+
+
+def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    from evovpo.sandbox import __main__ as command
+    from evovpo.sandbox.result import Result
+    from evovpo.sandbox.selftest.run import Costs, Outcome
+
+    outcomes = [Outcome("a", True, Result(Status.OK, [])), Outcome("b", False, Result(Status.OK, [[1]]))]
+    report = command.report(outcomes, Costs(1.23456, None), Level.LANDLOCK_SECCOMP)
+    assert json.loads(json.dumps(report)) == {
+        "passed": 1,
+        "total": 2,
+        "level": "landlock+seccomp",
+        "uid": report["uid"],
+        "cpu_ms_trivial": 1.235,
+        "cpu_ms_numpy": None,
+        "cpu_ms_whole": None,
+        "cpu_ms_proxy": None,
+        "failed": ["b"],
+    }
+
+
+def _broken(settings: Settings, target: Target) -> list[str]:
+    """Return the names of the attacks that are not held; those that only use up time are left out."""
+    table = [attack for attack in attacks(target) if Status.TIMEOUT not in attack.expected]
+    server = ForkServer(settings)
+    try:
+        return [outcome.name for outcome in run_attacks(server, target, table) if not outcome.is_held]
+    finally:
+        server.stop()
+
+
+def _verdict(program: bytes, architecture: str, number: int, arguments: tuple[int, ...]) -> int:
+    """Return what a classic BPF program answers to a system call: a slow, separate reading of it."""
+    audit = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[architecture]
+    data = struct.pack("<IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
+    at, accumulator = 0, 0
+    while True:
+        code, if_true, if_false, value = struct.unpack_from("<HBBI", program, at * 8)
+        at += 1
+        if code == 0x20:  # load a word
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == 0x06:  # return
+            return int(value)
+        elif code == 0x54:  # and
+            accumulator &= value
+        elif code == 0x05:  # jump
+            at += value
+        else:
+            compare = {0x15: accumulator == value, 0x25: accumulator > value, 0x35: accumulator >= value}
+            at += if_true if compare[code] else if_false

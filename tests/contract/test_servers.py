@@ -1,0 +1,927 @@
+"""Servers that misbehave, refuse, charge or compete: what the openai proposer makes of them, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import FakeServer, Faults, serve
+from proposer_conformance import SAMPLING, content, make_prompt, replies, run_with
+from shell import Shell
+from tiny_models import CONTEXT, write_tiny_folder
+
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.config import BudgetConfig, Config, ModelConfig, load_config
+from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
+from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.proposers import Checked, Learner, Proposer
+from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
+from evovpo.proposers.limits import Spent
+from evovpo.proposers.local import LocalProposer
+from evovpo.proposers.openai import OpenAIProposer
+from evovpo.runs import runs
+from evovpo.store import Store, unpack_floats
+from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
+
+OK, RETRIED, FAILED = CallOutcome.OK, CallOutcome.RETRIED, CallOutcome.FAILED
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_folder(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def running_server(tiny_folder: Path) -> Iterator[tuple[FakeServer, str]]:
+    server = FakeServer(tiny_folder)
+    with serve(server) as url:
+        yield server, url
+
+
+@pytest.fixture
+def server(running_server: tuple[FakeServer, str]) -> FakeServer:
+    found, _ = running_server
+    found.restart()
+    return found
+
+
+@pytest.fixture
+def url(running_server: tuple[FakeServer, str], server: FakeServer) -> str:
+    return running_server[1]
+
+
+@pytest.fixture
+def calls() -> list[Call]:
+    return []
+
+
+@pytest.fixture(params=["completions", "chat"])
+def endpoint(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def make(url: str, calls: list[Call], **options: Any) -> OpenAIProposer:
+    settings: dict[str, Any] = {"wait_seconds": 0.001, "endpoint": "completions", "record": calls.append}
+    if "models" in options:
+        return OpenAIProposer(url, **(settings | options))
+    return OpenAIProposer(url, "base", **(settings | options))
+
+
+def outcomes(calls: Sequence[Call]) -> list[tuple[int, CallOutcome, str]]:
+    return [(call.attempt, call.outcome, call.reason) for call in calls]
+
+
+# What is asked again
+
+
+@pytest.mark.parametrize(
+    ("manners", "reasons"),
+    [
+        (["500", "503"], ["http 500", "http 503"]),
+        (["429"], ["http 429"]),
+        (["truncated"], ["truncated json"]),
+        (["broken"], ["connection"]),
+        (["close"], ["connection"]),
+        (["empty"], ["empty choices"]),
+        (["hang", "trickle"], ["timeout", "timeout"]),
+    ],
+)
+def test_every_fault_is_a_row_with_its_reason_and_changes_no_reply(
+    url: str, server: FakeServer, calls: list[Call], endpoint: str, manners: list[str], reasons: list[str]
+) -> None:
+    well = replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4))
+    server.restart()
+    server.faults.manners = list(manners)
+    seconds = 1.0 if "hang" in manners else 30.0
+    patient = partial(make, url, calls, endpoint=endpoint, timeout_seconds=seconds, attempts=20)
+    found = replies(patient, make_prompt(), range(4))
+    assert [content(rollout) for rollout in found] == [content(rollout) for rollout in well]
+    assert outcomes(calls)[: len(reasons)] == [
+        (number, RETRIED, reason) for number, reason in enumerate(reasons, start=1)
+    ]
+    assert outcomes(calls)[-1] == (len(calls), OK, "")
+    assert len(calls) == len(server.completions)
+    assert {(call.run_id, call.prompt_id, call.model) for call in calls} == {("run", "prompt0", "base")}
+    tokens = sum(len(rollout.token_ids or ()) for rollout in found)
+    assert (calls[-1].prompt_tokens, calls[-1].completion_tokens) == (len("a write f(x)\n"), tokens)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_failing_server_is_asked_as_often_as_is_said(
+    url: str, server: FakeServer, calls: list[Call], attempts: int
+) -> None:
+    server.faults.manners = ["500"] * 20
+    with pytest.raises(ServerError, match=f"failed {attempts} times, at last: http 500: .*resume the run"):
+        replies(partial(make, url, calls, attempts=attempts), make_prompt(), range(4))
+    assert [call.outcome for call in calls] == [RETRIED] * (attempts - 1) + [FAILED]
+    assert len(server.completions) == attempts
+
+
+def test_a_date_is_a_wait_too(url: str, server: FakeServer, calls: list[Call]) -> None:
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
+    server.faults.manners, server.faults.retry_after = ["429"], format_datetime(until, usegmt=True)
+    replies(partial(make, url, calls), make_prompt(), range(4))
+    assert datetime.now(UTC) >= until
+
+
+def test_a_used_up_quota_is_not_asked_for_again(
+    url: str, server: FakeServer, calls: list[Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
+    monkeypatch.setattr(server, "answer", lambda path, body: (429, answer))
+    with pytest.raises(ServerError, match="exceeded your current quota"):
+        replies(partial(make, url, calls), make_prompt(), range(4))
+    assert outcomes(calls) == [(1, FAILED, "http 429")]
+
+
+def test_a_cancelled_request_is_a_row(url: str, server: FakeServer, calls: list[Call]) -> None:
+    server.held.add("base")
+
+    async def use(proposer: Proposer) -> None:
+        task = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
+        while not server.completions:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_with(partial(make, url, calls), use)
+    server.gate.set()
+    assert outcomes(calls) == [(1, FAILED, "cancelled")]
+
+
+# What a server does not take
+
+
+@pytest.mark.parametrize("fault", [{"refuses_n": True}, {"obeys_n": False}], ids=["refuses n", "ignores n"])
+def test_a_server_that_gives_one_choice_is_asked_for_each_and_it_is_said_once(
+    url: str,
+    server: FakeServer,
+    calls: list[Call],
+    endpoint: str,
+    fault: dict[str, bool],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.faults = Faults(**fault)  # type: ignore[arg-type]
+
+    async def use(proposer: Proposer) -> list[list[Rollout]]:
+        return [await proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(2)]
+
+    with caplog.at_level(logging.WARNING):
+        first, second = run_with(partial(make, url, calls, endpoint=endpoint), use)
+    assert len({rollout.text for rollout in first}) > 1, "each has a seed of its own"
+    assert {rollout.logprobs is None for rollout in first + second} == {False}
+    reason = "http 400" if "refuses_n" in fault else "wrong n"
+    assert Counter(call.reason for call in calls) == {reason: 1, "": 8}
+    assert len(server.completions) == 9
+    (record,) = caplog.records
+    assert "each reply is asked for in a request of its own" in record.getMessage()
+
+
+def test_only_the_wanted_replies_are_asked_for_one_by_one(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    server.faults.refuses_n = True
+    whole = replies(partial(make, url, []), make_prompt(), range(4))
+    part = replies(partial(make, url, calls), make_prompt(), [2])
+    assert content(part[0]) == content(whole[2])
+    assert Counter(call.outcome for call in calls) == {RETRIED: 1, OK: 1}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"return_token_ids"}, {"top_k", "min_p"}, {"logprobs", "top_logprobs"}, {"seed"}, {"presence_penalty"}],
+)
+def test_fields_that_a_server_refuses_are_left_out_from_then_on(
+    url: str,
+    server: FakeServer,
+    calls: list[Call],
+    endpoint: str,
+    fields: set[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.faults.refused_fields = frozenset(fields)
+
+    async def use(proposer: Proposer) -> list[list[Rollout]]:
+        return [await proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(3)]
+
+    with caplog.at_level(logging.WARNING):
+        found = run_with(partial(make, url, calls, endpoint=endpoint), use)
+    assert outcomes(calls) == [(1, RETRIED, "http 400"), (2, OK, ""), (1, OK, ""), (1, OK, "")]
+    assert len(server.completions) == 4
+    trainable = {rollout.logprobs is not None for group in found for rollout in group}
+    assert trainable == {fields == {"seed"}}
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("nothing can be trained" in text for text in said) == (fields != {"seed"})
+    assert sum("does not take" in text for text in said) == 1
+
+
+def test_the_limit_has_the_name_that_the_server_asks_for(
+    url: str, server: FakeServer, calls: list[Call], endpoint: str
+) -> None:
+    well = replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4))
+    server.faults.limit_name = "max_completion_tokens"
+    found = replies(partial(make, url, calls, endpoint=endpoint), make_prompt(), range(4))
+    assert [content(rollout) for rollout in found] == [content(rollout) for rollout in well]
+    assert [call.outcome for call in calls] == [RETRIED, OK]
+    assert {rollout.logprobs is None for rollout in found} == {False}
+
+
+def test_a_request_put_otherwise_counts_as_no_failure(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    server.faults = Faults(refuses_n=True, refused_fields=frozenset({"top_k", "seed"}))
+    assert len(replies(partial(make, url, calls, attempts=1), make_prompt(), range(4))) == 4
+    assert Counter(call.outcome for call in calls) == {RETRIED: 3, OK: 4}
+
+
+BODY = {"n": 4, "top_k": 0, "min_p": 0.0, "seed": 1, "max_tokens": 9, "logprobs": True, "temperature": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("message", "parameter", "expected"),
+    [
+        ("Unrecognized request argument supplied: top_k", None, {"top_k", "min_p"}),
+        ("[{'type': 'extra_forbidden', 'loc': ['body', 'min_p'], 'msg': 'x'}]", None, {"top_k", "min_p"}),
+        (
+            "Extra inputs are not permitted",
+            None,
+            {"top_k", "min_p", "return_token_ids", "repetition_penalty"},
+        ),
+        ("logprobs are not supported with reasoning models.", "logprobs", {"logprobs"}),
+        ("Invalid value: seed is not supported", None, {"seed"}),
+    ],
+)
+def test_a_refusal_that_names_fields_leaves_them_and_their_like_out(
+    message: str, parameter: str | None, expected: set[str]
+) -> None:
+    found = correct(Shape(), BODY, message, parameter)
+    assert found is not None
+    assert found.left_out == expected
+    assert found.has_n
+
+
+@pytest.mark.parametrize(
+    ("message", "parameter", "n"),
+    [
+        ("Only one completion choice is allowed", "n", False),
+        ("best_of / n > 1 is not supported", None, False),
+        ("Input should be less than or equal to 1 for 'n'", None, False),
+        ("The image is not a number", None, True),
+    ],
+)
+def test_a_refusal_of_n_is_told_from_another(message: str, parameter: str | None, n: bool) -> None:
+    found = correct(Shape(), BODY, message, parameter)
+    assert (found is None) == n
+    assert found is None or not found.has_n
+
+
+@pytest.mark.parametrize(
+    ("message", "lengths"),
+    [
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 9100 tokens (5100 in "
+            "the messages, 4000 in the completion).",
+            (5100, 8192),
+        ),
+        (
+            "This model's maximum context length is 512 tokens. However, you requested 160 output tokens and "
+            "your prompt contains 492 input tokens, for a total of 652 tokens.",
+            (492, 512),
+        ),
+        ("the request exceeds the available context size (4096 tokens), try increasing it", None),
+        ("prompt is too long: 210000 tokens > 200000 maximum", None),
+    ],
+)
+def test_a_context_that_is_too_short_is_recognised_with_its_figures(
+    message: str, lengths: tuple[int, int] | None
+) -> None:
+    assert is_too_long(message, None)
+    assert read_lengths(message) == lengths
+
+
+def test_other_refusals_are_not_taken_for_a_short_context() -> None:
+    assert not is_too_long("Invalid 'messages': expected an array", None)
+    assert is_too_long("whatever", "context_length_exceeded")
+
+
+# Refused prompts
+
+
+LONG = "x" * 200
+
+
+def test_a_prompt_that_does_not_fit_comes_back_refused_once_another_was_answered(
+    url: str, server: FakeServer, calls: list[Call], endpoint: str
+) -> None:
+    async def use(proposer: Proposer) -> tuple[list[Rollout], list[Rollout]]:
+        await proposer.propose(make_prompt(), range(4), SAMPLING)
+        refused = await proposer.propose(make_prompt(1, text=LONG), [0, 2], SAMPLING)
+        return refused, await proposer.propose(make_prompt(2), range(4), SAMPLING)
+
+    refused, after = run_with(partial(make, url, calls, endpoint=endpoint), use)
+    assert [rollout.index for rollout in refused] == [0, 2]
+    for rollout in refused:
+        assert (rollout.text, rollout.token_ids, rollout.logprobs) == ("", None, None)
+        assert rollout.finish_reason.startswith("refused: context too long: the prompt has 202 tokens")
+    assert all(rollout.token_ids for rollout in after)
+    assert [call.outcome for call in calls] == [OK, FAILED, OK]
+
+
+def test_a_refused_prompt_waits_for_what_becomes_of_the_others(url: str, server: FakeServer) -> None:
+    server.faults.seconds = 0.2
+
+    async def use(proposer: Proposer) -> list[list[Rollout]]:
+        refused = asyncio.ensure_future(proposer.propose(make_prompt(1, text=LONG), [0], SAMPLING))
+        await asyncio.sleep(0.05)
+        return await asyncio.gather(refused, proposer.propose(make_prompt(), range(4), SAMPLING))
+
+    refused, well = run_with(partial(make, url, []), use)
+    assert refused[0].finish_reason.startswith("refused: ")
+    assert len(well) == 4
+
+
+def test_where_no_prompt_fits_there_is_one_error(url: str) -> None:
+    async def use(proposer: Proposer) -> list[BaseException | list[Rollout]]:
+        asks = [proposer.propose(make_prompt(i, text=LONG), [0], SAMPLING) for i in range(3)]
+        return list(await asyncio.gather(*asks, return_exceptions=True))
+
+    found = run_with(partial(make, url, []), use)
+    for error in found:
+        assert isinstance(error, PolicyError)
+        assert f"has 202 tokens; the model reads from 1 to {CONTEXT - 1}" in str(error)
+
+
+def test_a_prompt_that_the_server_does_not_like_does_not_end_the_run(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    server.faults.refused_text = "weapon"
+
+    async def use(proposer: Proposer) -> list[Rollout]:
+        await proposer.propose(make_prompt(), [0], SAMPLING)
+        return await proposer.propose(make_prompt(1, text="weapon"), [1], SAMPLING)
+
+    (refused,) = run_with(partial(make, url, calls), use)
+    assert refused.finish_reason == "refused: http 400: This prompt violates the policy."
+
+
+def test_one_reply_of_several_may_be_refused(url: str, server: FakeServer, calls: list[Call]) -> None:
+    server.faults.refuses_n = True
+
+    async def use(proposer: Proposer) -> list[Rollout]:
+        await proposer.propose(make_prompt(), [0], SAMPLING)
+        server.faults.statuses = [400]
+        return await proposer.propose(make_prompt(1), range(4), SAMPLING)
+
+    found = run_with(partial(make, url, calls, concurrency=1), use)
+    assert [rollout.finish_reason.startswith("refused: ") for rollout in found] == [True, False, False, False]
+
+
+def test_a_server_that_refuses_everything_ends_the_run(url: str, server: FakeServer) -> None:
+    async def use(proposer: Proposer) -> None:
+        await proposer.propose(make_prompt(), [0], SAMPLING)
+        server.faults.refused_text = "write"
+        for number in range(19):
+            await proposer.propose(make_prompt(number), [0], SAMPLING)
+        with pytest.raises(ServerError, match="the last 20 prompts were refused"):
+            await proposer.propose(make_prompt(19), [0], SAMPLING)
+
+    run_with(partial(make, url, []), use)
+
+
+# Chat and completions
+
+
+def test_both_endpoints_give_what_the_model_gives(url: str, tiny_folder: Path, endpoint: str) -> None:
+    served = replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4))
+    sampled = replies(
+        lambda: LocalProposer(PolicyVersion(0, None, str(tiny_folder))), make_prompt(), range(4)
+    )
+    assert [content(rollout) for rollout in served] == [content(rollout) for rollout in sampled]
+    for one, other in zip(served, sampled, strict=True):
+        assert one.prompt_token_ids == other.prompt_token_ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+def test_a_prompt_with_a_system_message_is_a_chat_and_any_other_plain_text(
+    url: str, server: FakeServer
+) -> None:
+    proposer = partial(make, url, [], endpoint="auto")
+    replies(proposer, make_prompt(), [0])
+    replies(proposer, replace(make_prompt(), messages=(Message("user", "a "), Message("user", "b"))), [0])
+    assert [path for path, _ in server.requests] == ["/v1/chat/completions", "/v1/completions"]
+    chat, plain = server.completions
+    assert chat["messages"] == [
+        {"role": "system", "content": "a "},
+        {"role": "user", "content": "write f(x)\n"},
+    ]
+    assert (chat["logprobs"], plain["prompt"], plain["logprobs"]) == (True, "a b", 1)
+
+
+def test_a_temperature_that_logprobs_ignore_is_refused_of_both_endpoints(
+    url: str, server: FakeServer, endpoint: str
+) -> None:
+    hot = Sampling(temperature=1.5, max_tokens=24)
+    assert len(replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4), hot)) == 4
+    server.faults.follows_temperature = False
+    with pytest.raises(ConfigError, match="--logprobs-mode processed_logprobs"):
+        replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4), hot)
+    server.faults.refused_fields = frozenset({"return_token_ids"})
+    found = replies(partial(make, url, [], endpoint=endpoint), make_prompt(), range(4), hot)
+    assert {rollout.logprobs for rollout in found} == {None}, "nothing can be trained from these anyway"
+
+
+# Models
+
+
+def model(name: str, **options: Any) -> ModelConfig:
+    return ModelConfig(name=name, **options)
+
+
+@pytest.fixture
+def two(server: FakeServer) -> list[ModelConfig]:
+    server.models["large"] = server.models["base"]
+    return [model("base"), model("large", weight=3.0)]
+
+
+def propose_many(proposer: Proposer, count: int) -> Any:
+    async def use() -> list[list[Rollout]]:
+        return [await proposer.propose(make_prompt(i, rollouts=2), range(2), SAMPLING) for i in range(count)]
+
+    return use()
+
+
+def test_tickets_go_to_the_models_by_weight_and_say_which(
+    url: str, server: FakeServer, calls: list[Call], two: list[ModelConfig]
+) -> None:
+    found = run_with(partial(make, url, calls, models=two), lambda one: propose_many(one, 40))
+    names = [{rollout.model for rollout in group} for group in found]
+    assert all(len(name) == 1 for name in names), "a group is by one model"
+    assert [call.model for call in calls] == [rollout.model for rollout, _ in found]
+    assert 22 <= sum(name == {"large"} for name in names) <= 37
+    again = run_with(partial(make, url, [], models=two), lambda one: propose_many(one, 40))
+    assert [[content(rollout) for rollout in group] for group in again] == [
+        [content(rollout) for rollout in group] for group in found
+    ]
+
+
+def test_one_model_leaves_the_name_of_rollouts_empty(url: str) -> None:
+    (rollout,) = replies(partial(make, url, [], models=[model("base")]), make_prompt(), [0])
+    assert rollout.model == ""
+
+
+def test_a_model_has_settings_and_fields_of_its_own(url: str, server: FakeServer) -> None:
+    one = model("base", temperature=0.5, max_tokens=7, system="S ", extra='{"reasoning_effort": "low"}')
+    (rollout,) = replies(partial(make, url, [], endpoint="chat", models=[one]), make_prompt(), [0])
+    assert rollout.sampling == Sampling(0.5, 7)
+    assert len(rollout.token_ids or ()) <= 7
+    body = server.completions[0]
+    assert body["messages"][0] == {"role": "system", "content": "S "}
+    assert len(body["messages"]) == 2
+    assert (body["temperature"], body["max_tokens"], body["reasoning_effort"]) == (0.5, 7, "low")
+
+
+@pytest.mark.parametrize("options", [{"top_p": 0.9}, {"extra": '{"top_k": 20}'}])
+def test_sampling_that_leaves_tokens_out_gives_nothing_to_train_on_and_says_so_once(
+    url: str, server: FakeServer, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = run_with(
+            partial(make, url, [], models=[model("base", **options)]), lambda one: propose_many(one, 2)
+        )
+    assert {rollout.logprobs for group in found for rollout in group} == {None}
+    assert ["leave tokens out" in record.getMessage() for record in caplog.records] == [True]
+    assert server.completions[0]["top_p"] == options.get("top_p", 1.0)
+
+
+def test_requests_are_priced(url: str, calls: list[Call]) -> None:
+    one = model("base", price_in=2.0, price_out=5.0)
+    replies(partial(make, url, calls, models=[one]), make_prompt(), range(4))
+    (call,) = calls
+    assert call.prompt_tokens is not None
+    assert call.completion_tokens is not None
+    assert call.cost == (2.0 * call.prompt_tokens + 5.0 * call.completion_tokens) / 1e6
+
+
+def test_a_bandit_turns_to_the_model_whose_replies_improve(
+    url: str, calls: list[Call], two: list[ModelConfig]
+) -> None:
+    async def use(proposer: Proposer) -> list[str]:
+        assert isinstance(proposer, Learner)
+        names = []
+        for number in range(24):
+            group = await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING)
+            proposer.learned(group, [0.3 if group[0].model == "base" else 0.0] * 2)
+            names.append(group[0].model)
+        return names
+
+    names = run_with(partial(make, url, calls, models=two, ensemble="bandit"), use)
+    assert names[:2] == ["base", "large"]
+    assert names.count("base") > 16
+
+
+def test_a_bandit_that_is_told_again_goes_on_as_it_would_have(url: str, two: list[ModelConfig]) -> None:
+    def gains(group: Sequence[Rollout]) -> list[float]:
+        return [len(rollout.text) % 3 / 10 for rollout in group]
+
+    async def whole(proposer: Proposer) -> list[list[Rollout]]:
+        assert isinstance(proposer, Learner)
+        found = []
+        for number in range(12):
+            found.append(await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING))
+            proposer.learned(found[-1], gains(found[-1]))
+        return found
+
+    first = run_with(partial(make, url, [], models=two, ensemble="bandit"), whole)
+
+    async def resumed(proposer: Proposer) -> list[list[Rollout]]:
+        assert isinstance(proposer, Learner)
+        for group in first[:6]:
+            for rollout, gain in zip(group, gains(group), strict=True):
+                proposer.learned([rollout], [gain])
+        found = []
+        for number in range(6, 12):
+            found.append(await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING))
+            proposer.learned(found[-1], gains(found[-1]))
+        return found
+
+    again = run_with(partial(make, url, [], models=two, ensemble="bandit"), resumed)
+    assert [[r.model for r in group] for group in again] == [[r.model for r in group] for group in first[6:]]
+
+
+def test_the_rest_of_a_ticket_goes_to_the_model_that_began_it(url: str, two: list[ModelConfig]) -> None:
+    async def use(proposer: Proposer) -> str:
+        assert isinstance(proposer, Learner)
+        begun = (await proposer.propose(make_prompt(rollouts=2), [0], SAMPLING))[0]
+        proposer.learned([replace(begun, prompt_id="prompt7", model="large")], [0.0])
+        return (await proposer.propose(make_prompt(7, rollouts=2), [1], SAMPLING))[0].model
+
+    assert run_with(partial(make, url, [], models=two, ensemble="bandit"), use) == "large"
+
+
+def test_several_models_have_no_policy_versions(url: str, two: list[ModelConfig]) -> None:
+    with pytest.raises(PolicyError, match="versions are of one model, and there are 2"):
+        make(url, [], models=two, version=PolicyVersion(1, 0, "somewhere"))
+
+
+def test_a_request_body_is_complete() -> None:
+    form = Form("completions", (Message("user", "p"),), 3, 5, Sampling(0.7, 9))
+    body = request_body(
+        form, model("m", top_p=0.5, extra='{"a": 1}'), Shape(frozenset({"top_k"}), True, "most")
+    )
+    assert body == {
+        "prompt": "p", "n": 3, "seed": 5, "temperature": 0.7, "most": 9, "top_p": 0.5, "min_p": 0.0, "a": 1,
+        "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "logprobs": 1,
+        "return_token_ids": True,
+    }  # fmt: skip
+
+
+# Limits and budgets
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_more_requests_are_under_way_than_allowed(url: str, server: FakeServer, concurrency: int) -> None:
+    server.faults.seconds = 0.05
+
+    async def use(proposer: Proposer) -> None:
+        await asyncio.gather(*(proposer.propose(make_prompt(i), [0], SAMPLING) for i in range(8)))
+
+    run_with(partial(make, url, [], concurrency=concurrency), use)
+    assert server.most_inside == concurrency
+
+
+def test_requests_a_minute_are_kept(url: str, server: FakeServer) -> None:
+    async def use(proposer: Proposer) -> float:
+        started = asyncio.get_running_loop().time()
+        await asyncio.gather(*(proposer.propose(make_prompt(i), [0], SAMPLING) for i in range(4)))
+        return asyncio.get_running_loop().time() - started
+
+    # 120 a minute: two at once, and then one every half second.
+    assert run_with(partial(make, url, [], requests_per_minute=120), use) >= 0.99
+
+
+def test_a_budget_that_is_used_up_ends_before_the_next_ticket_and_what_is_under_way_ends_well(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    async def use(proposer: Proposer) -> list[BaseException | list[Rollout]]:
+        asks = [proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(4)]
+        return list(await asyncio.gather(*asks, return_exceptions=True))
+
+    budget = BudgetConfig(tokens=20)
+    found = run_with(partial(make, url, calls, budget=budget, concurrency=2), use)
+    assert [type(one) for one in found] == [list, list, BudgetError, BudgetError]
+    assert len(server.completions) == len(calls) == 2
+
+
+def test_what_earlier_processes_spent_counts(url: str, server: FakeServer) -> None:
+    options: dict[str, Any] = {"budget": BudgetConfig(tokens=50), "spent_before": lambda run_id: Spent(50)}
+    with pytest.raises(BudgetError, match="run run has used 50 of 50 tokens"):
+        replies(partial(make, url, [], **options), make_prompt(), [0])
+    assert server.completions == []
+
+
+def test_a_budget_of_what_is_not_counted_is_refused(url: str, server: FakeServer) -> None:
+    server.faults.has_usage = False
+    assert len(replies(partial(make, url, []), make_prompt(), range(4))) == 4
+    with pytest.raises(ServerError, match=r"does not say how many tokens .*budget\.tokens"):
+        replies(partial(make, url, [], budget=BudgetConfig(tokens=9999)), make_prompt(), range(4))
+
+
+# Before anything is spent
+
+
+def checked(url: str, name: str = "base", **options: Any) -> None:
+    async def use(proposer: Proposer) -> None:
+        assert isinstance(proposer, Checked)
+        await proposer.check()
+
+    run_with(partial(make, url, [], models=[model(name, **options)]), use)
+
+
+def test_a_good_server_passes_and_nothing_is_sampled(url: str, server: FakeServer) -> None:
+    checked(url)
+    checked(url + "/")
+    assert [path for path, _ in server.requests] == ["/v1/models"] * 2
+
+
+def test_an_address_without_v1_is_told_what_is_missing(url: str) -> None:
+    root = url.removesuffix("/v1")
+    with pytest.raises(ConfigError, match=rf"set proposer\.base_url={root}/v1"):
+        checked(root)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1"])
+def test_a_server_that_is_not_there_is_told(address: str) -> None:
+    with pytest.raises(ServerError, match=r"cannot be reached .*is proposer\.base_url right"):
+        checked(address)
+
+
+def test_an_unknown_model_is_told_with_those_there_are(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"does not offer the model 'bass'; did you mean 'base'\?"):
+        checked(url, "bass")
+
+
+def test_a_server_that_lists_no_models_passes(url: str, server: FakeServer) -> None:
+    server.faults.lists_models = False
+    checked(url, "whatever")
+
+
+@pytest.mark.parametrize(
+    ("set_to", "complaint"),
+    [(None, "MY_KEY is not set"), (KEY[::-1], "refused the key .*MY_KEY to a valid one"), (KEY, "")],
+)
+def test_a_key_is_read_from_the_environment_and_never_said(
+    url: str,
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    set_to: str | None,
+    complaint: str,
+) -> None:
+    server.faults.key = KEY
+    monkeypatch.delenv("MY_KEY", raising=False)
+    if set_to is not None:
+        monkeypatch.setenv("MY_KEY", set_to)
+    if not complaint:
+        checked(url, key_variable="MY_KEY")
+        return
+    with pytest.raises(ConfigError, match=complaint) as caught:
+        checked(url, key_variable="MY_KEY")
+    assert "Incorrect API key" in str(caught.value)
+    assert set_to is None or set_to not in str(caught.value)
+
+
+# Whole runs
+
+
+@pytest.fixture(scope="module")
+def built_in_server() -> Iterator[tuple[FakeServer, str]]:
+    server = FakeServer(BUILT_IN_MODEL, max_model_len=768)
+    with serve(server) as url:
+        yield server, url
+
+
+@pytest.fixture
+def searched(built_in_server: tuple[FakeServer, str]) -> tuple[FakeServer, str]:
+    built_in_server[0].restart()
+    return built_in_server
+
+
+def config_for(url: str, *more: str) -> Config:
+    settings = ["search.evaluations=32", "search.rollouts=4", "search.joins=false", "search.in_flight=4"]
+    settings += ["search.stop_when_solved=false", "proposer.name=openai", "proposer.model=base"]
+    return load_config(None, [*settings, f"proposer.base_url={url}", *more])
+
+
+def search(store: Store, config: Config, **options: Any) -> runs.Outcome:
+    return runs.start(load_problem(resolve_problem("strings/date-to-iso")), config, store, **options)
+
+
+def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
+    searched: tuple[FakeServer, str], tmp_path: Path
+) -> None:
+    server, url = searched
+    server.faults.manners = ["500", "ok", "truncated", "429", "hang", "ok", "empty", "close", "ok", "503"]
+    with Store.open(str(tmp_path / "store.db")) as store:
+        outcome = search(store, config_for(url, "proposer.timeout_seconds=3"))
+        calls = store.calls(outcome.run)
+        assert outcome.evaluations == 32
+        assert len(calls) == len(server.completions)
+        assert Counter(call.outcome for call in calls if not call.reason) == {OK: 8}
+        reasons = Counter(call.reason for call in calls if call.outcome is RETRIED)
+        assert reasons >= Counter(
+            ["http 500", "truncated json", "http 429", "timeout", "empty choices", "connection", "http 503"]
+        )
+        totals = store.run_summary(outcome.run).calls
+        assert (totals.calls, totals.failed) == (len(calls), len(calls) - 8)
+
+
+def test_the_rows_of_a_server_are_those_of_the_model_in_process(
+    searched: tuple[FakeServer, str], tmp_path: Path
+) -> None:
+    _, url = searched
+    found = {}
+    one_at_a_time = ["search.in_flight=1", "search.evaluations=16"]
+    with Store.open(str(tmp_path / "store.db")) as store:
+        for name in ("openai", "local"):
+            config = config_for(url, *one_at_a_time)
+            if name == "local":
+                config = load_config(
+                    None,
+                    [
+                        "search.rollouts=4",
+                        "search.joins=false",
+                        "search.stop_when_solved=false",
+                        *one_at_a_time,
+                    ],
+                )
+            outcome = search(store, config)
+            found[name] = store.query(
+                "SELECT text, tokens, token_ids, prompt_token_ids, logprobs, finish_reason, model, "
+                "temperature, max_tokens FROM rollouts JOIN tells ON tells.rollout_id = rollouts.id "
+                "WHERE run_id = :run ORDER BY position",
+                run=outcome.run,
+            )
+            assert bool(store.calls(outcome.run)) == (name == "openai")
+    assert len(found["openai"]) == 16
+    for served, sampled in zip(found["openai"], found["local"], strict=True):
+        one, other = served.pop("logprobs"), sampled.pop("logprobs")
+        assert served == sampled
+        assert unpack_floats(one) == pytest.approx(unpack_floats(other), abs=1e-4)
+
+
+def test_a_failing_server_interrupts_a_run_that_resumes(
+    searched: tuple[FakeServer, str], tmp_path: Path
+) -> None:
+    server, url = searched
+    server.faults.manners = ["ok"] * 2 + ["500"] * 100
+    with Store.open(str(tmp_path / "store.db")) as store:
+        with pytest.raises(ServerError, match="failed 2 times, at last: http 500"):
+            search(store, config_for(url, "proposer.attempts=2"), run_id="broken")
+        assert store.run("broken").status is RunStatus.INTERRUPTED
+        server.faults.manners = []
+        assert runs.resume("broken", store).evaluations == 32
+        assert store.run("broken").status is RunStatus.EXHAUSTED
+        assert len(store.calls("broken")) == len(server.completions)
+
+
+def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(
+    searched: tuple[FakeServer, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server, url = searched
+    monkeypatch.chdir(tmp_path)
+    evovpo = Shell(capsys)
+    changes = ["search.rollouts=4", "search.joins=false", "search.in_flight=4", "proposer.attempts=2"]
+    given = [part for change in changes for part in ("--set", change)]
+    server.faults.manners = ["ok"] * 2 + ["500"] * 100
+    arguments = ["strings/date-to-iso", "-n", "32", "--base-url", url, "--model", "base", *given]
+    cut_off = evovpo("evolve", *arguments)
+    assert cut_off.code == 4
+    assert "asking the server" in cut_off.err
+    assert "loading" not in cut_off.err
+    assert "evovpo resume " in cut_off.err
+    assert "failed 2 times, at last: http 500" in cut_off.err
+    assert "interrupted" in evovpo("runs").out
+    server.faults.manners = []
+    assert evovpo("resume", "latest", "--json").json["evaluations"] == 32
+    sent = len(server.completions)
+    again = evovpo("resume", "latest")
+    assert again.code == 0
+    assert "is finished (its budget of 32 evaluations is used): nothing to resume" in again.err
+    assert "asking the server" not in again.err
+    assert len(server.completions) == sent
+
+
+def test_a_server_that_is_not_there_at_the_start_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = "http://127.0.0.1:9/v1"
+    answer = Shell(capsys)("evolve", "strings/date-to-iso", "--base-url", url, "--model", "base")
+    assert answer.code == 2
+    assert "evovpo resume" not in answer.err
+
+
+def test_a_run_stops_when_its_tokens_are_used_and_what_was_under_way_is_told(
+    searched: tuple[FakeServer, str], tmp_path: Path
+) -> None:
+    server, url = searched
+    with Store.open(str(tmp_path / "store.db")) as store:
+        outcome = search(store, config_for(url, "budget.tokens=1"))
+        assert store.run(outcome.run).status is RunStatus.STOPPED
+        calls = store.calls(outcome.run)
+        assert outcome.evaluations == 4 * len(calls) == 4 * len(server.completions) <= 16
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_key_is_nowhere_in_the_store_the_logs_or_the_terminal(
+    searched: tuple[FakeServer, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    is_right: bool,
+) -> None:
+    server, url = searched
+    key = KEY if is_right else KEY[::-1]
+    server.faults = Faults(key=KEY, manners=["500"])
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    file = tmp_path / "store.db"
+    with caplog.at_level(logging.DEBUG), Store.open(str(file)) as store:
+        config = config_for(url, "search.evaluations=8")
+        if is_right:
+            search(store, config)
+        else:
+            with pytest.raises(ConfigError, match="refused the key") as caught:
+                search(store, config)
+            assert key not in str(caught.value)
+            assert store.runs() == [], "nothing is begun"
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    output = "".join(capfd.readouterr())
+    assert key.encode() not in written
+    assert key not in output + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (["proposer.name=local", "budget.tokens=5"], "are for servers"),
+        (["proposer.name=openai", "budget.money=5"], "no model has a price"),
+        (["proposer.endpoint=chatter"], "did you mean 'chat'"),
+    ],
+)
+def test_settings_that_cannot_be_kept_are_refused(settings: list[str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        runs.open_proposer(load_problem(resolve_problem("strings/date-to-iso")), load_config(None, settings))
+
+
+def test_models_are_tables_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(
+        '[proposer]\nname = "openai"\nensemble = "bandit"\n[[models]]\nname = "a"\nweight = 2\n'
+        '[[models]]\nname = "b"\nbase_url = "http://h/v1"\nprice_out = 0.5\n[budget]\nmoney = 2\n'
+    )
+    config = load_config(path)
+    assert config.models == (model("a", weight=2.0), model("b", base_url="http://h/v1", price_out=0.5))
+    assert Config.from_json(config.to_json()) == config
+    path.write_text(config.to_toml())
+    assert load_config(path) == config
+    path.write_text(Config().to_toml())
+    assert load_config(path) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[[models]]\nnam = "a"', r"unknown key models\.nam; did you mean 'name'"),
+        ("[[models]]\nweight = 1", r"models\.name is empty"),
+        ('[[models]]\nname = "a"\nweight = 0', r"models\.weight: expected a number above 0"),
+        ('[[models]]\nname = "a"\nextra = "[1]"', r"models\.extra: expected a JSON object"),
+        ('[models]\nname = "a"', r"expected one \[\[models\]\] with keys for each"),
+        ('[[models]]\nname = "a"\n[[models]]\nname = "a"', "'a' is there 2 times"),
+        ('[proposer]\nmodel = "b"\n[[models]]\nname = "a"', "give one of the two"),
+    ],
+)
+def test_bad_models_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=complaint):
+        load_config(path)
+
+
+def test_models_are_not_overrides() -> None:
+    with pytest.raises(ConfigError, match="read from a configuration file"):
+        load_config(None, ["models.name=a"])

@@ -1,0 +1,355 @@
+"""Reports of batches: their figures by hand and against SQL, and a page that needs nothing from outside."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shell import Shell
+
+from evovpo.errors import ConfigError
+from evovpo.experiments.plan import Arm, Batch, Cell, Variant, plan, read_batch
+from evovpo.experiments.results import CellResult, HeatMap, read_heat_map, read_results, summarise, verdict
+from evovpo.reports.batch_page import page_text, results_json, write_report
+from evovpo.runs import runs
+from evovpo.store import CurvePoint, Store
+from evovpo.types import RunStatus
+
+BATCH = Batch(
+    name="by hand",
+    problems=(Path("a"), Path("b"), Path("c"), Path("d")),
+    evaluations=(100,),
+    seeds=(0, 1),
+    proposers=(Variant("p", {}),),
+    strategies=(Variant("one", {}), Variant("two", {})),
+    settings={},
+    origin="by hand",
+)
+ONE, TWO = BATCH.arms
+STORED = """
+name = "stored"
+problems = ["strings-hard/drawn-002", "strings-hard/drawn-004"]
+evaluations = [64]
+seeds = [1, 2]
+proposers = ["random"]
+strategies = ["islands", "iid"]
+
+[settings]
+sandbox.workers = 1
+"""
+
+
+def cell(
+    problem: str, arm: Arm, seed: int, solved_after: int | None, status: RunStatus | None = None
+) -> CellResult:
+    """Return a cell of four components that had two at once, and all of them from `solved_after` on."""
+    curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 10, 0.5, 2)]
+    if solved_after is not None:
+        curve.append(CurvePoint(2, solved_after, 1.0, 4))
+    status = status or (RunStatus.EXHAUSTED if solved_after is None else RunStatus.SOLVED)
+    best = curve[-1].best_mean_reward
+    at = Cell(BATCH.run_id(problem, arm, seed), problem, arm, seed)
+    return CellResult(
+        at, status, solved_after is not None, solved_after, best, 100, 90, 0, 0.0, 0.0, tuple(curve)
+    )
+
+
+def both(arm: Arm, solved: Mapping[str, Sequence[int | None]]) -> list[CellResult]:
+    """Return the cells of an arm: for each problem after how many evaluations each seed solved it."""
+    return [
+        cell(problem, arm, seed, after)
+        for problem, afters in solved.items()
+        for seed, after in enumerate(afters)
+    ]
+
+
+def test_the_figures_of_arms_by_hand() -> None:
+    none = (None, None)
+    found = summarise(
+        BATCH,
+        [
+            *both(ONE, {"a": (20, 40), "b": none, "c": (60, None), "d": none}),
+            *both(TWO, {"a": (80, 80), "b": none, "c": none, "d": (100, None)}),
+        ],
+    )
+    one, two = found.arms
+    # One seed solves a and c, the other a: 1.5 of 4 problems; the best are 1, .5, .75, .5 in the mean.
+    assert one.solved is not None
+    assert one.best is not None
+    assert (one.solved.mean, one.problems, one.seeds) == (1.5, 4, 2)
+    assert one.best.mean == pytest.approx((1.0 + 0.5 + 0.75 + 0.5) / 4)
+    assert 0.0 <= one.solved.low < 1.5 < one.solved.high <= 4.0
+    assert (one.solved_in_any, one.unlocked, two.unlocked) == (2, ("c",), ("d",))
+    (difference,) = found.differences
+    assert (difference.arm, difference.reference, difference.solved.mean) == (TWO, ONE, 0.0)
+    assert difference.solved.low < 0.0 < difference.solved.high
+    curve = found.curves[0]
+    shares = dict(zip(curve.evaluations, (value.mean for value in curve.solved), strict=True))
+    assert [shares[k] for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
+    bests = dict(zip(curve.evaluations, (value.mean for value in curve.best), strict=True))
+    assert (bests[0], bests[10], bests[20]) == (0.0, 0.5, 0.5 + 0.5 / 8)
+
+
+def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_have_not() -> None:
+    found = summarise(
+        BATCH,
+        [
+            *both(ONE, {"a": (20, 40), "b": (10, 10)}),
+            *both(TWO, {"a": (20, None)}),
+            cell("b", TWO, 0, 10),
+            cell("b", TWO, 1, None, RunStatus.RUNNING),
+        ],
+    )
+    assert [arm.problems for arm in found.arms] == [2, 1]
+    assert found.arms[1].finished == 3
+    assert found.differences[0].solved.n == 1
+    assert verdict(found)[0].startswith("1 of 8 runs have not ended")
+
+
+def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
+    problems = [f"p{number}" for number in range(12)]
+    never = both(ONE, dict.fromkeys(problems, (None, None)))
+    clear = summarise(BATCH, [*never, *both(TWO, dict.fromkeys(problems, (50, 50)))])
+    assert verdict(clear) == [
+        "(p, two, 100) against (p, one, 100): +12.00 of 12 problems solved [+12.00, +12.00], p = 0.00049; "
+        "(p, two, 100) solves more."
+    ]
+    once = {problem: (50, None) if problem == "p0" else (None, None) for problem in problems}
+    unclear = summarise(BATCH, [*never, *both(TWO, once)])
+    assert "+0.50 of 12 problems solved [+0.00," in verdict(unclear)[0]
+    assert verdict(unclear)[0].endswith("p = 1; no difference is clear.")
+    # Three problems that agree have an interval without width, and show next to nothing: p = 2 / 2^3.
+    few = summarise(BATCH, [one for one in clear.cells if one.cell.problem_id in problems[:3]])
+    assert verdict(few)[0].endswith("[+3.00, +3.00], p = 0.25; no difference is clear.")
+
+
+def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
+    nothing = [
+        CellResult(Cell("x", problem, arm, seed), None, False, None, 0.0, 0, 0, 0, 0.0, 0.0, ())
+        for problem in "ab"
+        for arm in BATCH.arms
+        for seed in BATCH.seeds
+    ]
+    found = summarise(BATCH, nothing)
+    assert (found.curves, found.differences, found.arms[0].solved) == ((), (), None)
+    assert results_json(found)["arms"][0]["solved_by_search"] is None  # type: ignore[index, call-overload]
+    assert "8 of 8 runs have not ended" in page_text(found, [])
+
+
+# ---------------------------------------------------------------- from a store
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a batch file and the store of its runs, one of which has not begun."""
+    folder = tmp_path_factory.mktemp("stored")
+    (folder / "stored.toml").write_text(STORED)
+    url = f"sqlite:///{folder / 'runs.db'}"
+    _, works = plan(str(folder / "stored.toml"), url)
+    with Store.open(url) as store:
+        for work in works[:-1]:
+            runs.start(work.problem, work.config, store, run_id=work.cell.run_id)
+    return folder
+
+
+class Page(HTMLParser):
+    """Collects tags, what they point to, and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("img", "meta", "br"):
+            self.open.append(tag)
+        self.ids += [str(value) for name, value in attrs if name == "id"]
+        self.links += [str(value) for name, value in attrs if name in ("src", "href", "action", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
+    with Store.open(str(stored / "runs.db"), create=False) as store:
+        found = read_results(read_batch(str(stored / "stored.toml")), store)
+        solved = {
+            row["run"]
+            for row in store.query(
+                "SELECT DISTINCT c.run_id AS run FROM candidates c JOIN rewards r USING (evaluation_id) "
+                "GROUP BY c.id HAVING min(r.value) >= 1"
+            )
+        }
+        best = {
+            row["run"]: row["best"]
+            for row in store.query(
+                "SELECT run, max(mean) AS best FROM (SELECT c.run_id AS run, avg(r.value) AS mean "
+                "FROM candidates c JOIN rewards r USING (evaluation_id) GROUP BY c.id) GROUP BY run"
+            )
+        }
+        proposed = {
+            row["run"]: row["n"]
+            for row in store.query(
+                "SELECT c.run_id AS run, count(*) AS n FROM candidates c "
+                "JOIN prompts p ON p.id = c.prompt_id WHERE p.kind <> 'seed' GROUP BY c.run_id"
+            )
+        }
+        assert 0 < len(solved) < 7
+        for one in found.cells[:-1]:
+            run = one.cell.run_id
+            assert (one.solved, one.proposed) == (run in solved, proposed[run])
+            assert one.best_mean_reward == pytest.approx(best[run])
+        assert found.cells[-1].status is None
+        maps = read_heat_map(store, found, "strings-hard/drawn-004")
+        assert maps is not None
+        means = maps.rewards_N_D.mean(axis=1)
+        assert list(means) == sorted(means, reverse=True)
+        runs_of = [one.cell.run_id for one in found.cells if one.cell.problem_id == "strings-hard/drawn-004"]
+        programs = {
+            row["program_id"]
+            for run in runs_of
+            for row in store.query(
+                "SELECT c.program_id FROM candidates c JOIN rewards r USING (evaluation_id) "
+                "WHERE c.run_id = :run",
+                run=run,
+            )
+        }
+        assert maps.judged == len(programs)
+        assert {program for program, _ in maps.programs} <= programs
+        assert len(maps.rewards_N_D) == maps.vectors < 24  # all are shown
+        alike: Counter[tuple[float, ...]] = Counter()
+        shortest: dict[tuple[float, ...], int] = {}
+        for program in programs:
+            evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, program)
+            assert evaluation is not None
+            assert evaluation.rewards is not None
+            (row,) = store.query("SELECT length(source) AS n FROM programs WHERE id = :id", id=program)
+            alike[evaluation.rewards] += 1
+            shortest[evaluation.rewards] = min(row["n"], shortest.get(evaluation.rewards, row["n"]))
+        rows = [tuple(map(float, row)) for row in maps.rewards_N_D]
+        assert dict(zip(rows, maps.alike, strict=True)) == alike
+        assert {row: len(source) for row, (_, source) in zip(rows, maps.programs, strict=True)} == shortest
+        evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, maps.programs[0][0])
+        assert evaluation is not None
+        assert evaluation.rewards == tuple(maps.rewards_N_D[0])
+
+
+def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
+    assert answer.code == 0
+    assert answer.json["page"] == "evovpo-report-stored/report.html"
+    text = Path(answer.json["page"]).read_text(encoding="utf-8")
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert not {"script", "link", "iframe"} & set(page.tags)
+    inside = [link[1:] for link in page.links if link.startswith("#")]
+    pictures = [link for link in page.links if not link.startswith("#")]
+    assert len(inside) == 2
+    assert set(inside) <= set(page.ids)
+    assert len(pictures) == 3  # the curves and a heat map for each problem
+    for link in pictures:
+        kind, _, data = link.partition(",")
+        assert kind == "data:image/png;base64"
+        assert b64decode(data).startswith(b"\x89PNG")
+    assert "url(" not in text
+    assert "strings-hard/drawn-004" in page.texts
+    rows: dict[str, list[dict[str, str]]] = {}
+    for name in ("cells", "arms", "curves", "rewards"):
+        with Path(f"evovpo-report-stored/{name}.csv").open(newline="") as file:
+            rows[name] = list(csv.DictReader(file))
+    assert len(rows["cells"]) == answer.json["cells"] == 8
+    for arm, row in zip(answer.json["arms"], rows["arms"], strict=True):
+        assert (row["strategy"], int(row["finished"])) == (arm["strategy"], arm["finished"])
+        assert float(row["solved"]) == arm["solved_by_search"]["value"]
+        assert float(row["best_low"]) == arm["best_mean_reward"]["low"]
+    again = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
+    assert again.json == answer.json
+    assert Path(answer.json["page"]).read_text(encoding="utf-8") == text
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+
+
+def browse(page: Path, folder: Path) -> tuple[str, bytes]:
+    """Return what a browser's console says of a page, and a picture of it."""
+    picture = folder / "page.png"
+    command = [
+        str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        "--disable-background-networking", "--disable-component-update", "--no-first-run",
+        f"--user-data-dir={folder / 'profile'}", "--window-size=1200,2000", f"--screenshot={picture}",
+        page.resolve().as_uri(),
+    ]  # fmt: skip
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
+    return "\n".join(line for line in said.splitlines() if "CONSOLE" in line), picture.read_bytes()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_a_browser_shows_the_page_and_lets_nothing_else_in(stored: Path, tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    with Store.open(str(stored / "runs.db"), create=False) as store:
+        found = read_results(read_batch(str(stored / "stored.toml")), store)
+        page = write_report(store, found, tmp_path).page
+    console, picture = browse(page, tmp_path)
+    assert console == ""
+    image = imread(BytesIO(picture))
+    assert image.shape[:2] == (2000, 1200)
+    yellow = np.array([0.993, 0.906, 0.144])  # the colour of 1 in a heat map
+    assert (np.abs(image[..., :3] - yellow).max(axis=2) < 0.02).sum() > 1000
+    hostile = page.read_text(encoding="utf-8").replace(
+        "</body>", "<img src=http://127.0.0.1:9/x.png><script>alert(1)</script></body>"
+    )
+    page.write_text(hostile, encoding="utf-8")
+    console, _ = browse(page, tmp_path)
+    for kind in ("127.0.0.1:9", "script"):
+        assert any(kind in line and "Content Security Policy" in line for line in console.splitlines())
+
+
+def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>\x1b[31m $x^2$"
+    found = summarise(BATCH, [cell(hostile, arm, seed, 20) for arm in BATCH.arms for seed in BATCH.seeds])
+    heat = HeatMap(hostile, (hostile, "ü"), (("id", hostile),), (1,), np.array([[0.0, 1.0]]), 1, 1)
+    text = page_text(found, [heat])
+    page = Page()
+    page.feed(text)
+    assert "script" not in page.tags
+    assert "\x1b" not in text
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(stored: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Store.open(str(stored / "runs.db"), create=False) as store:
+        found = read_results(read_batch(str(stored / "stored.toml")), store)
+        with pytest.raises(ConfigError, match="give another --out"):
+            write_report(store, found, tmp_path / "file")
+
+
+def test_json_has_each_value_with_its_interval(stored: Path) -> None:
+    with Store.open(str(stored / "runs.db"), create=False) as store:
+        answer: Any = results_json(read_results(read_batch(str(stored / "stored.toml")), store))
+    for arm in answer["arms"]:
+        assert set(arm) >= {"proposer", "strategy", "seeds", "solved_by_search", "unlocked"}
+        for value in (arm["solved_by_search"], arm["best_mean_reward"], *arm["best_after"].values()):
+            assert value["low"] <= value["value"] <= value["high"]
+        assert "64" in arm["solved_after"]

@@ -1,0 +1,473 @@
+"""The command line as a user meets it: what it prints, what it refuses, and its exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from shell import Shell
+
+from evovpo.cli import app, main, mount_commands
+from evovpo.errors import StoreError
+from evovpo.runs.runs import Outcome
+from evovpo.store import Store
+from evovpo.types import Tell
+
+FIELDS = tuple(name for name in Outcome._fields if name != "combined_score")
+"""Of an outcome's JSON where no evaluator returns such a number."""
+EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1")
+"""Random programs solve it within a hundred evaluations."""
+NOT_CONTROL = {"\n", "\t"}
+
+
+@pytest.fixture
+def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Shell(capsys)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with one solved run; tests that change it take a copy."""
+    path = tmp_path_factory.mktemp("stored") / "runs.db"
+    with pytest.raises(SystemExit) as ended:
+        main(["evolve", *EASY, "--store", f"sqlite:///{path}", "--json"])
+    assert ended.value.code == 0
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+@pytest.fixture
+def copied(stored: Path, tmp_path: Path) -> str:
+    """The URL of a copy of the database with one solved run."""
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(stored.read_bytes())
+    return f"sqlite:///{copy}"
+
+
+def rows_of(url: str) -> int:
+    """Return how many candidates a SQLite store holds."""
+    with Store.open(url, create=False) as store:
+        return int(store.query("SELECT count(*) AS n FROM candidates")[0]["n"])
+
+
+# ---------------------------------------------------------------- evolve
+
+
+def test_evolve_json_ends_with_one_object_of_the_fields_of_an_outcome(evovpo: Shell) -> None:
+    answer = evovpo("evolve", *EASY, "--json")
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 1
+    assert tuple(answer.json) == FIELDS
+    assert answer.json["solved"]
+    assert answer.json["train_passed"] == answer.json["train_total"] == 6
+    assert answer.json["executed"] <= answer.json["evaluations"] + 1 <= 1001
+
+
+def test_evolve_shows_the_function_the_examples_the_heldout_result_and_the_way_on(evovpo: Shell) -> None:
+    answer = evovpo("evolve", *EASY)
+    run = evovpo("runs", "--json").json[0]["run"]
+    for text in ("def solve(file):", "'写真.jpeg'", "✓ right", "held-out examples", f"evovpo show {run}"):
+        assert text in answer.out
+    assert answer.code == 0
+
+
+def test_without_a_terminal_nothing_steers_one(evovpo: Shell) -> None:
+    answer = evovpo("evolve", *EASY)
+    text = answer.out + answer.err
+    assert [c for c in text if not c.isprintable() and c not in NOT_CONTROL] == []
+    assert "of 1000 evaluations" in answer.err
+
+
+def test_a_budget_that_is_used_up_is_no_failure(evovpo: Shell) -> None:
+    answer = evovpo("evolve", "strings/user-name", "--proposer", "random", "-n", "30", "--json")
+    assert (answer.code, answer.json["solved"], answer.json["evaluations"]) == (0, False, 30)
+
+
+def test_options_win_over_set_and_set_over_the_file(evovpo: Shell, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[search]\nevaluations = 500\nislands = 2\n[proposer]\nname = "random"\n[run]\nseed = 3\n'
+    )
+    answer = evovpo(
+        "evolve", "strings/user-name", "--config", "mine.toml", "--set", "search.evaluations=400", "-n", "8"
+    )
+    assert answer.code == 0
+    assert "8 evaluations, seed 3" in answer.err
+    assert "best by island 0 0\n" in answer.err
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def problem_folder(folder: Path, **files: str) -> Path:
+    """Make a small problem, with some files replaced."""
+    texts = {
+        "problem_toml": '[problem]\nstatement = "Copy."\ninputs = ["text"]\n',
+        "seed_py": "def solve(text):\n    return text\n",
+        "examples_json": '{"train": [{"inputs": ["a"], "output": "a"}]}',
+    } | files
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"problem_toml": "[problem\n"}, "expected TOML"),
+        ({"problem_toml": '[problem]\nstatement = "x"\ninput = ["a"]\n'}, "did you mean 'inputs'"),
+        ({"examples_json": '{"train": [{"inputs": ["a", "b"], "output": "a"}]}'}, "train[0].inputs"),
+        ({"examples_json": '{"train": [{"inputs": ["a"], "output": NaN}]}'}, "NaN is not a JSON value"),
+        ({"seed_py": "def solve(text:\n"}, "a syntax error"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "evolve"])
+def test_a_malformed_problem_is_refused_by_name(
+    evovpo: Shell, tmp_path: Path, command: str, files: dict[str, str], words: str
+) -> None:
+    answer = evovpo(command, problem_folder(tmp_path / "mine", **files))
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+    assert not (tmp_path / "evovpo.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("evolve", "strings/file-extensions"), "did you mean 'strings/file-extension'"),
+        (("evolve", "strings/base-name", "--model", "."), "is not a model folder"),
+        (("evolve", "strings/base-name", "--set", "search.island=2"), "did you mean 'islands'"),
+        (("evolve", "strings/base-name", "--config", "none.toml"), "none.toml"),
+        (("evolve", "strings/base-name", "--evaluations", "0"), "--evaluations"),
+        (("show", "latest"), "no such store"),
+        (("resume", "latest", "--store", "nothing://here"), "nothing://here"),
+        (("store", "upgrade", "none.db"), "no such store"),
+        (("check", "nowhere"), "expected a problem folder"),
+        (("frobnicate",), "frobnicate"),
+    ],
+)
+def test_bad_input_is_one_message_on_standard_error_and_code_2(
+    evovpo: Shell, arguments: tuple[str, ...], words: str
+) -> None:
+    answer = evovpo(*arguments)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_errors_of_json_commands_stay_off_standard_output(evovpo: Shell, copied: str) -> None:
+    answer = evovpo("show", "zzz", "--store", copied, "--json")
+    assert (answer.code, answer.out) == (2, "")
+    assert "'zzz'" in answer.err
+
+
+def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_path: Path) -> None:
+    evovpo("new", "mine", "--kind", "score")
+    (tmp_path / "mine" / "seed.py").write_text("def solve(x):\n    y = x / 2\n    return y\n")
+    assert "evovpo evolve mine --base-url URL --model NAME\n" in evovpo("check", "mine").out
+    answer = evovpo("evolve", "mine", "--proposer", "random")
+    assert answer.code == 2
+    assert "it has a scorer instead of examples, and no starting program is a formula" in answer.err
+    assert "give --base-url URL --model NAME" in answer.err
+    assert not (tmp_path / "evovpo.db").exists()
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(evovpo: Shell, tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("my notes, longer than the header of a database file" * 9)
+    before = (tmp_path / "notes.db").read_bytes()
+    answer = evovpo("evolve", *EASY, "--store", "sqlite:///notes.db")
+    assert answer.code == 2
+    assert "file is not a database" in answer.err
+    assert (tmp_path / "notes.db").read_bytes() == before
+
+
+def test_a_database_of_something_else_is_left_as_it_is(evovpo: Shell, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (id)")
+    before = (tmp_path / "shop.db").read_bytes()
+    answer = evovpo("evolve", *EASY, "--store", "sqlite:///shop.db")
+    assert answer.code == 2
+    assert "database of something else" in answer.err
+    assert (tmp_path / "shop.db").read_bytes() == before
+
+
+def test_a_database_of_another_schema_version_is_refused_and_kept(
+    evovpo: Shell, copied: str, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    for command in (("runs",), ("show", "latest"), ("evolve", *EASY)):
+        answer = evovpo(*command, "--store", copied)
+        assert answer.code == 2
+        assert "schema version 9999" in answer.err
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+        assert database.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+
+
+def test_a_locked_database_is_refused_and_nothing_in_it_is_lost(
+    evovpo: Shell, copied: str, tmp_path: Path
+) -> None:
+    before = rows_of(copied)
+    with closing(sqlite3.connect(tmp_path / "copy.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = evovpo("evolve", *EASY, "--store", f"{copied}?timeout=0.1")
+        other.execute("ROLLBACK")
+    assert answer.code == 2
+    assert "another process is writing" in answer.err
+    assert rows_of(copied) == before
+
+
+def test_a_machine_on_which_nothing_can_be_run_is_code_3(
+    evovpo: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    answer = evovpo("evolve", *EASY, "--json")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.splitlines()[-1].startswith(
+        "error: programs are run by the Python at '/nowhere/python'"
+    )
+    assert "Traceback" not in answer.err
+
+
+# ---------------------------------------------------------------- runs, show, resume, replay
+
+
+def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
+    evovpo("evolve", "strings/user-name", "--proposer", "random", "-n", "8", "--store", copied)
+    rows = evovpo("runs", "--store", copied, "--json").json
+    assert [row["problem"] for row in rows] == ["strings/user-name", "strings/file-extension"]
+    assert [row["status"] for row in rows] == ["exhausted", "solved"]
+    assert set(rows[0]) == {"run", "problem", "status", "evaluations", "best_mean_reward"}
+    table = evovpo("runs", "--store", copied).out
+    assert table.index(rows[0]["run"]) < table.index(rows[1]["run"])
+
+
+def test_show_writes_a_picture_and_says_where(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{stored}"
+    run = evovpo("runs", "--store", url, "--json").json[0]["run"]
+    answer = evovpo("show", run[:6], "--store", url)
+    picture = tmp_path / f"evovpo-{run}.png"
+    assert answer.code == 0
+    assert f"Curve written to {picture.name}" in answer.out
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    for text in ("def solve(file):", "Lineage of the best program", "1.0 ┤", "evaluations"):
+        assert text in answer.out
+
+
+def test_show_json_holds_what_the_screen_shows(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
+    found = evovpo("show", "latest", "--store", stored, "--png", "here.png", "--json").json
+    assert (found["png"], found["solved"], found["status"]) == ("here.png", True, "solved")
+    assert [example["passed"] for example in found["examples"]] == [True] * 6
+    assert found["lineage"][0]["program"] == found["program"]
+    assert found["curve"][-1] == {
+        "evaluations": found["evaluations"],
+        "best_mean_reward": 1.0,
+        "examples_passed": 6,
+    }
+    assert (tmp_path / "here.png").is_file()
+
+
+def test_no_png_writes_no_file(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
+    assert evovpo("show", "latest", "--store", stored, "--no-png").code == 0
+    assert list(tmp_path.glob("*.png")) == []
+
+
+def test_resuming_a_finished_run_only_reports(evovpo: Shell, copied: str) -> None:
+    before = rows_of(copied)
+    answer = evovpo("resume", "latest", "--store", copied, "--json")
+    assert answer.code == 0
+    assert tuple(answer.json) == FIELDS
+    assert answer.json["solved"]
+    assert "is finished (solved): nothing to resume" in answer.err
+    assert "loading" not in answer.err
+    assert rows_of(copied) == before
+
+
+def test_a_run_that_was_killed_is_listed_and_shown_with_how_to_go_on(
+    evovpo: Shell, copied: str, tmp_path: Path
+) -> None:
+    run = evovpo("runs", "--store", copied, "--json").json[0]["run"]
+    assert "killed" not in evovpo("runs", "--store", copied).out
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+        database.execute("DELETE FROM run_events WHERE status != 'running'")
+        database.commit()
+    for command in (("runs",), ("show", run, "--no-png")):
+        answer = evovpo(*command, "--store", copied)
+        assert "running" in answer.out
+        assert "killed" in answer.out
+        assert f"evovpo resume {run} --store {copied}" in answer.out
+
+
+def test_a_store_that_fails_in_the_middle_has_an_exit_code_of_its_own(
+    evovpo: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: Store, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+        if order < 50:
+            return add_tells(store, run_id, tells, order)
+        raise StoreError("the disk is full")
+
+    add_tells = Store.add_tells
+    monkeypatch.setattr(Store, "add_tells", full)
+    answer = evovpo("evolve", *EASY)
+    assert answer.code == 4
+    assert "evovpo resume " in answer.err
+    assert answer.err.endswith("error: the disk is full\n")
+
+
+def test_the_package_is_the_command_too() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "evovpo", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("evovpo ")
+
+
+def test_replay_shows_the_rebuilt_population(evovpo: Shell, stored: Path) -> None:
+    answer = evovpo("replay", "latest", "--store", stored)
+    assert answer.code == 0
+    assert "rebuilt" in answer.out
+    assert "best mean reward" in answer.out
+
+
+def test_replay_verify_says_identical_and_gives_the_outcome(evovpo: Shell, stored: Path) -> None:
+    found = evovpo("replay", "latest", "--verify", "--store", stored, "--json").json
+    assert found["identical"] is True
+    assert set(FIELDS) < set(found)
+    assert found["solved"]
+
+
+def test_replay_verify_notices_a_changed_row(evovpo: Shell, copied: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+        database.execute("UPDATE rollouts SET text = 'x0' || text")
+        database.commit()
+    answer = evovpo("replay", "latest", "--verify", "--store", copied, "--json")
+    assert (answer.code, answer.json["identical"]) == (2, False)
+    assert "rows were changed" in answer.err
+
+
+def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
+    """Run evovpo, send Ctrl-C once the store holds so many candidates, and return what it said on stderr.
+
+    The budgets of these runs are far larger than what is waited for, so that none can end by itself.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evovpo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that run as a background job inherit that Ctrl-C is ignored, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    while " evaluations" not in process.stderr.readline():
+        assert process.poll() is None
+    while rows_of(url) < after_rows:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    return err
+
+
+def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shell, tmp_path: Path) -> None:
+    budget, url = 500_000, f"sqlite:///{tmp_path / 'evovpo.db'}"
+    options = ["--proposer", "random", "-n", str(budget), "--set", "search.stop_when_solved=false", "--json"]
+    err = interrupt(["evolve", "strings/user-name", *options], url, after_rows=600)
+    listed = evovpo("runs", "--json").json[0]
+    assert f"{listed['evaluations']} of {budget} evaluations are stored" in err
+    assert f"evovpo resume {listed['run']}\n" in err
+    assert listed["status"] == "interrupted"
+    assert 0 < listed["evaluations"] < budget
+
+    interrupt(["resume", "latest", "--json"], url, after_rows=rows_of(url) + 600)
+    again = evovpo("runs", "--json").json[0]
+    assert (again["run"], again["status"]) == (listed["run"], "interrupted")
+    assert again["evaluations"] > listed["evaluations"]
+    assert evovpo("replay", "latest", "--verify", "--json").json["identical"] is True
+
+
+# ---------------------------------------------------------------- the rest
+
+
+@pytest.mark.parametrize("kind", ["examples", "score"])
+def test_a_new_problem_passes_its_check(evovpo: Shell, kind: str) -> None:
+    made = evovpo("new", "mine", "--kind", kind)
+    checked = evovpo("check", "mine")
+    assert (made.code, checked.code) == (0, 0)
+    assert "evovpo check mine" in made.out
+    assert "mine can be used" in checked.out
+    with_server = "evovpo evolve mine --base-url URL --model NAME\n"
+    assert "Next:  evovpo evolve mine" in checked.out
+    assert (with_server in made.out) == (kind == "score")
+    assert with_server not in checked.out
+
+
+def test_new_never_writes_into_a_folder_with_files(evovpo: Shell, tmp_path: Path) -> None:
+    evovpo("new", "mine")
+    (tmp_path / "mine" / "seed.py").write_text("my work")
+    assert evovpo("new", "mine").code == 2
+    assert (tmp_path / "mine" / "seed.py").read_text() == "my work"
+
+
+def test_problems_lists_every_bundled_problem_with_its_statement(evovpo: Shell) -> None:
+    answer = evovpo("problems")
+    assert "strings/file-extension" in answer.out
+    assert "Give the extension of a file in capital letters." in answer.out
+
+
+def test_config_prints_a_file_that_config_takes(evovpo: Shell, tmp_path: Path) -> None:
+    printed = evovpo("config", "--set", "search.islands=7").out
+    (tmp_path / "mine.toml").write_text(printed)
+    assert "islands = 7" in evovpo("config", "--config", "mine.toml").out
+
+
+def test_the_help_of_every_command_has_an_example() -> None:
+    mount_commands()
+    for command in app.registered_commands:
+        assert command.callback is not None
+        text = command.callback.__doc__ or ""
+        assert "Example" in text, command.name
+        assert f"evovpo {command.name}" in text, command.name
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    heavy = ["torch", "transformers", "matplotlib", "sqlalchemy", "numpy", "alembic", "rich.console"]
+    code = f"import sys, evovpo.cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_command_that_the_readme_names_exists() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:\.venv/bin/|`|^|&& )evovpo ([a-z-]+)", readme, flags=re.MULTILINE))
+    assert named >= {"evolve", "show", "runs", "resume", "replay", "new", "check", "retrain", "loop"}
+    mount_commands()
+    assert named <= {command.name for command in app.registered_commands}
+
+
+def test_every_module_is_in_the_file_tree_of_the_readme() -> None:
+    root = Path(__file__).parents[2]
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    folders = ("evovpo", "evovpo/models", "evovpo/proposers", "evovpo/sandbox", "evovpo/store", "trainer")
+    modules = {path.name for folder in folders for path in (root / folder).glob("*.py")}
+    assert {name for name in modules if not name.startswith("__") and name not in readme} == set()

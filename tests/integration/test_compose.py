@@ -1,0 +1,192 @@
+"""The compose file, the Dockerfile and `.env.example`: what they say agrees, and with our commands.
+
+`docker compose config` is run where EVOVPO_COMPOSE names a docker-compose binary of version 2, or one is
+found; nothing here starts a container.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from evovpo.cli import app
+from evovpo.config import Config
+from trainer.cli import app as trainer_app
+from trainer.config import TrainConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+EXAMPLE = dict(
+    line.split("=", 1)
+    for line in (ROOT / ".env.example").read_text().splitlines()
+    if line and not line.startswith("#")
+)
+VARIABLE = re.compile(r"\$\{(\w+)(?:(:-|:\?)([^}]*))?\}")
+
+
+def filled(text: str) -> str:
+    """Return the text with the values of `.env.example` in it."""
+    return VARIABLE.sub(lambda match: EXAMPLE[match[1]], text)
+
+
+def overrides(command: list[str]) -> list[str]:
+    return [part.removeprefix("--set=") for part in command if part.startswith("--set=")]
+
+
+def test_the_services_are_database_model_search_and_trainer() -> None:
+    assert set(SERVICES) == {"postgres", "vllm", "search", "trainer"}
+    assert SERVICES["vllm"]["profiles"] == ["gpu"]
+    assert "profiles" not in SERVICES["postgres"]
+
+
+def test_every_image_has_a_tag_of_one_release() -> None:
+    bases = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM")]
+    stages = re.findall(r"^FROM .* AS (\w+)$", DOCKERFILE, re.MULTILINE)
+    images = [service["image"] for service in SERVICES.values()]
+    for image in [*images, *(base for base in bases if base not in stages)]:
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+[\w.-]*", image), image
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for name in ("search", "trainer"):
+        assert SERVICES[name]["image"] == f"evovpo-{name}:{version}"
+        assert SERVICES[name]["build"]["target"] in stages
+
+
+def test_the_example_has_every_variable_with_the_default_of_the_compose_file() -> None:
+    used = {match[1]: match for match in VARIABLE.finditer(TEXT)}
+    assert set(used) == set(EXAMPLE)
+    for name, match in used.items():
+        if match[2] == ":-":
+            assert EXAMPLE[name] == match[3], name
+        else:
+            assert (name, match[2]) == ("POSTGRES_PASSWORD", ":?")
+
+
+def test_all_are_on_one_network_without_a_way_out_and_publish_nothing() -> None:
+    assert COMPOSE["networks"] == {"internal": {"internal": True}}
+    for service in SERVICES.values():
+        assert service["networks"] == ["internal"]
+        assert "ports" not in service
+        assert "network_mode" not in service
+        assert "privileged" not in service
+
+
+def test_servers_have_health_checks_and_who_needs_them_waits() -> None:
+    for name in ("postgres", "vllm"):
+        check = SERVICES[name]["healthcheck"]
+        assert check["test"][0] == "CMD"
+        assert {"interval", "timeout", "retries"} <= set(check)
+    for name in ("search", "trainer"):
+        waits = SERVICES[name]["depends_on"]
+        assert waits["postgres"] == {"condition": "service_healthy"}
+        # Without the profile gpu there is no vllm, and a model elsewhere is used.
+        assert waits["vllm"] == {"condition": "service_healthy", "required": False}
+    compile(SERVICES["vllm"]["healthcheck"]["test"][-1], "healthcheck", "exec")
+
+
+def test_adapters_lie_at_one_path_for_trainer_and_server_and_only_the_trainer_writes() -> None:
+    mounts = {name: SERVICES[name]["volumes"] for name in ("vllm", "search", "trainer")}
+    assert "policies:/policies" in mounts["trainer"]
+    assert "policies:/policies:ro" in mounts["vllm"]
+    assert "policies:/policies:ro" in mounts["search"]
+    assert "--policies=/policies" in SERVICES["trainer"]["command"]
+    named = {entry.split(":")[0] for entries in mounts.values() for entry in entries if entry[0] not in "$."}
+    assert named <= set(COMPOSE["volumes"])
+
+
+def test_adapters_are_loaded_at_run_time_by_a_server_that_takes_their_rank() -> None:
+    assert SERVICES["vllm"]["environment"]["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
+    command = [filled(part) for part in SERVICES["vllm"]["command"]]
+    rank = EXAMPLE["EVOVPO_LORA_RANK"]
+    assert {"--enable-lora", f"--max-lora-rank={rank}", "--logprobs-mode=processed_logprobs"} <= set(command)
+    assert f"update.lora_rank={rank}" in map(filled, overrides(SERVICES["trainer"]["command"]))
+    assert command[0] == "/models/base"
+    assert "run.model=/models/base" in overrides(SERVICES["trainer"]["command"])
+
+
+@pytest.mark.parametrize("name", ["search", "trainer"])
+def test_the_default_commands_are_ones_that_evovpo_takes(name: str) -> None:
+    command, *arguments = [filled(part) for part in SERVICES[name]["command"]]
+    group: Any = typer.main.get_command(app if name == "search" else trainer_app)
+    found = group.get_command(group.make_context("evovpo", [command]), command)
+    parsed = found.make_context(command, list(arguments)).params
+    assert parsed["store_url"] == "postgresql+psycopg://evovpo@postgres/evovpo"
+    tree = Config if name == "search" else TrainConfig
+    assert tree.load(None, overrides=overrides(arguments)) != tree()
+
+
+def test_no_secret_is_part_of_a_command() -> None:
+    for service in SERVICES.values():
+        for part in [*service["command"]] if "command" in service else []:
+            assert not re.search("PASSWORD|KEY", part)
+
+
+def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    copied = [
+        path for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.MULTILINE) for path in line.split()
+    ]
+    let_through = (ROOT / ".dockerignore").read_text().splitlines()
+    for path in copied:
+        assert (ROOT / path).exists()
+        assert f"!{path}" in let_through
+    extras = [extra for group in re.findall(r'"\.\[(.*?)\]"', DOCKERFILE) for extra in group.split(",")]
+    assert set(extras) <= set(project["optional-dependencies"])
+    (version,) = re.findall(r"torch==(\S+)", DOCKERFILE)
+    (pin,) = [found for found in project["optional-dependencies"]["local"] if found.startswith("torch")]
+    assert version.startswith(pin.removeprefix("torch==").removesuffix("*"))
+
+
+def test_a_filled_in_env_file_goes_into_neither_git_nor_the_images() -> None:
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+    assert ".env" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def compose_command() -> list[str] | None:
+    """Return the command of a Docker Compose of version 2, or none where there is none."""
+    named = os.environ.get("EVOVPO_COMPOSE") or shutil.which("docker-compose")
+    for command in ([named], ["docker", "compose"]):
+        try:
+            version = subprocess.run(
+                [*map(str, command), "version", "--short"], capture_output=True, text=True
+            )
+        except OSError:
+            continue
+        if version.returncode == 0 and not version.stdout.startswith("1."):
+            return [*map(str, command)]
+    return None
+
+
+def test_docker_compose_accepts_it_with_the_example_and_refuses_it_without_a_password(tmp_path: Path) -> None:
+    compose = compose_command()
+    if compose is None:
+        pytest.skip("no docker compose of version 2 here; EVOVPO_COMPOSE=PATH names one")
+    empty = tmp_path / "empty.env"
+    empty.write_text("")
+    environment = {name: value for name, value in os.environ.items() if name not in EXAMPLE}
+
+    def config(env_file: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*compose, "--env-file", str(env_file), "--profile", "*", "config", "--quiet"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+    accepted = config(ROOT / ".env.example")
+    assert (accepted.returncode, accepted.stderr) == (0, "")
+    refused = config(empty)
+    assert refused.returncode != 0
+    assert "POSTGRES_PASSWORD" in refused.stderr

@@ -1,0 +1,604 @@
+"""The driver: what is stored before what, what is run and what is not, and how a run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from plain_search import PLAIN, PlainFormat, judge
+from toy_runs import HARD, PROBLEM, OneByOne, evaluation, hashed_rewards, population, source, toy_script
+
+from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.config import Config, SandboxConfig, SearchConfig
+from evovpo.errors import BudgetError, ReplayError, SandboxError
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.runs import runs
+from evovpo.runs.driver import Driver, Progress, replay
+from evovpo.search.search import Search
+from evovpo.store import Store
+from evovpo.types import (
+    Evaluation,
+    ParseStatus,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    Run,
+    RunStatus,
+    Sampling,
+    Status,
+    Tell,
+)
+
+SETTINGS = Config(
+    search=SearchConfig(evaluations=60, rollouts=3, answers=2, islands=2, in_flight=1),
+    sampling=dataclasses.replace(Config().sampling, temperature=0.5, max_tokens=77),
+)
+
+
+class Judge:
+    """Judges by a function of the source and remembers what it was asked, from any thread."""
+
+    def __init__(self, judge: Callable[[str], Evaluation] | None = None) -> None:
+        self._judge = judge or (lambda text: evaluation(text, hashed_rewards(text, 8), HARD.version))
+        self._lock = threading.Lock()
+        self.asked: list[str] = []
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement."""
+        with self._lock:
+            self.asked.append(program.source)
+        return self._judge(program.source)
+
+
+class Journal:
+    """Keeps asks and tells in the order in which they were stored."""
+
+    def __init__(self) -> None:
+        self.events: list[Prompt | Tell] = []
+        self.orders: list[int] = []
+
+    def add_prompt(self, prompt: Prompt) -> bool:
+        """Keep an ask."""
+        self.events.append(prompt)
+        return True
+
+    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> None:
+        """Keep tells."""
+        self.events += tells
+        self.orders += range(order, order + len(tells))
+
+    @property
+    def tells(self) -> list[Tell]:
+        """The tells."""
+        return [event for event in self.events if isinstance(event, Tell)]
+
+
+def new_search(problem: Problem = HARD, settings: Config = SETTINGS) -> Search:
+    return Search(problem, settings.search, AlignmentFormat(problem), "run", settings.run.seed)
+
+
+def make_driver(
+    write: Callable[[Prompt, int], str] | None = None,
+    problem: Problem = HARD,
+    settings: Config = SETTINGS,
+    judge: Judge | None = None,
+    known: dict[str, Evaluation] | None = None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+) -> tuple[Driver, Judge, Journal]:
+    judge, journal = judge or Judge(), Journal()
+    driver = Driver(
+        search=new_search(problem, settings),
+        problem=problem,
+        config=settings,
+        prompt_format=AlignmentFormat(problem),
+        proposer=ScriptedProposer(write or toy_script()),
+        judge=judge,
+        journal=journal,
+        known=known or {},
+        on_tell=on_tell,
+        workers=3,
+    )
+    return driver, judge, journal
+
+
+def with_search(**changes: object) -> Config:
+    return dataclasses.replace(SETTINGS, search=dataclasses.replace(SETTINGS.search, **changes))  # type: ignore[arg-type]
+
+
+def test_a_run_uses_its_budget_and_stores_every_ask_before_its_tells() -> None:
+    driver, _, journal = make_driver()
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    asked: set[str] = set()
+    for event in journal.events:
+        if isinstance(event, Prompt):
+            asked.add(event.id)
+        else:
+            assert event.prompt_id in asked
+    assert journal.orders == list(range(len(journal.tells)))
+    assert sum(len(tell.judged) for tell in journal.tells[1:]) == 60
+
+
+def test_a_group_is_stored_before_it_is_applied() -> None:
+    driver, _, journal = make_driver(on_tell=lambda progress: None)
+    seen: list[int] = []
+    driver.on_tell = lambda progress: seen.append(progress.search.tells)
+    keep = journal.add_tells
+    stored: list[int] = []
+
+    def add_tells(run_id: str, tells: Sequence[Tell], order: int) -> None:
+        assert driver.search.tells == order == len(journal.tells)
+        assert len({tell.prompt_id for tell in tells}) == 1
+        stored.append(len(tells))
+        keep(run_id, tells, order)
+
+    journal.add_tells = add_tells  # type: ignore[method-assign]
+    asyncio.run(driver.run())
+    assert max(stored) == driver.config.search.rollouts
+    assert seen == [number + 1 for number in range(sum(stored))]
+
+
+def test_every_program_is_judged_once_also_when_one_group_holds_it_twice() -> None:
+    expressions = ["x0", "x0.upper()", "x0.upper()", "1 +"]
+    driver, judge, journal = make_driver(
+        lambda prompt, index: "⟦sep⟧".join(expressions[index : index + 2]) + "⟦end⟧",
+        settings=with_search(joins=False),
+    )
+    asyncio.run(driver.run())
+    assert sorted(judge.asked) == sorted([HARD.seeds[0].source, source("x0.upper()")])
+    group = journal.tells[1:4]
+    statuses = [[j.candidate.parse_status for j in tell.judged] for tell in group]
+    assert statuses == [
+        [ParseStatus.DUPLICATE, ParseStatus.PARSED],
+        [ParseStatus.DUPLICATE, ParseStatus.DUPLICATE],
+        [ParseStatus.DUPLICATE, ParseStatus.UNPARSED],
+    ]
+    assert [j.executed for tell in group for j in tell.judged] == [False, True, False, False, False, False]
+    assert {
+        j.evaluation
+        for tell in group
+        for j in tell.judged
+        if j.candidate.program == Program(source("x0.upper()"))
+    } == {group[0].judged[1].evaluation}
+
+
+def test_what_another_run_judged_is_not_run_again() -> None:
+    first, judge, _ = make_driver()
+    asyncio.run(first.run())
+    known = {
+        Program(text).id: evaluation(text, hashed_rewards(text, 8), HARD.version) for text in judge.asked
+    }
+    second, again, journal = make_driver(known=known)
+    asyncio.run(second.run())
+    assert again.asked == []
+    assert second.executed == 0
+    assert population(second.search) == population(first.search)
+    assert not any(judged.executed for tell in journal.tells for judged in tell.judged)
+    statuses = {judged.candidate.parse_status for tell in journal.tells for judged in tell.judged}
+    assert ParseStatus.PARSED in statuses
+
+
+def test_candidates_know_what_they_were_made_from() -> None:
+    driver, _, journal = make_driver(settings=with_search(evaluations=150, join_share=0.5))
+    asyncio.run(driver.run())
+    asked = {event.id: event for event in journal.events if isinstance(event, Prompt)}
+    assert {prompt.kind for prompt in asked.values()} == {
+        PromptKind.SEED,
+        PromptKind.ROOT,
+        PromptKind.MUTATE,
+        PromptKind.JOIN,
+    }
+    for tell in journal.tells:
+        prompt = asked[tell.prompt_id]
+        for number, judged in enumerate(tell.judged):
+            assert judged.candidate.slot == number
+            if prompt.kind is PromptKind.JOIN:
+                assert len({parent.program_id for parent in judged.candidate.parents}) == 2
+            else:
+                assert judged.candidate.parents == prompt.parents
+
+
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_a_run_stops_after_the_group_that_solves_it(in_flight: int) -> None:
+    driver, _, journal = make_driver(
+        problem=PROBLEM,
+        settings=with_search(in_flight=in_flight, joins=False),
+        judge=Judge(lambda text: evaluation(text, [float("upper" in text)] * 6, PROBLEM.version)),
+        write=lambda prompt, index: ("x0.upper()" if prompt.sequence == 2 else "x0") + "⟦end⟧",
+    )
+    assert asyncio.run(driver.run()) is RunStatus.SOLVED
+    assert len(journal.tells) == 1 + 2 * 3
+    assert driver.search.is_solved
+
+
+def test_a_solved_run_goes_on_if_it_is_told_to() -> None:
+    driver, _, _ = make_driver(
+        problem=PROBLEM,
+        settings=with_search(stop_when_solved=False),
+        judge=Judge(lambda text: evaluation(text, [1.0] * 6, PROBLEM.version)),
+    )
+    assert asyncio.run(driver.run()) is RunStatus.SOLVED
+    assert driver.search.proposed == 60
+
+
+def test_a_solved_starting_program_asks_no_model() -> None:
+    def fail(prompt: Prompt, index: int) -> str:
+        raise AssertionError("nothing may be asked")
+
+    driver, _, _ = make_driver(
+        fail, problem=PROBLEM, judge=Judge(lambda text: evaluation(text, [1.0] * 6, PROBLEM.version))
+    )
+    assert asyncio.run(driver.run()) is RunStatus.SOLVED
+    assert driver.search.proposed == 0
+
+
+def test_a_sandbox_that_fails_on_every_starting_program_is_an_error_and_nothing_is_told() -> None:
+    driver, _, journal = make_driver(judge=Judge(lambda text: evaluation(text, None, HARD.version)))
+    with pytest.raises(SandboxError, match="no starting program of 'hard-names'"):
+        asyncio.run(driver.run())
+    assert journal.tells == []
+    assert [prompt.kind for prompt, _ in driver.search.open_tickets] == [PromptKind.SEED]
+
+
+def test_a_sandbox_that_fails_on_one_program_does_not_stop_the_run() -> None:
+    def judge(text: str) -> Evaluation:
+        return evaluation(text, None if "upper" in text else hashed_rewards(text, 8), HARD.version)
+
+    driver, _, journal = make_driver(judge=Judge(judge))
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    failed = [
+        judged
+        for tell in journal.tells
+        for judged in tell.judged
+        if judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
+    ]
+    assert failed
+    assert not any("upper" in member.source for island in driver.search.islands for member in island.members)
+
+
+class Counting(ScriptedProposer):
+    """Counts the requests that are open at a time, and keeps the sampling settings."""
+
+    def __init__(self) -> None:
+        super().__init__(toy_script())
+        self.open = self.most = 0
+        self.settings: set[Sampling] = set()
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Wait a few turns, then reply."""
+        self.open += 1
+        self.most = max(self.most, self.open)
+        self.settings.add(sampling)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.open -= 1
+        return await super().propose(prompt, indices, sampling)
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_as_many_requests_are_open_as_configured(in_flight: int) -> None:
+    driver, _, _ = make_driver(settings=with_search(in_flight=in_flight))
+    proposer = driver.proposer = Counting()
+    asyncio.run(driver.run())
+    assert proposer.most == in_flight
+    assert proposer.settings == {Sampling(0.5, 77)}
+
+
+def test_cancelling_leaves_open_tickets_that_a_later_run_takes_up() -> None:
+    whole, _, expected = make_driver()
+    asyncio.run(whole.run())
+
+    driver, _, journal = make_driver()
+
+    async def cancel_midway() -> None:
+        def stop(progress: Progress) -> None:
+            if progress.search.tells == 8:
+                task.cancel()
+
+        driver.on_tell = stop
+        task = asyncio.create_task(driver.run())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel_midway())
+    assert 0 < driver.search.proposed < 60
+
+    later, _, rest = make_driver()
+    replay(later.search, journal.events)
+    assert later.search.open_tickets == driver.search.open_tickets
+    assert asyncio.run(later.run()) is RunStatus.EXHAUSTED
+    assert population(later.search) == population(whole.search)
+    assert [event.id for event in (*journal.events, *rest.events) if isinstance(event, Prompt)] == [
+        event.id for event in expected.events if isinstance(event, Prompt)
+    ]
+
+
+def test_an_error_of_the_proposer_ends_the_run() -> None:
+    def fail(prompt: Prompt, index: int) -> str:
+        raise RuntimeError("no model")
+
+    driver, _, _ = make_driver(fail)
+    with pytest.raises(RuntimeError, match="no model"):
+        asyncio.run(driver.run())
+
+
+def test_replaying_another_history_says_which_ask_differs_and_how() -> None:
+    driver, _, journal = make_driver()
+    asyncio.run(driver.run())
+    replay(new_search(), journal.events, AlignmentFormat(HARD))
+    changed = list(journal.events)
+    place = max(number for number, event in enumerate(changed) if isinstance(event, Prompt))
+    ask = changed[place]
+    assert isinstance(ask, Prompt)
+    changed[place] = dataclasses.replace(ask, seed=1)
+    with pytest.raises(
+        ReplayError, match=rf"ask {ask.sequence} \(event {place}\).*seed was 1, is now {ask.seed}"
+    ):
+        replay(new_search(), changed)
+    with pytest.raises(ReplayError, match="cannot be applied: no ticket"):
+        replay(new_search(), journal.tells)
+
+
+# Early ends
+
+
+class Limited(ScriptedProposer):
+    """Refuses from the third request on; those before take a while."""
+
+    def __init__(self) -> None:
+        super().__init__(toy_script())
+        self.asked = 0
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Refuse, or wait and reply."""
+        self.asked += 1
+        if self.asked > 2:
+            raise BudgetError("all 1000 tokens are used")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await super().propose(prompt, indices, sampling)
+
+
+def test_a_used_up_budget_of_the_proposer_stops_the_run_after_what_is_under_way() -> None:
+    driver, _, journal = make_driver(settings=with_search(in_flight=4, joins=False))
+    proposer = driver.proposer = Limited()
+    assert asyncio.run(driver.run()) is RunStatus.STOPPED
+    assert driver.stop_reason == "all 1000 tokens are used"
+    assert proposer.asked == 4
+    assert len(journal.tells) == 1 + 2 * 3
+    assert [missing for _, missing in driver.search.open_tickets] == [(0, 1, 2)] * 2
+
+
+def test_a_half_told_group_that_the_budget_does_not_allow_stops_the_run() -> None:
+    driver, _, journal = make_driver()
+    asyncio.run(driver.run())
+    later, _, _ = make_driver()
+    replay(later.search, journal.events[:4])  # starting programs, one ask, and one of its three replies
+    proposer = later.proposer = Limited()
+    proposer.asked = 2
+    assert asyncio.run(later.run()) is RunStatus.STOPPED
+    assert [missing for _, missing in later.search.open_tickets] == [(1, 2)]
+
+
+def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path: Path) -> None:
+    settings = dataclasses.replace(
+        with_search(patience=12, joins=False, evaluations=200),
+        proposer=dataclasses.replace(SETTINGS.proposer, name="scripted"),
+        sandbox=SandboxConfig(workers=1),
+    )
+    with Store.open(str(tmp_path / "run.db")) as store:
+        outcome = runs.start(
+            HARD, settings, store, ScriptedProposer(lambda prompt, index: "x0⟦end⟧"), run_id="r"
+        )
+        assert (outcome.stopped, outcome.evaluations) == ("no better program in 12 evaluations", 12)
+        assert store.run("r").status is RunStatus.STOPPED
+        assert runs.verify("r", store)[0].stop_reason == outcome.stopped
+
+        def fail(prompt: Prompt, index: int) -> str:
+            raise AssertionError("nothing may be asked")
+
+        again = runs.resume("r", store, ScriptedProposer(fail))
+        assert (again.stopped, again.evaluations) == (outcome.stopped, 12)
+        assert store.run("r").status is RunStatus.STOPPED
+
+
+# Proposers that learn
+
+
+class Learning(ScriptedProposer):
+    """Keeps what it is told."""
+
+    def __init__(self, write: Callable[[Prompt, int], str]) -> None:
+        super().__init__(write)
+        self.told: list[tuple[str, float]] = []
+
+    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
+        """Keep it."""
+        self.told += [(rollout.id, gain) for rollout, gain in zip(rollouts, gains, strict=True)]
+
+
+def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume(
+    tmp_path: Path,
+) -> None:
+    settings = dataclasses.replace(
+        with_search(evaluations=60),
+        proposer=dataclasses.replace(SETTINGS.proposer, name="scripted"),
+        sandbox=SandboxConfig(workers=1),
+    )
+    whole = Learning(toy_script())
+    with Store.open(str(tmp_path / "whole.db")) as store:
+        runs.start(HARD, settings, store, whole, run_id="r")
+        search = runs.rebuild("r", store)[0]
+        replies = [event for event in store.history("r") if isinstance(event, Tell)]
+        assert [rollout for rollout, _ in whole.told] == [tell.rollout.id for tell in replies if tell.rollout]
+        assert sum(search.gains) == pytest.approx(search.best.mean_reward if search.best else 0.0)
+        assert [gain for _, gain in whole.told] == [
+            gain for tell, gain in zip(replies, search.gains, strict=True) if tell.rollout
+        ]
+    assert max(gain for _, gain in whole.told) > 0.0
+
+    class Killed(OneByOne):
+        def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
+            if order == 13:
+                raise KeyboardInterrupt
+            return super().add_tell(run_id, tell, order)
+
+    with Killed.open(str(tmp_path / "killed.db")) as store, pytest.raises(KeyboardInterrupt):
+        runs.start(HARD, settings, store, Learning(toy_script()), run_id="r")
+    later = Learning(toy_script())
+    with Store.open(str(tmp_path / "killed.db")) as store:
+        runs.resume("r", store, later)
+    assert later.told == whole.told
+
+
+# Kinds of tickets beside programs
+
+
+def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> None:
+    settings = Config(
+        search=SearchConfig(
+            evaluations=30, rollouts=2, answers=1, islands=1, in_flight=2, notes_interval=3, repair_share=0.3
+        )
+    )
+
+    def write(prompt: Prompt, index: int) -> str:
+        if prompt.kind is PromptKind.NOTES:
+            return f"note {prompt.sequence}"
+        number = prompt.sequence * 2 + index
+        return ["fail", "bad!", "0.1"][number % 3] + f" 0.{number} # {number}"
+
+    with Store.open(str(tmp_path / "run.db")) as store:
+        search = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
+        store.add_problem(PLAIN)
+        store.add_run(
+            Run("one", PLAIN.id, PLAIN.version, 0, 30, settings.to_json(), RunStatus.RUNNING, "now")
+        )
+        judging = Judge(lambda text: judge(Program(text)))
+        driver = Driver(
+            search, PLAIN, settings, PlainFormat(), ScriptedProposer(write), judging, store, workers=2
+        )
+        assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+        history = list(store.history("one"))
+        groups = list(store.groups("one"))
+        summary = store.run_summary("one")
+    asked = [event for event in history if isinstance(event, Prompt)]
+    notes = [prompt for prompt in asked if prompt.kind is PromptKind.NOTES]
+    assert len(notes) == 4
+    assert search.notes == f"note {notes[-1].sequence}"
+    assert search.notes in asked[-1].messages[0].content
+    reasons = {
+        judged.candidate.reason for event in history if isinstance(event, Tell) for judged in event.judged
+    }
+    assert reasons == {"", "it is bad"}
+    assert {group.prompt.kind for group in groups} <= {PromptKind.ROOT, PromptKind.MUTATE, PromptKind.REPAIR}
+    assert len(groups) == 15
+    assert (summary.proposed, summary.rollouts) == (30, 34)
+    again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
+    replay(again, history, PlainFormat())
+    assert (again.notes, again.best, again.proposed) == (search.notes, search.best, 30)
+
+
+def test_a_sequential_search_has_one_request_open_however_many_are_allowed() -> None:
+    driver, _, _ = make_driver(settings=with_search(in_flight=8, strategy="sequential"))
+    proposer = driver.proposer = Counting()
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    assert proposer.most == 1
+    assert driver.search.proposed == 60
+
+
+def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:
+    def fails(text: str) -> Evaluation:
+        is_seed = text == HARD.seeds[0].source
+        good = evaluation(text, [0.0] * 8 if is_seed else hashed_rewards(text, 8), HARD.version)
+        return dataclasses.replace(good, status=Status.ERROR, feedback="boom") if is_seed else good
+
+    driver, _, _ = make_driver(judge=Judge(fails))
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    assert driver.search.best is not None
+    assert driver.search.best.mean_reward > 0.0
+
+
+# Judging while requests are open
+
+
+class Gate:
+    """Holds every judgement but those of starting programs until `release`; counts how many are held."""
+
+    def __init__(self) -> None:
+        self.held = self.most = self.judged = 0
+        self._lock = threading.Lock()
+        self._open = threading.Event()
+
+    def release(self) -> None:
+        """Let all go on."""
+        self._open.set()
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Wait, then judge."""
+        if program not in PLAIN.seeds:
+            with self._lock:
+                self.held += 1
+                self.most = max(self.most, self.held)
+            assert self._open.wait(20)
+            with self._lock:
+                self.held -= 1
+                self.judged += 1
+        return judge(program)
+
+
+def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluations: int) -> Journal:
+    """Run a search of one answer a group whose judgements wait for the gate."""
+    settings = Config(
+        search=SearchConfig(
+            evaluations=evaluations, rollouts=1, islands=1, root_share=0.0, in_flight=in_flight
+        )
+    )
+    journal = Journal()
+    search = Search(PLAIN, settings.search, PlainFormat(), "run", 0)
+    driver = Driver(search, PLAIN, settings, PlainFormat(), proposer, gate, journal, workers=8)
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    replay(Search(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, PlainFormat())
+    return journal
+
+
+class Releasing(ScriptedProposer):
+    """Replies to ask 3 only after ask 4 came, which opens the gate."""
+
+    def __init__(self, gate: Gate, write: Callable[[Prompt, int], str]) -> None:
+        super().__init__(write)
+        self._gate = gate
+        self._fourth = asyncio.Event()
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Reply, at once or when it may."""
+        if prompt.sequence == 3:
+            await self._fourth.wait()
+        if prompt.sequence == 4:
+            self._fourth.set()
+            self._gate.release()
+        return await super().propose(prompt, indices, sampling)
+
+
+def test_slow_judgements_of_several_groups_run_at_a_time_and_hold_no_request_up() -> None:
+    gate = Gate()
+    write = Releasing(gate, lambda prompt, index: f"0.{prompt.sequence} 0.1 # x")
+    journal = drive_plain(gate, write, 3, 6)
+    assert gate.most >= 2
+    asked = [event.id for event in journal.events if isinstance(event, Prompt)]
+    assert [tell.prompt_id for tell in journal.tells][:3] == asked[:3]
+    assert len(journal.tells) == 7
+
+
+def test_a_program_that_is_being_judged_for_another_group_is_not_run_twice() -> None:
+    gate = Gate()
+    journal = drive_plain(gate, Releasing(gate, lambda prompt, index: "0.5 0.5 # same"), 3, 6)
+    assert gate.judged == 1
+    slots = [tell.judged[0] for tell in journal.tells[1:]]
+    assert [slot.executed for slot in slots] == [True] + [False] * 5
+    statuses = [slot.candidate.parse_status for slot in slots]
+    assert statuses == [ParseStatus.PARSED] + [ParseStatus.DUPLICATE] * 5

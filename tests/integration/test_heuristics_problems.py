@@ -1,0 +1,344 @@
+"""The bundled heuristics problems: scorers against slow versions, hand-worked cases, bad outputs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evovpo.problem.folder import check_problem, load_problem, load_suite
+
+SUITE = Path(__file__).resolve().parents[2] / "problems" / "heuristics"
+PACKING = ("bin-packing-or3", "bin-packing-weibull")
+SCORERS = {name: runpy.run_path(str(SUITE / name / "score.py")) for name in (*PACKING, "job-shop")}
+OR3, WEIBULL, SHOP = (SCORERS[name] for name in (*PACKING, "job-shop"))
+Rule = Callable[[int, int], float]
+
+
+def table(scorer: dict[str, Any], rule: Rule) -> list[float]:
+    return [rule(item, remaining) for item, remaining, _ in scorer["cases"]()]
+
+
+def seed(problem: str, file: str, entry: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = runpy.run_path(str(SUITE / problem / file))[entry]
+    return function
+
+
+def slowly_used(items: Sequence[int], capacity: int, rule: Rule) -> int:
+    """Every item looks at every bin, as many of them as there are items."""
+    bins = [capacity] * len(items)
+    for item in items:
+        fitting = [number for number, remaining in enumerate(bins) if remaining >= item]
+        chosen = max(fitting, key=lambda number: (rule(item, bins[number]), -number))
+        bins[chosen] -= item
+    return sum(remaining < capacity for remaining in bins)
+
+
+def test_the_suite_lists_three_problems_whose_scorers_name_their_objectives() -> None:
+    entries = load_suite(SUITE)
+    assert [entry.path.name for entry in entries] == [*PACKING, "job-shop"]
+    for entry in entries:
+        problem = load_problem(entry.path)
+        scorer = SCORERS[entry.path.name]
+        rewards = scorer["score"]([None] * len(scorer["cases"]()))
+        assert set(rewards.values()) == {0.0}
+        assert set(rewards) == {objective.name for objective in problem.objectives}
+        assert len(rewards) == 8
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_the_check_passes_and_seeds_get_what_they_get_without_a_sandbox(name: str) -> None:
+    report = check_problem(SUITE / name)
+    assert report.warnings == ()
+    scorer, problem = SCORERS[name], report.problem
+    for found in report.seeds:
+        function = seed(name, found.name, problem.entry)
+        rewards = scorer["score"]([function(*case) for case in scorer["cases"]()])
+        assert found.evaluation.rewards == tuple(rewards[objective.name] for objective in problem.objectives)
+
+
+# ---------------------------------------------------------------- bin packing
+
+
+def test_both_packing_problems_are_judged_by_the_same_file() -> None:
+    assert (SUITE / PACKING[0] / "score.py").read_bytes() == (SUITE / PACKING[1] / "score.py").read_bytes()
+
+
+def test_a_packing_worked_by_hand() -> None:
+    items = [60, 50, 40, 45, 90, 10, 5]
+    best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
+    # 60+50+40 fill a bin, and so do 45+90+10+5.
+    assert OR3["bins_used"]([items], best_fit) == [2]
+    own_bins = OR3["preferences"](table(OR3, lambda _, remaining: remaining))
+    assert OR3["bins_used"]([items], own_bins) == [7]
+    assert OR3["lower_bound"](items) == 2
+
+
+def test_first_fit_takes_the_bin_opened_first_and_not_the_fullest() -> None:
+    first_fit = OR3["preferences"](table(OR3, lambda *_: 0.0))
+    best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
+    items = [70, 90, 60, 80]  # 60 joins 70 (first fit) or 90 (best fit); then 80 fits nowhere, or with 70
+    assert OR3["bins_used"]([items], first_fit) == [3]
+    assert OR3["bins_used"]([items], best_fit) == [2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+    st.integers(1, 6),
+)
+def test_any_table_packs_as_a_walk_over_all_bins_does(
+    sequences: list[list[int]], salt: int, levels: int
+) -> None:
+    def rule(item: int, remaining: int) -> float:
+        return (salt + item * 31 + remaining * remaining * 17) % levels
+
+    for scorer in (OR3, WEIBULL):
+        found = scorer["bins_used"](sequences, scorer["preferences"](table(scorer, rule)))
+        assert found == [slowly_used(items, scorer["CAPACITY"], rule) for items in sequences]
+        for items, used in zip(sequences, found, strict=True):
+            assert scorer["lower_bound"](items) <= used <= len(items)
+
+
+def test_rules_that_pack_alike_have_the_same_table() -> None:
+    best_fit, scaled = (
+        OR3["preferences"](table(OR3, rule)).tolist()
+        for rule in (
+            lambda item, remaining: item - remaining,
+            lambda item, remaining: 3.5 - (remaining - item) ** 3,
+        )
+    )
+    assert best_fit == scaled
+
+
+def test_the_instances_have_the_published_distributions() -> None:
+    sizes = [size for items in OR3["instances"]()["500-items"] for size in items]
+    assert (min(sizes), max(sizes), len(sizes)) == (20, 100, 5000)
+    assert sum(sizes) / len(sizes) == pytest.approx(60, abs=1)
+    sizes = [size for items in WEIBULL["instances"]()["5000-items"] for size in items]
+    assert (min(sizes) >= 1, max(sizes) <= 100, len(sizes)) == (True, True, 10_000)
+    assert sum(sizes) / len(sizes) == pytest.approx(45 * math.gamma(1 + 1 / 3), abs=0.5)
+    below_scale = sum(size <= 45 for size in sizes) / len(sizes)
+    assert below_scale == pytest.approx(1 - math.exp(-((45.5 / 45) ** 3)), abs=0.015)
+
+
+def test_the_instances_are_the_same_every_time_and_others_under_another_name() -> None:
+    group = OR3["SETTINGS"]["groups"][0]
+    assert OR3["items_of"](group, "train/120-items/0")[:8] == [88, 70, 28, 67, 40, 48, 69, 80]
+    other = OR3["instances"]("other")
+    assert {name: len(found) for name, found in other.items()} == {
+        name: len(found) for name, found in OR3["instances"]().items()
+    }
+    assert other["120-items"][0] != OR3["instances"]()["120-items"][0]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "group", "published"), [(OR3, "500-items", 0.0537), (WEIBULL, "5000-items", 0.0398)]
+)
+def test_best_fit_wastes_what_it_wastes_on_the_published_instances(
+    scorer: dict[str, Any], group: str, published: float
+) -> None:
+    """On OR3 and Weibull 5k best fit was measured at 5.37 % and 3.98 %; ours are other draws."""
+    best_fit = table(scorer, lambda item, remaining: item - remaining)
+    found = [scorer["figures"](best_fit, part)[group] for part in ("train", "heldout")]
+    assert sum(found) / 2 == pytest.approx(published, abs=0.004)
+
+
+@pytest.mark.parametrize("scorer", [OR3, WEIBULL])
+def test_no_rule_is_best_for_all_groups(scorer: dict[str, Any]) -> None:
+    """Keeping empty bins back pays in long sequences and costs in short ones: the components conflict."""
+
+    def patient(item: int, remaining: int) -> float:
+        gap = remaining - item
+        if gap <= 3:
+            return 1000.0 - gap
+        if remaining == scorer["CAPACITY"]:
+            return 0.0
+        return 10.0 - gap / 100 if gap >= 25 else -1.0
+
+    best_fit = scorer["score"](table(scorer, lambda item, remaining: item - remaining))
+    rewards = scorer["score"](table(scorer, patient))
+    assert rewards["1000-items"] > best_fit["1000-items"] + 0.05
+    assert min(rewards[name] - best_fit[name] for name in rewards) < -0.05
+    assert all(0.0 <= value < 1.0 for value in rewards.values())
+
+
+@pytest.mark.parametrize("bad", [None, "1", True, math.nan, math.inf, 10**400, [0.0], {}])
+def test_one_output_that_is_no_finite_number_makes_all_rewards_zero(bad: object) -> None:
+    outputs: list[Any] = table(OR3, lambda item, remaining: item - remaining)
+    assert min(OR3["score"](outputs).values()) > 0.5
+    outputs[1234] = bad
+    assert set(OR3["score"](outputs).values()) == {0.0}
+    assert set(OR3["score"](outputs[:-1]).values()) == {0.0}
+
+
+# ---------------------------------------------------------------- job shop
+
+
+def test_a_schedule_worked_by_hand() -> None:
+    jobs = [[[0, 3], [1, 2]], [[1, 4], [0, 1]]]
+    # Machine 0: job 0 from 0 to 3, job 1 from 4 to 5. Machine 1: job 1 from 0 to 4, job 0 from 4 to 6.
+    assert SHOP["makespan"](jobs, [0, 1, 0, 1]) == 6
+    assert SHOP["makespan"](jobs, [0, 0, 1, 1]) == 10  # nothing slips into a gap: 3 + 2, then 4, then 1
+
+
+BAD_ORDERS = [
+    [],
+    [0, 0, 1],
+    [0, 0, 0, 1],
+    [0, 1, 0, 2],
+    [0, 1, 0, -1],
+    [0, 1, 0, True],
+    [0, 1, 0, 1.0],
+    "0101",
+    None,
+    7,
+]
+
+
+@pytest.mark.parametrize("order", BAD_ORDERS)
+def test_what_is_no_order_of_all_operations_has_no_makespan(order: object) -> None:
+    assert SHOP["makespan"]([[[0, 3], [1, 2]], [[1, 4], [0, 1]]], order) is None
+
+
+def test_a_bad_order_makes_its_cluster_zero_and_no_other() -> None:
+    cases = SHOP["cases"]()
+    outputs = [[j for j, job in enumerate(jobs) for _ in job] for (jobs,) in cases]  # one job after the other
+    seed_outputs = [seed("job-shop", "seed.py", "schedule")(jobs) for (jobs,) in cases]
+    assert set(SHOP["score"](outputs).values()) == {0.0}  # all serial: far worse than 75 % over
+    rewards = SHOP["score"](seed_outputs)
+    instances = list(SHOP["part_of"]("train").values())
+    seed_outputs[0] = None
+    broken = SHOP["score"](seed_outputs)
+    assert broken == {**rewards, instances[0]["cluster"]: 0.0}
+
+
+def longest_path(jobs: Sequence[Sequence[Sequence[int]]], order: Sequence[int]) -> int:
+    """Makespan by relaxing start times along job and machine arcs until nothing changes."""
+    seen = [0] * len(jobs)
+    steps: list[tuple[int, int, int, int]] = []
+    for job in order:
+        machine, duration = jobs[job][seen[job]]
+        steps.append((job, seen[job], machine, duration))
+        seen[job] += 1
+    start = [0] * len(steps)
+    changed = True
+    while changed:
+        changed = False
+        for later, (job, number, machine, _) in enumerate(steps):
+            for earlier, (job_2, number_2, machine_2, duration) in enumerate(steps[:later]):
+                is_before = (job_2 == job and number_2 == number - 1) or machine_2 == machine
+                if is_before and start[later] < start[earlier] + duration:
+                    start[later] = start[earlier] + duration
+                    changed = True
+    return max(begin + step[3] for begin, step in zip(start, steps, strict=True))
+
+
+def test_makespans_equal_longest_paths_and_stay_above_the_best_known() -> None:
+    rng = Random(0)
+    for name in ("ft06", "la01", "la05"):
+        instance = SHOP["INSTANCES"][name]
+        jobs = instance["jobs"]
+        for _ in range(3):
+            order = [job for job, steps in enumerate(jobs) for _ in steps]
+            rng.shuffle(order)
+            assert SHOP["makespan"](jobs, order) == longest_path(jobs, order) >= instance["best"]
+
+
+def test_an_optimal_schedule_of_ft06_has_the_published_makespan() -> None:
+    order = [int(job) for job in "102301223145535420143053152521040344"]
+    ft06 = SHOP["INSTANCES"]["ft06"]
+    assert SHOP["makespan"](ft06["jobs"], order) == ft06["best"] == 55
+
+
+def test_the_instances_are_whole_and_no_bound_contradicts_them() -> None:
+    instances = SHOP["INSTANCES"]
+    assert len(instances) == 88
+    assert [name for name, found in instances.items() if not found["is_optimal"]] == [
+        "abz8", "swv06", "swv07", "swv08", "swv09", "swv10", "ta18",
+    ]  # fmt: skip
+    for name, instance in instances.items():
+        jobs = instance["jobs"]
+        machines = range(len(jobs[0]))
+        assert all(sorted(machine for machine, _ in job) == list(machines) for job in jobs), name
+        longest_job = max(sum(duration for _, duration in job) for job in jobs)
+        busiest = max(sum(d for job in jobs for m, d in job if m == machine) for machine in machines)
+        assert max(longest_job, busiest) <= instance["best"], name
+    parts = {part: SHOP["part_of"](part) for part in ("train", "heldout")}
+    assert len(parts["train"]) + len(parts["heldout"]) == 88
+    assert {found["cluster"] for found in parts["train"].values()} == {
+        found["cluster"] for found in parts["heldout"].values()
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "published"),
+    [("seed.py", 0.188), ("seed_shortest.py", 0.244), ("seed_most_operations.py", 0.210)],
+)
+def test_the_usual_rules_have_the_gaps_known_of_them(file: str, published: float) -> None:
+    """Means over all 88 instances, as measured by an implementation of its own before this one."""
+    schedule = seed("job-shop", file, "schedule")
+    gaps = [
+        SHOP["makespan"](instance["jobs"], schedule(instance["jobs"])) / instance["best"] - 1
+        for instance in SHOP["INSTANCES"].values()
+    ]
+    assert sum(gaps) / len(gaps) == pytest.approx(published, abs=0.0005)
+
+
+def test_the_instances_file_is_what_the_writer_takes_from_the_packages_format() -> None:
+    writer = runpy.run_path(str(SUITE / "job_shop_instances.py"))
+    data = json.loads((SUITE / "job-shop" / "data" / "instances.json").read_text())
+    benchmark = {
+        name: {
+            "machines_matrix": [[machine for machine, _ in job] for job in found["jobs"]],
+            "duration_matrix": [[duration for _, duration in job] for job in found["jobs"]],
+            "metadata": {
+                "upper_bound": found["best"],
+                "optimum": found["best"] if found["is_optimal"] else None,
+            },
+        }
+        for name, found in data.items()
+    }
+    large = {"machines_matrix": [[0]] * 301, "duration_matrix": [[1]] * 301, "metadata": {}}
+    assert writer["selected"]({**benchmark, "zz99": large}) == data
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def test_measuring_prints_a_line_for_each_program_and_part(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text((SUITE / "bin-packing-or3" / "seed_first_fit.py").read_text())
+    bad.write_text("def priority(item, remaining, capacity):\n    return str(item)\n")
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(SUITE / "measure.py"),
+            "bin-packing-or3",
+            str(good),
+            str(bad),
+            "--part",
+            "fresh",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SUITE.parents[1])},
+    )
+    assert run.returncode == 0, run.stderr
+    first_fit = OR3["figures"](table(OR3, lambda *_: 0.0), "fresh")
+    lines = run.stdout.splitlines()
+    assert lines[1].split()[:3] == ["good", "fresh", f"{100 * sum(first_fit.values()) / 8:.2f}"]
+    assert lines[1].split()[3:] == [f"{100 * value:.2f}" for value in first_fit.values()]
+    assert lines[2].split() == ["bad", "fresh", "returned", "what", "is", "no", "finite", "number"]

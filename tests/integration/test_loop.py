@@ -1,0 +1,271 @@
+"""The closed loop: what is planned, that a kill anywhere in either half changes nothing, and the command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from crashing_loop import ROUNDS, make_loop, state
+from safetensors.torch import load_file
+
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.config import Config, ProposerConfig, SearchConfig
+from evovpo.errors import ConfigError
+from evovpo.problem.folder import load_problem, load_suite
+from evovpo.store import Store
+from evovpo.types import PolicyEventKind
+from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
+from trainer.loop.loop import (
+    Loop,
+    LoopWatch,
+    begin,
+    compare,
+    plan_loop,
+    search_rounds,
+    train_beside,
+    train_round,
+    train_what_is_new,
+)
+
+HERE = Path(__file__).parents[1] / "support"
+SERVED = Config(proposer=ProposerConfig(policy="served"))
+PROBLEMS = [load_problem(entry.path) for entry in load_suite("strings")[:8]]
+
+
+def crashing(folder: Path, half: str, ticks: list[int]) -> dict[str, Any]:
+    """Run the processes of `crashing_loop.py` and return what the last one says."""
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, HERE / "crashing_loop.py", folder, half, ",".join(map(str, ticks))],
+        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found["ends"] == [-9] * len(ticks) + [0], done.stderr[-3000:]
+    return found
+
+
+# ---------------------------------------------------------------- killed anywhere
+
+
+def moved(folder: Path, number: int) -> torch.Tensor:
+    """Return how far each weight of a version is from the start model."""
+    version, start = (
+        load_file(path / "model.safetensors")
+        for path in (folder / "policies" / f"v{number:04d}", BUILT_IN_MODEL)
+    )
+    return torch.cat([(version[key] - value).flatten() for key, value in start.items()])
+
+
+def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
+    whole = crashing(tmp_path / "whole", "turns", [])["state"]
+    assert len(whole["trainings"]) == len(set(whole["weights"])) - 1 == ROUNDS
+    # In the first process, in both rounds' searches and trainings, and around publishing and serving.
+    cut = crashing(tmp_path / "cut", "turns", [7, 150, 330, 60, 25, 30, 12, 250, 60, 40])["state"]
+    # Replies that are sampled again in a batch of another shape have log-probabilities with other last bits.
+    assert whole.pop("weights")[0] == cut.pop("weights")[0]
+    assert cut == whole
+    for number in range(1, ROUNDS + 1):
+        wanted, found = moved(tmp_path / "whole", number), moved(tmp_path / "cut", number)
+        assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())
+
+
+def test_each_half_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    crashing(whole, "search", [])
+    crashing(cut, "search", [40, 200, 120])
+    assert state(cut) == state(whole)
+    shutil.copytree(whole, tmp_path / "copy")
+    wanted = crashing(whole, "train", [])["state"]
+    found = crashing(tmp_path / "copy", "train", [20, 180, 60, 30, 25])["state"]
+    assert found == wanted
+    assert wanted["served"] == 1
+
+
+# ---------------------------------------------------------------- halves in this process
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(str(tmp_path / "loop.db"))
+
+
+def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store, tmp_path: Path) -> None:
+    loop = make_loop(store)
+    search_rounds(loop, store, 1, LoopWatch())
+    policies = tmp_path / "policies"
+    assert not train_what_is_new(loop, store, policies, LoopWatch(), at_least=1000)
+    assert train_what_is_new(loop, store, policies, LoopWatch(), at_least=2)
+    assert not train_what_is_new(loop, store, policies, LoopWatch(), at_least=1)
+    search_rounds(loop, store, 2, LoopWatch())
+    train_beside(loop, store, 2, policies, LoopWatch())
+    first, second = store.trainings()
+    assert set(first.runs) == set(loop.run_ids(1))
+    assert set(second.runs) == set(loop.run_ids(2))
+    groups = {
+        training.id: sum(step.groups for step in store.training_steps(training.id))
+        for training in (first, second)
+    }
+    assert all(groups.values())
+
+
+def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) -> None:
+    loop = make_loop(store)
+    search_rounds(loop, store, 1, LoopWatch())
+    train_round(loop, store, 1, tmp_path / "policies", LoopWatch())
+    search_rounds(loop, store, 2, LoopWatch())
+    rows = store.query(
+        "select distinct p.run_id, r.policy_version from rollouts r join prompts p on p.id = r.prompt_id"
+    )
+    assert {(row["run_id"], row["policy_version"]) for row in rows} == {
+        (run, number) for number, ids in enumerate((loop.run_ids(1), loop.run_ids(2))) for run in ids
+    }
+    result, comparison = compare(loop, store, 1, LoopWatch())
+    assert result.weights_changed
+    assert (result.policy_versions, result.served) == (1, 1)
+    assert comparison.before.policy_version == 0
+    assert isinstance(result.after, dict)
+    assert set(result.after) == {"best_at_k", "pass_at_k"}
+
+
+def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
+    store: Store, tmp_path: Path
+) -> None:
+    loop = make_loop(store)
+    wild = dataclasses.replace(loop, train=dataclasses.replace(
+        loop.train, update=UpdateConfig(learning_rate=1e30, groups_per_step=1)
+    ))  # fmt: skip
+    search_rounds(wild, store, 1, LoopWatch())
+    said: list[str] = []
+    train_round(wild, store, 1, tmp_path / "policies", LoopWatch(not_trained=said.append))
+    assert len(said) == 1
+    assert "lower the learning rate" in said[0]
+    served = store.served()
+    assert served is not None
+    assert served.number == 0
+    train_round(wild, store, 1, tmp_path / "policies", LoopWatch(not_trained=said.append))
+    assert len(said) == 1
+    assert [event.kind for event in store.policy_events()].count(PolicyEventKind.FAILED) == 1
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_a_suite_is_cut_into_searched_and_held_out_problems() -> None:
+    loop = plan_loop(PROBLEMS, SERVED, TrainConfig(probe=ProbeConfig(problems=3)), limit=2)
+    assert len(loop.searched) == 2
+    assert len(loop.held_out) == 3
+    assert not {p.id for p in loop.searched} & {p.id for p in loop.held_out}
+    many = plan_loop(PROBLEMS, SERVED, TrainConfig(probe=ProbeConfig(problems=99)))
+    assert (len(many.searched), len(many.held_out)) == (4, 4)
+
+
+def test_a_single_problem_is_compared_on_generated_ones() -> None:
+    loop = plan_loop(PROBLEMS[:1], SERVED, TrainConfig(probe=ProbeConfig(problems=5)))
+    assert loop.searched == tuple(PROBLEMS[:1])
+    assert len(loop.held_out) == 5
+    assert all(problem.id.startswith("generated/") for problem in loop.held_out)
+
+
+def test_the_id_of_a_loop_follows_from_all_that_it_does_and_not_from_where() -> None:
+    def loop_id(search: Config = SERVED, train: TrainConfig = TrainConfig(), **other: Any) -> str:  # noqa: B008
+        return plan_loop(PROBLEMS, search, train, **other).id
+
+    moved = dataclasses.replace(SERVED, store=dataclasses.replace(SERVED.store, url="sqlite:///elsewhere.db"))
+    assert loop_id(moved) == loop_id()
+    others = {
+        loop_id(),
+        loop_id(limit=1),
+        loop_id(train=TrainConfig(update=UpdateConfig(kl=0.5))),
+        loop_id(dataclasses.replace(SERVED, search=SearchConfig(answers=3))),
+    }
+    assert len(others) == 4
+
+
+def test_ids_of_runs_are_no_beginnings_of_one_another() -> None:
+    loop = Loop(tuple(PROBLEMS), (), SERVED, TrainConfig())
+    ids = [*loop.run_ids(1), *loop.run_ids(11)]
+    assert len(set(ids)) == len(ids)
+    assert len({len(run) for run in ids}) == 1
+
+
+@pytest.mark.parametrize(
+    ("search", "train", "message"),
+    [
+        (Config(), TrainConfig(), "proposer.policy is 'start'; a loop searches with what it trains"),
+        (
+            dataclasses.replace(SERVED, search=SearchConfig(rollouts=1)),
+            TrainConfig(),
+            "search.rollouts is 1; a group to train on needs 2 or more",
+        ),
+        (SERVED, TrainConfig(probe=ProbeConfig(problems=0)), "probe.problems is 0; a loop compares versions"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(search: Config, train: TrainConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan_loop(PROBLEMS, search, train)
+
+
+def test_a_start_model_of_the_loop_is_version_0(store: Store) -> None:
+    loop = make_loop(store)
+    begin(loop, store)
+    begin(loop, store)
+    assert [version.number for version in store.policy_versions()] == [0]
+    assert len(store.policy_events()) == 1
+
+
+# ---------------------------------------------------------------- the command
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "evovpo", "loop", "strings", "--rounds", "2", "--limit", "2", "-n", "48",
+         "--store", f"sqlite:///{folder / 'loop.db'}", "--png", str(folder / "loop.png"),
+         "--train-set", "probe.problems=2", "--train-set", "probe.answers=4",
+         "--train-set", "update.groups_per_step=2", *arguments],
+        capture_output=True, text=True, check=False, cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )  # fmt: skip
+
+
+def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    done = command(tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert list(result) == ["rounds", "policy_versions", "weights_changed", "before", "after", "served"]
+    assert result["rounds"] == 2
+    assert result["policy_versions"] >= 1
+    assert result["weights_changed"] is True
+    assert set(result["before"]["best_at_k"]) == set(result["after"]["pass_at_k"]) >= {"1", "96"}
+    assert (tmp_path / "loop.png").read_bytes().startswith(b"\x89PNG")
+    again = command(tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "search 1/2" not in again.stderr
+    assert "difference [95 % interval]" in again.stdout
+    assert f"version {result['served']} is served" in again.stdout
+
+
+def test_side_by_side_both_halves_do_their_part(tmp_path: Path) -> None:
+    done = command(tmp_path, "--side-by-side", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["policy_versions"] >= 1
+    assert result["weights_changed"] is True
+
+
+def test_a_name_that_is_neither_problem_nor_suite_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "evovpo", "loop", "string"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "strings" in done.stderr
+    assert "Traceback" not in done.stderr

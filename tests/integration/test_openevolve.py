@@ -1,0 +1,656 @@
+"""OpenEvolve projects as problems: what is in a directory, how it is judged, whole runs of each shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import shell
+from openevolve_problems import (
+    BETTER,
+    PLAIN,
+    PROGRAM,
+    SHAPES,
+    Answer,
+    Answering,
+    answering,
+    served,
+    write_project,
+)
+
+from evovpo.config import Config, load_config
+from evovpo.errors import ConfigError, ProblemError, SandboxError
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.problem.folder import check_problem, load_problem, resolve_problem
+from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
+from evovpo.problem.openevolve.folder import content_digest, is_project, read_project
+from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve, open_project
+from evovpo.problem.openevolve.scores import CombinedPoint
+from evovpo.prompts.bundles import pack, unpack
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.reports.report import bounds_text, read_run, run_json
+from evovpo.runs.runs import check_proposer, open_named, resume, start, verify
+from evovpo.store import Store
+from evovpo.types import Metric, Objective, Program, Status, Trust
+
+# ---------------------------------------------------------------- directories
+
+
+def test_a_directory_and_its_evaluator_file_are_the_same_project(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yml": "max_iterations: 3\n"})
+    project = read_project(folder)
+    assert project == read_project(folder / "evaluator.py")
+    assert (project.evaluator, project.suffix, project.initial_name) == (
+        "evaluator.py",
+        ".py",
+        "initial_program.py",
+    )
+    assert project.initial == Program(PROGRAM)
+    assert (project.stages, project.has_evaluate, project.metrics) == ((), True, None)
+    assert project.config == folder / "config.yml"
+    assert resolve_problem(folder) == folder
+    assert resolve_problem(folder / "evaluator.py") == folder / "evaluator.py"
+
+
+def test_an_evaluator_of_another_name_and_programs_of_other_kinds_are_found(tmp_path: Path) -> None:
+    folder = write_project(
+        tmp_path / "p",
+        {
+            "judge.py": "from helper import evaluate\n",
+            "helper.py": "value = 1\n",
+            "initial_sort.rs": "fn main() {}\r\n",
+            "initial_sort_dataset.yaml": "a: 1\n",
+        },
+    )
+    project = read_project(folder)
+    assert (project.evaluator, project.suffix) == ("judge.py", ".rs")
+    assert project.initial.source == "fn main() {}\r\n"
+    bundle = read_project(write_project(tmp_path / "b", SHAPES["folder"]))
+    assert bundle.suffix == "/"
+    assert unpack(bundle.initial.source).keys() == {"main.py", "parts/value.py"}
+
+
+def test_stages_count_up_to_the_first_gap(tmp_path: Path) -> None:
+    source = "def evaluate_stage1(p): ...\ndef evaluate_stage3(p): ...\nasync def evaluate(p): ...\n"
+    folder = write_project(tmp_path / "p", {"evaluator.py": source, "initial_program.py": PROGRAM})
+    assert read_project(folder).stages == ("evaluate_stage1",)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"initial_program.py": PROGRAM, "config.yaml": "max_iterations: 3\n"},
+            r"expected evaluator.py, or one Python file that defines evaluate.* found none \(it looks like "
+            r"an OpenEvolve project without its evaluator: config.yaml, initial_program.py\); add one",
+        ),
+        (
+            {"evaluator.py": "x = 1\n", "initial_program.py": PROGRAM},
+            r"expected a function evaluate\(program_path\)",
+        ),
+        ({"evaluator.py": "def evaluate(:\n", "initial_program.py": PROGRAM}, "cannot be parsed"),
+        ({"evaluator.py": PLAIN}, "expected an initial program"),
+        (
+            {"evaluator.py": PLAIN, "initial_program.py": PROGRAM, "initial_program.rs": ""},
+            "found initial_program.py, initial_program.rs; move all but one",
+        ),
+        (
+            {"a.py": PLAIN, "b.py": PLAIN, "initial_program.py": PROGRAM},
+            r"found a.py, b.py; name it, .*/a.py",
+        ),
+    ],
+)
+def test_a_directory_that_cannot_be_used_is_one_clear_error(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ProblemError, match=message):
+        read_project(write_project(tmp_path / "p", files))
+
+
+def test_a_folder_of_neither_format_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    with pytest.raises(ProblemError, match=r"problem.toml: .* or an evaluator.py"):
+        load_problem(tmp_path / "p")
+    assert not is_project(tmp_path / "p")
+
+
+@pytest.mark.parametrize("name", ["initial_program.rs", "config.yml"])
+def test_a_project_without_its_evaluator_is_named_as_one(tmp_path: Path, name: str) -> None:
+    folder = write_project(tmp_path / "p", {name: "# text\n"})
+    with pytest.raises(ProblemError, match=f"OpenEvolve project without its evaluator: {name}"):
+        open_named(str(folder))
+    (folder / "problem.toml").write_text("")
+    assert not is_project(folder)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", {"evaluator.py": PLAIN})
+    (folder / "initial_program.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(ProblemError, match=r"initial_program.py: expected UTF-8"):
+        read_project(folder)
+
+
+def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["sibling"])
+    before = content_digest(read_project(folder))
+    write_project(
+        folder,
+        {
+            "evovpo.db": "x",
+            "evovpo-1.png": "x",
+            "__pycache__/wanted.pyc": "x",
+            "openevolve_output/best.py": "x",
+            ".git/x": "",
+            "config.yaml": "max_iterations: 3\n",
+            "README.md": "x",
+        },
+    )
+    assert content_digest(read_project(folder)) == before
+    for name, text in {
+        "wanted.py": "WANTED = 5\n",
+        "data/more.txt": "x",
+        "initial_program.py": BETTER,
+    }.items():
+        write_project(folder, {name: text})
+        after = content_digest(read_project(folder))
+        assert after != before
+        before = after
+
+
+# ---------------------------------------------------------------- loading, with a sandbox that only answers
+
+
+def test_loading_makes_objectives_of_what_the_initial_program_scores(tmp_path: Path) -> None:
+    folder = write_project(
+        tmp_path / "p", SHAPES["plain"] | {"metrics.toml": "[metrics.near]\nlow = 0\nhigh = 1\n"}
+    )
+    sandbox = answering(near=0.25, large=1.0, combined_score=0.25)
+    loaded = load_openevolve(folder, open_evaluator=sandbox.open)
+    problem = loaded.problem
+    assert problem.objectives == (
+        Objective("near", "the higher its measured value, the higher the reward; 0 gives 0, 1 gives 1"),
+        Objective(
+            "large",
+            "the higher its measured value, the higher the reward; 1, the initial program's, gives 0.5",
+        ),
+    )
+    assert problem.evaluator is not None
+    assert problem.evaluator.metrics == (Metric("near", 0, 1), Metric("large", 1, 2, is_soft=True))
+    assert (problem.id, problem.suffix, problem.trust, problem.entry) == ("p", ".py", Trust.LOW, "")
+    assert problem.seeds == (Program(PROGRAM),)
+    assert loaded.initial is not None
+    assert loaded.initial.rewards == (0.25, 0.5)
+    assert loaded.initial.metrics == (("near", 0.25), ("large", 1.0), ("combined_score", 0.25))
+    assert loaded.initial.problem_version == problem.version
+    assert any("bounds of large were learned" in remark for remark in loaded.remarks)
+    assert any("low trust" in remark for remark in loaded.remarks)
+
+
+def test_metrics_that_read_like_costs_are_warned_of_until_their_direction_is_declared(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    sandbox = answering(**{"eval_time": 2.0, "right error": 11.0, "speed": 3.0})
+
+    def remarks() -> list[str]:
+        return list(load_openevolve(folder, open_evaluator=sandbox.open).remarks)
+
+    first, *others = remarks()
+    assert first.startswith("HIGHER is taken as better for eval_time, right error, and the names read")
+    turned = '[metrics.eval_time]\n    lower_is_better = true\n    [metrics."right error"]\n'
+    assert first.endswith(turned + "    lower_is_better = true")
+    assert others[0].startswith("bounds of eval_time, right error, speed were learned")
+    # Bounds alone say nothing of the direction; what the warning asks for ends it, and so does `false`.
+    write_project(folder, {"metrics.toml": "[metrics.eval_time]\nlow = 0\nhigh = 4\n"})
+    assert "for eval_time, right error, and" in remarks()[0]
+    (folder / "metrics.toml").write_text(first.partition("\n")[2].replace("true", "false", 1))
+    higher, lower, *_ = remarks()
+    assert higher.startswith("bounds of eval_time, speed were learned from the initial program, higher taken")
+    assert lower == (
+        "bounds of right error were learned from the initial program, lower taken as better; declare them in "
+        "metrics.toml (`evovpo bounds RUN` suggests some)"
+    )
+
+
+def test_a_direction_that_is_said_although_it_is_the_usual_one_keeps_the_version(tmp_path: Path) -> None:
+    bounds = "[metrics.near]\nlow = 0\nhigh = 1\n"
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": bounds})
+    sandbox = answering(near=0.25)
+    first = load_openevolve(folder, open_evaluator=sandbox.open).problem
+    write_project(folder, {"metrics.toml": bounds + "lower_is_better = false\n"})
+    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version == first.version
+    write_project(folder, {"metrics.toml": bounds + "lower_is_better = true\n"})
+    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version != first.version
+
+
+def test_nothing_of_a_directory_runs_in_this_process(tmp_path: Path) -> None:
+    files = {"evaluator.py": "raise SystemExit\n" + PLAIN, "initial_program.py": "raise SystemExit\n"}
+    assert load_openevolve(write_project(tmp_path / "p", files), open_evaluator=answering(a=1.0).open)
+
+
+def test_bounds_once_learned_stay_although_the_evaluator_is_noisy(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    first = load_openevolve(folder, open_evaluator=answering(near=0.25).open).problem
+    silent = answering(near=0.5)
+    again = load_openevolve(folder, frozen=[first], open_evaluator=silent.open)
+    assert again.problem == first
+    assert again.initial is None
+    assert silent.jobs == []
+    # Another time limit is another version, on the same scale; other files are another scale.
+    slower = load_openevolve(
+        folder, load_config(None, ["evaluator.timeout_seconds=9"]), frozen=[first], open_evaluator=silent.open
+    ).problem
+    assert slower.version != first.version
+    assert slower.evaluator is not None
+    assert first.evaluator is not None
+    assert slower.evaluator.metrics == first.evaluator.metrics
+    write_project(folder, {"initial_program.py": BETTER})
+    other = load_openevolve(folder, frozen=[first], open_evaluator=silent.open).problem
+    assert other.evaluator is not None
+    assert other.evaluator.metrics[0].low == 0.5
+
+
+def test_declared_bounds_make_another_version_and_folders_may_move(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    first = load_openevolve(folder, open_evaluator=answering(near=0.25).open).problem
+    moved = load_openevolve(
+        write_project(tmp_path / "q" / "p", SHAPES["plain"]),
+        frozen=[first],
+        open_evaluator=answering(near=0.9).open,
+    ).problem
+    assert moved.version == first.version
+    assert is_unchanged(first, Config())
+    write_project(folder, {"metrics.toml": "[metrics.near]\nlow = 0\nhigh = 1\n"})
+    assert not is_unchanged(first, Config())
+    declared = load_openevolve(folder, frozen=[first], open_evaluator=answering(near=0.25).open).problem
+    assert declared.version != first.version
+
+
+def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path: Path) -> None:
+    sandbox = answering(near=0.25)
+    opened = open_project(write_project(tmp_path / "p", SHAPES["cascade"]), open_evaluator=sandbox.open)
+    assert sandbox.jobs[0].functions == ("evaluate_stage1", "evaluate_stage2")
+    assert sandbox.jobs[0].thresholds == (-1e308,)
+    OpenEvolveEvaluator(opened.loaded.problem, sandbox).evaluate(Program(BETTER))
+    assert sandbox.jobs[1].thresholds == (0.5,)
+    off = load_openevolve(
+        tmp_path / "p", load_config(None, ["evaluator.cascade=false"]), open_evaluator=sandbox.open
+    )
+    assert sandbox.jobs[2].functions == ("evaluate",)
+    assert off.problem.version != opened.loaded.problem.version
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (
+            Answer(Status.ERROR, detail="ImportError: no jax"),
+            ProblemError,
+            "expected a judgement .* ImportError: no jax",
+        ),
+        (Answer(Status.TIMEOUT), ProblemError, "found a failure: timeout"),
+        (Answer(metrics=(("why", "broken"), ("ok", True))), ProblemError, 'found why = "broken", ok = true'),
+        (Answer(), ProblemError, "expected at least one finite number .* found nothing"),
+        (Answer(Status.SANDBOX_ERROR, detail="no space"), SandboxError, "could not be run: .*no space"),
+    ],
+)
+def test_an_evaluator_that_fails_its_own_program_is_one_clear_error(
+    tmp_path: Path, answer: Answer, error: type[Exception], message: str
+) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    with pytest.raises(error, match=message):
+        load_openevolve(folder, open_evaluator=Answering(lambda job: answer).open)
+
+
+def test_settings_of_the_yaml_give_way_to_files_and_overrides(tmp_path: Path) -> None:
+    yaml = "max_iterations: 7\nrandom_seed: 3\n"
+    yaml += "prompt: {system_message: Pack circles.}\nevaluator: {timeout: 11}\n"
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yaml": yaml})
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[run]\nseed = 4\n[search]\nevaluations = 8\n")
+    opened = open_project(folder, mine, ["search.evaluations=9"], open_evaluator=answering(a=1.0).open)
+    assert (opened.config.search.evaluations, opened.config.run.seed) == (9, 4)
+    assert opened.config.search.root_share == 0.0
+    assert opened.loaded.problem.limits.wall_seconds == 11.0
+    assert opened.loaded.problem.statement == "Pack circles."
+    without = open_project(folder, yaml=Path("none"), open_evaluator=answering(a=1.0).open)
+    assert without.config.search.evaluations == Config().search.evaluations
+    assert without.settings.keys == ()
+
+
+def test_models_that_the_user_names_take_the_place_of_those_in_the_yaml(tmp_path: Path) -> None:
+    yaml = "llm: {models: [{name: a, weight: 2, api_base: 'http://localhost:1/v1'}, {name: b}]}\n"
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yaml": yaml})
+    mine = tmp_path / "mine.toml"
+
+    def models(file: Path | None, *overrides: str) -> list[tuple[str, str]]:
+        config = open_project(folder, file, overrides, open_evaluator=answering(a=1.0).open).config
+        found = [(model.name, model.base_url) for model in config.models]
+        return found or [(config.proposer.model, config.proposer.base_url)]
+
+    assert models(None) == [("a", "http://localhost:1/v1"), ("b", "")]
+    assert models(None, "proposer.base_url=http://localhost:2/v1") == [("a", ""), ("b", "")]
+    assert models(None, "proposer.model=c") == [("c", "")]
+    mine.write_text('[proposer]\nmodel = "d"\n')
+    assert models(mine) == [("d", "")]
+    mine.write_text('[[models]]\nname = "e"\n')
+    assert models(mine) == [("e", "")]
+    write_project(folder, {"config.yaml": "llm: {models: [{name: a}]}\n"})
+    assert models(mine) == [("e", "")]
+    assert models(None) == [("a", "")]
+
+
+# ---------------------------------------------------------------- judging, with a sandbox that only answers
+
+
+def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_all_capped(
+    tmp_path: Path,
+) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
+    answer = Answer(
+        metrics=(("near", "nan"), ("note", "too slow")),
+        artifacts=(("advice", "é" * 40), ("more", "x" * 90)),
+        log="a" * 1000 + "end",
+    )
+    evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: answer), 100).evaluate(Program(BETTER))
+    assert evaluation.rewards == (0.0, 0.0)
+    assert (evaluation.status, evaluation.trust, evaluation.isolation) == (Status.OK, Trust.LOW, "imagined")
+    lines = evaluation.feedback.split("\n")
+    assert lines[:4] == [
+        'metric near: expected a finite number, found "nan"; its reward is 0',
+        "metric large: expected a finite number, found nothing; its reward is 0",
+        "note: too slow",
+        "advice: " + "é" * 40,
+    ]
+    assert lines[4:6] == ["more: xx ...", "printed:"]
+    assert lines[6].endswith("aend")
+    assert len(lines[6]) == 500
+
+
+def test_a_failure_is_the_zero_vector_and_keeps_what_was_measured(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
+    failed = Answer(Status.CRASH, (("near", 1.0),), detail="signal 11")
+    evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: failed)).evaluate(Program(BETTER))
+    assert (evaluation.status, evaluation.rewards, evaluation.feedback) == (
+        Status.CRASH,
+        (0.0, 0.0),
+        "crash: signal 11",
+    )
+    assert evaluation.metrics == (("near", 1.0),)
+    broken = Answer(Status.SANDBOX_ERROR, detail="no memory")
+    assert (
+        OpenEvolveEvaluator(problem, Answering(lambda job: broken)).evaluate(Program(BETTER)).rewards is None
+    )
+
+
+def test_a_program_is_given_under_a_name_of_its_own() -> None:
+    program = Program("text")
+    job = job_of(program, ".rs", "judge.py", ())
+    assert job is not None
+    assert (job.entry, job.files) == (f"program_{program.id}.rs", {f"program_{program.id}.rs": "text"})
+    assert (job.evaluator, job.functions, job.thresholds) == ("judge.py", ("evaluate",), ())
+    folder = job_of(Program(pack({"a/b.py": "x\n"})), "/", "e.py", (0.5, 0.75))
+    assert folder is not None
+    assert (folder.entry, folder.files) == ("", {"a/b.py": "x\n"})
+    assert folder.functions == ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+    assert job_of(Program("no bundle"), "/", "e.py", ()) is None
+
+
+# ---------------------------------------------------------------- whole runs in the real sandbox
+
+SETTINGS = [
+    "proposer.name=scripted",
+    "prompt.style=rewrite",
+    "search.evaluations=4",
+    "search.rollouts=2",
+    "search.islands=1",
+    "search.in_flight=1",
+    "sandbox.workers=2",
+    "evaluator.timeout_seconds=20",
+]
+MAIN = SHAPES["folder"]["initial_program/main.py"]
+
+
+def fenced(text: str) -> str:
+    return f"```\n{text}```"
+
+
+REPLIES = {
+    "text": [fenced("please, few words\n"), fenced("Short.\n")],
+    "folder": [
+        fenced(pack({"main.py": MAIN, "parts/value.py": f"VALUE = {value}\n"})) for value in (2.0, 3.5)
+    ],
+}
+
+
+def replies(shape: str) -> list[str]:
+    """Return four completions: two programs that run, one that ends its process, and plain words."""
+    good = REPLIES.get(shape, [f"```python\n{PROGRAM.replace('1.0', value)}```" for value in ("2.0", "3.5")])
+    if shape in REPLIES:
+        return good * 2
+    exits = PROGRAM.replace("return 1.0", "import os; os._exit(0)")
+    return [*good, f"```python\n{exits}```", "no program at all"]
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> None:
+    folder = write_project(tmp_path / shape, SHAPES[shape])
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    url = f"sqlite:///{tmp_path}/evovpo.db"
+    named = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    with Store.open(url, create=True) as store:
+        outcome = start(
+            named.problem, named.config, store, ScriptedProposer(replies(shape)), judged=named.judged
+        )
+        view = read_run(store, outcome.run)
+        verify(outcome.run, store)
+    assert (outcome.evaluations, outcome.trust, outcome.solved) == (4, "low", False)
+    assert view.summary.by_status[Status.OK] >= 2
+    assert view.evaluation is not None
+    assert view.evaluation.trust is Trust.LOW
+    assert outcome.best_mean_reward > 0.5  # the initial program has one half in every objective
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
+    if shape not in REPLIES:
+        assert view.summary.by_status.keys() - {Status.OK} == {Status.BAD_OUTPUT}
+
+
+def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    url = f"sqlite:///{tmp_path}/evovpo.db"
+    named = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    with Store.open(url, create=True) as store:
+        outcome = start(
+            named.problem, named.config, store, ScriptedProposer(replies("plain")), judged=named.judged
+        )
+        assert outcome.combined_score == 0.875
+        assert outcome.program == PROGRAM.replace("1.0", "3.5")
+        assert outcome.executed == 3  # the initial program was judged when the project was opened
+        view = read_run(store, outcome.run)
+        assert view.outcome(0.0)._replace(seconds=0, stopped="") == outcome._replace(seconds=0, stopped="")
+        assert outcome.program_id == outcome.best_mean_program_id == Program(outcome.program).id
+        assert outcome.program_mean_reward == outcome.best_mean_reward
+        shown = run_json(view, [])
+        assert shown["metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
+        assert shown["combined_curve"] == [
+            CombinedPoint(0, 0.25)._asdict(),
+            CombinedPoint(1, 0.5)._asdict(),
+            CombinedPoint(2, 0.875)._asdict(),
+        ]
+        assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
+        again = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+        assert again.problem == named.problem
+        assert again.judged == ()
+        assert resume(outcome.run, store).combined_score == 0.875
+        write_project(folder, {"evaluator.py": PLAIN + "\n"})
+        with pytest.raises(ProblemError, match="the problem changed since the run started"):
+            resume(outcome.run, store)
+
+
+APART = {
+    "initial_program.py": PROGRAM,
+    "evaluator.py": PLAIN.replace('"combined_score": near', '"combined_score": -value'),
+}
+"""Its `combined_score` falls where the reward vector rises."""
+
+
+def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_project(tmp_path / "apart", APART)
+    url = f"sqlite:///{tmp_path}/evovpo.db"
+    named = open_named(str(folder), None, [*SETTINGS, "search.evaluations=2", f"store.url={url}"])
+    with Store.open(url, create=True) as store:
+        scripted = ScriptedProposer(replies("plain"))
+        outcome = start(named.problem, named.config, store, scripted, judged=named.judged)
+        assert read_run(store, outcome.run).outcome(0.0)._replace(seconds=0) == outcome._replace(seconds=0)
+    # The initial program has the highest combined_score, -1; 3.5 is the best for the search.
+    best = Program(PROGRAM.replace("1.0", "3.5"))
+    assert (outcome.program, outcome.program_id) == (PROGRAM, Program(PROGRAM).id)
+    assert (outcome.combined_score, outcome.program_mean_reward) == (-1.0, 0.5)
+    assert outcome.best_mean_program_id == best.id
+    assert outcome.best_mean_reward > 0.5
+    command = shell.Shell(capsys)
+    found = command("show", "latest", "--store", url, "--json", "--no-png").json
+    assert (found["program_mean_reward"], found["best_mean_reward"]) == (0.5, outcome.best_mean_reward)
+    assert found["lineage"][0]["program_id"] == found["program_id"]
+    shown = " ".join(command("show", "latest", "--store", url, "--no-png").out.split())
+    assert "shown: the program with the best combined_score, -1 (its mean reward: 0.500)" in shown
+    assert f"best mean reward of the run: {outcome.best_mean_reward:.3f} (program {best.id})" in shown
+    assert f"Best mean reward of the run against evaluations (program {best.id}, not the one shown)" in shown
+    assert "Lineage of the program shown, the best by combined_score" in shown
+
+
+CRASHES = {
+    "loops": ("while True: pass", {Status.TIMEOUT}),
+    "exits": ("import sys; sys.exit(0)", {Status.ERROR}),
+    "ends": ("import os; os._exit(0)", {Status.BAD_OUTPUT}),
+    "killed": ("import os; os.kill(os.getpid(), 9)", {Status.CRASH}),
+    "eats": ("return len(bytearray(1 << 34))", {Status.MEMORY, Status.ERROR}),
+    "not-a-number": ("return float('nan')", {Status.OK}),
+}
+
+
+def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    config = load_config(
+        None, ["evaluator.timeout_seconds=4", "evaluator.memory_mb=1024", "sandbox.workers=1"]
+    )
+    problem = load_openevolve(folder, config).problem
+    with open_evaluator(problem, config) as evaluator:
+        for body, statuses in CRASHES.values():
+            evaluation = evaluator.evaluate(Program(PROGRAM.replace("return 1.0", body)))
+            assert evaluation.status in statuses, (body, evaluation)
+            assert evaluation.rewards is not None
+            assert evaluation.rewards[1] == 0.0, body
+        judged = evaluator.evaluate(Program(BETTER))
+        assert judged.metrics == (("near", 0.75), ("large", 3.0), ("combined_score", 0.75))
+
+
+def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    config = load_config(None, ["evaluator.mode=proxy", "sandbox.workers=1", "evaluator.timeout_seconds=10"])
+    loaded = load_openevolve(folder, config)
+    assert loaded.problem.trust is Trust.HIGH
+    forger = PROGRAM.replace("return 1.0", "import sys; sys.modules['__main__'].__dict__.clear(); return 1e9")
+    with open_evaluator(loaded.problem, config) as evaluator:
+        better, forged = (evaluator.evaluate(Program(source)) for source in (BETTER, forger))
+    assert better.metrics == (("near", 0.75), ("large", 3.0), ("combined_score", 0.75))
+    assert (better.trust, better.status) == (Trust.HIGH, Status.OK)
+    assert dict(forged.metrics or ()).get("near", 0.0) == 0.0
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_evolving_a_project_with_a_model_behind_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    yaml = "llm: {api_base: 'http://localhost:9/v1', models: [{name: a, top_p: 0.5}, {name: b}]}\n"
+    folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml + "unheard_of: 1\n"})
+    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
+    with served([f"```python\n{BETTER}```"] * 2) as (address, bodies):
+        answer = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "2"),
+            *("--set", "search.rollouts=2", "--set", "prompt.style=rewrite", "--set", "sandbox.workers=1"),
+        )
+    assert answer.code == 0, answer.err
+    assert {body["model"] for body in bodies} == {"m"}
+    found = answer.json
+    assert (found["trust"], found["combined_score"], found["program"]) == ("low", 0.75, BETTER)
+    assert (found["evaluations"], found["executed"]) == (
+        2,
+        1,
+    )  # two like answers, and a known initial program
+    assert answer.err.count("unheard_of") == 1
+    # Only what does nothing is listed before a run, and where to read of the rest.
+    assert "without effect, 1 unknown; all" in answer.err
+    assert f"all of them:  evovpo check {folder}\n" in answer.err
+    assert "llm.models[].top_p" not in answer.err
+    shown = command("show", "latest", "--store", url, "--png", tmp_path / "curve.png")
+    assert shown.code == 0
+    for text in ("best combined_score", "0.75", "trust", "Best combined_score against evaluations"):
+        assert text in shown.out
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    bounds = command("bounds", "latest", "--store", url)
+    assert "[metrics.near]" in bounds.out
+    (folder / "metrics.toml").write_text(bounds.out)
+    checked = command("check", folder, "--store", url)
+    assert (checked.code, "were learned" in checked.out) == (0, False)
+
+
+def test_check_shows_metrics_trust_and_what_each_key_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yaml = "max_iterations: 7\ncheckpoint_interval: 5\nunheard_of: 1\n"
+    folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml})
+    answer = shell.Shell(capsys)("check", folder, "--store", f"sqlite:///{tmp_path}/none.db")
+    assert answer.code == 0
+    for text in (
+        "search.evaluations = 7",
+        "without effect",
+        "unknown",
+        "low trust",
+        "combined_score",
+        "0.25",
+    ):
+        assert text in answer.out
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_evolving_needs_a_model_that_can_write_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    url = f"sqlite:///{tmp_path}/none.db"
+    answer = shell.Shell(capsys)("evolve", folder, "--store", url)
+    assert answer.code == 2
+    assert "give --base-url URL --model NAME" in answer.err
+    assert not (tmp_path / "none.db").exists()
+    config = load_config(None, ["proposer.name=openai"])
+    check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
+    with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
+        open_named("strings/date-to-iso", yaml=folder / "config.yaml")
+
+
+def test_an_evaluator_that_raises_on_import_is_one_clear_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_project(
+        tmp_path / "p", SHAPES["plain"] | {"evaluator.py": "import no_such_module\n" + PLAIN}
+    )
+    answer = shell.Shell(capsys)("check", folder / "evaluator.py")
+    assert answer.code == 2
+    assert "found a failure: error: " in answer.err
+    assert "no_such_module" in answer.err
+    assert answer.err.count("error: ") == 2
+    assert json.dumps(str(folder))[1:-1] in answer.err
+
+
+def test_check_problem_knows_projects_too(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    report = check_problem(folder)
+    (seed,) = report.seeds
+    assert seed.evaluation.metrics == (("near", 0.25), ("large", 1.0), ("combined_score", 0.25))
+    assert load_problem(folder).version == report.problem.version

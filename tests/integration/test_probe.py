@@ -1,0 +1,335 @@
+"""Probes with the built-in model, the guard against forgetting, and the problems that are held out."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from rich.console import Console
+from toy_runs import PROBLEM, ROWS, SWAP, source
+
+from evovpo.analysis.estimators import best_at_k_chains
+from evovpo.analysis.statistics import Interval
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.builtin.chain_format import encode_prompt
+from evovpo.builtin.expression_prompts import alignment_fault
+from evovpo.config import Config
+from evovpo.errors import ConfigError, EvovpoError, PolicyError
+from evovpo.types import Evaluation, PolicyVersion, Problem, Program, PromptKind, Rewards, Status
+from trainer.loop.probe import (
+    FEWEST_PROBLEMS,
+    ProbeResult,
+    ProblemProbe,
+    before_after_table,
+    checked_rewards,
+    clearly_worse,
+    generated_problems,
+    judge_chains,
+    probe,
+    root_prompts,
+    split_problems,
+    write_before_after_png,
+)
+
+EASY = dataclasses.replace(PROBLEM, id="first-part", version="first-part-1", heldout=(), train=tuple(
+    dataclasses.replace(example, output=str(example.inputs[0])[:3]) for example in PROBLEM.train
+))  # fmt: skip
+"""The first three letters: what the built-in model writes often."""
+BRANCH = f"{SWAP} if ', ' in x0 else x0.upper()"
+MEMORISED = f"x0 if x0 == 'never' else ({BRANCH} if x0 != 'Euclid' else 'wrong')"
+
+
+@pytest.fixture(scope="module")
+def probed() -> ProbeResult:
+    return probe(BUILT_IN_MODEL, [PROBLEM, EASY], k_max=24, seed=3)
+
+
+def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult:  # noqa: N803
+    """Return a made-up probe of single answers with these mean rewards."""
+    problems = tuple(
+        ProblemProbe(f"p{number}", "1", values_N[:, None, None], (), None)
+        for number, values_N in enumerate(values_P_N)
+    )
+    return ProbeResult(version, 1, 0, problems, 1.0)
+
+
+def levels(problems: int = 12) -> npt.NDArray[np.float64]:
+    """Return `[P, 4]`: problems of different difficulty, each with answers of two levels."""
+    return np.add.outer(np.linspace(0.1, 0.6, problems), [0.0, 0.0, 0.1, 0.3])
+
+
+# ---------------------------------------------------------------- sampling and judging
+
+
+def test_answers_are_judged_row_by_row_and_once_a_program() -> None:
+    chains: list[list[Program | None]] = [
+        [Program(source(SWAP)), Program(source("x0.upper()"))],
+        [None, Program(source(BRANCH))],
+        [Program(source(MEMORISED)), Program(source("x0[99]"))],
+        [Program(source(SWAP)), None],
+    ]
+    found = judge_chains(PROBLEM, chains, Config())
+    comma = np.array([", " in name for name, _ in ROWS], dtype=float)
+    expected = [
+        [comma, 1 - comma],
+        [0 * comma, 1 + 0 * comma],
+        [1 + 0 * comma, 0 * comma],
+        [comma, 0 * comma],
+    ]
+    assert np.array_equal(found.rewards_C_m_D, np.array(expected))
+    assert found.right_C_m.tolist() == [[False, False], [False, True], [True, False], [False, False]]
+    # The memorised one is right on all training rows and wrong on the held-out "Euclid".
+    assert found.unseen_C_m is not None
+    assert found.unseen_C_m.tolist() == [[False, False], [False, True], [False, False], [False, False]]
+    assert found.programs_C_m[0][0] == found.programs_C_m[3][0] != found.programs_C_m[0][1]
+    assert found.programs_C_m[1][0] is None
+
+
+def test_prompts_show_all_training_rows_in_changing_orders_and_nothing_else() -> None:
+    prompts = root_prompts(PROBLEM, 2, 10, seed=1)
+    assert [prompt.rollouts for prompt in prompts] == [4, 4, 2]
+    assert {(prompt.answers, prompt.kind) for prompt in prompts} == {(2, PromptKind.ROOT)}
+    texts = [prompt.messages[0].content for prompt in prompts]
+    assert len(set(texts)) == 3
+    pieces = [re.sub("⟦out⟧$", "", text).split("⟦ex⟧") for text in texts]
+    rows = encode_prompt([[name] for name, _ in ROWS], [wanted for _, wanted in ROWS], 2)
+    expected = re.sub("⟦out⟧$", "", rows).split("⟦ex⟧")
+    for found in pieces:
+        assert found[0] == "⟦m2⟧"
+        assert sorted(found[1:]) == sorted(expected[1:])
+    assert len({prompt.seed for prompt in prompts}) == 3
+    assert root_prompts(PROBLEM, 2, 10, seed=1) == prompts
+
+
+def test_a_probe_holds_every_answer_and_the_figures_follow_from_them(probed: ProbeResult) -> None:
+    hard, easy = probed.problems
+    assert hard.rewards_C_m_D.shape == (24, 1, len(ROWS))
+    assert probed.ks == (1, 2, 3, 6, 12, 24)
+    assert easy.right_C_m.any()
+    assert 0 < easy.values_C_m.mean() < 1
+    expected = np.mean([best_at_k_chains(p.rewards_C_m_D.mean(axis=2), [6])[0] for p in (hard, easy)])
+    assert probed.best_at_k[6] == pytest.approx(expected)
+    assert probed.best_at_k[1] == pytest.approx((hard.values_C_m.mean() + easy.values_C_m.mean()) / 2)
+    assert probed.pass_at_k[24] == np.mean([hard.right_C_m.any(), easy.right_C_m.any()])
+    assert probed.pass_at_k[1] == pytest.approx((hard.right_C_m.mean() + easy.right_C_m.mean()) / 2)
+    # Only the first problem has held-out rows.
+    assert hard.unseen_C_m is not None
+    assert easy.unseen_C_m is None
+    assert probed.unseen_pass_at_k[1] == pytest.approx(hard.unseen_C_m.mean())
+    assert 0 < probed.distinct <= 1
+    assert probed.diversity > 0
+
+
+def test_the_same_seed_gives_the_same_answers_under_any_version_number(probed: ProbeResult) -> None:
+    calls: list[tuple[int, int]] = []
+    again = probe(
+        PolicyVersion(7, 0, str(BUILT_IN_MODEL)),
+        [PROBLEM, EASY],
+        k_max=24,
+        seed=3,
+        on_problem=lambda done, total: calls.append((done, total)),
+    )
+    assert again.policy_version == 7
+    assert calls == [(1, 2), (2, 2)]
+    for first, second in zip(probed.problems, again.problems, strict=True):
+        assert first.programs_C_m == second.programs_C_m
+        assert np.array_equal(first.rewards_C_m_D, second.rewards_C_m_D)
+
+
+def test_a_problem_is_answered_alike_beside_others_and_differently_with_another_seed(
+    probed: ProbeResult,
+) -> None:
+    alone = probe(BUILT_IN_MODEL, [EASY], k_max=8, seed=3)
+    assert alone.problems[0].programs_C_m == probed.problems[1].programs_C_m[:8]
+    other = probe(BUILT_IN_MODEL, [EASY], k_max=8, seed=4)
+    assert other.problems[0].programs_C_m != alone.problems[0].programs_C_m
+
+
+def test_chains_are_sampled_whole() -> None:
+    found = probe(BUILT_IN_MODEL, [EASY], answers=3, k_max=10)
+    assert found.problems[0].rewards_C_m_D.shape == (4, 3, len(ROWS))
+    assert found.sampled == 12
+    assert found.ks == (1, 2, 3, 6, 12)
+    # A model asked for three answers writes three: the last slots are not all empty.
+    assert any(chain[2] is not None for chain in found.problems[0].programs_C_m)
+
+
+def test_the_summary_is_json_with_the_figures_by_k(probed: ProbeResult) -> None:
+    summary = probed.summary()
+    assert summary["problems"] == 2
+    assert summary["best_at_k"] == {str(k): round(v, 6) for k, v in probed.best_at_k.items()}
+    assert summary["pass_at_k"] == {str(k): round(v, 6) for k, v in probed.pass_at_k.items()}
+
+
+@pytest.mark.parametrize(
+    ("problems", "answers", "k_max", "message"),
+    [([], 1, 8, "no problem to probe"), ([EASY], 0, 8, "chains of 0"), ([EASY], 1, 0, "probe of 0 answers")],
+)
+def test_a_probe_of_nothing_is_an_error(
+    problems: list[Problem], answers: int, k_max: int, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        probe(BUILT_IN_MODEL, problems, answers=answers, k_max=k_max)
+
+
+def test_a_policy_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="does not exist"):
+        probe(tmp_path / "gone", [EASY])
+
+
+def test_a_sandbox_that_fails_is_not_the_candidates_fault() -> None:
+    def judged(status: Status, rewards: Rewards | None) -> Evaluation:
+        return Evaluation("p", "1", status, rewards, "fork failed", 0.0, "none")
+
+    assert checked_rewards(judged(Status.TIMEOUT, (0.0,) * len(ROWS)), PROBLEM) == (0.0,) * len(ROWS)
+    with pytest.raises(EvovpoError, match=r"for names could not be judged.*fork failed"):
+        checked_rewards(judged(Status.SANDBOX_ERROR, None), PROBLEM)
+
+
+# ---------------------------------------------------------------- the guard
+
+
+def test_an_equal_version_is_not_worse() -> None:
+    verdict = clearly_worse(result(levels(), 1), result(levels()), budget=4)
+    assert not verdict.is_worse
+    assert verdict.differences == {1: Interval(0.0, 0.0, 0.0, 12), 4: Interval(0.0, 0.0, 0.0, 12)}
+
+
+def test_a_version_that_lost_its_rare_good_answers_is_worse_at_the_budget_only() -> None:
+    collapsed = np.repeat(levels().mean(axis=1, keepdims=True), 4, axis=1) + 0.05
+    verdict = clearly_worse(result(collapsed, 1), result(levels()), budget=1000)
+    assert verdict.is_worse
+    assert verdict.differences[1].mean == pytest.approx(0.05)
+    # The best of the four was base + .3, and is base + .1 + .05 now.
+    assert verdict.differences[4].mean == pytest.approx(-0.15)
+    assert verdict.reason.startswith("clearly worse at best@4 on 12 problems: best@1 +0.050")
+
+
+def test_a_version_whose_first_answer_got_worse_is_worse_at_one() -> None:
+    scattered = levels() + np.array([-0.1, -0.1, -0.1, 0.0])
+    verdict = clearly_worse(result(scattered, 1), result(levels()), budget=4)
+    assert verdict.is_worse
+    assert verdict.reason.startswith("clearly worse at best@1 on 12")
+
+
+def test_a_loss_must_be_certain_and_worth_mentioning() -> None:
+    tiny = clearly_worse(result(levels() - 0.008, 1), result(levels()), budget=4)
+    assert not tiny.is_worse
+    assert tiny.differences[1].is_below_zero
+    assert clearly_worse(result(levels() - 0.008, 1), result(levels()), budget=4, margin=0.005).is_worse
+    swings = np.where(np.arange(12)[:, None] % 2, -0.3, 0.2)
+    uncertain = clearly_worse(result(levels() + swings, 1), result(levels()), budget=4)
+    assert uncertain.differences[1].mean == pytest.approx(-0.05)
+    assert not uncertain.is_worse
+
+
+def test_few_problems_cannot_condemn_a_version() -> None:
+    few = FEWEST_PROBLEMS - 1
+    verdict = clearly_worse(result(levels(few) - 0.1, 1), result(levels(few)), budget=4)
+    assert not verdict.is_worse
+    assert verdict.reason.startswith("too few problems to tell (5 of 6): best@1 -0.100")
+    assert clearly_worse(result(levels(few + 1) - 0.1, 1), result(levels(few + 1)), budget=4).is_worse
+
+
+def test_the_verdict_is_the_same_each_time_and_is_json() -> None:
+    rng = np.random.default_rng(1)
+    new, parent = result(rng.random((9, 4)), 1), result(rng.random((9, 4)))
+    first, second = (clearly_worse(new, parent, budget=2) for _ in range(2))
+    assert first == second
+    differences = first.summary()["differences"]
+    assert isinstance(differences, dict)
+    assert differences["2"] == {
+        "mean": first.differences[2].mean,
+        "low": first.differences[2].low,
+        "high": first.differences[2].high,
+        "problems": 9,
+    }
+
+
+def test_probes_of_different_problems_do_not_compare() -> None:
+    with pytest.raises(ConfigError, match="one probe holds 12 problems and the other 11"):
+        clearly_worse(result(levels(12)), result(levels(11)), budget=4)
+    changed = result(levels())
+    first = dataclasses.replace(changed.problems[0], problem_version="2")
+    changed = dataclasses.replace(changed, problems=(first, *changed.problems[1:]))
+    with pytest.raises(ConfigError, match="the same ones in the same order"):
+        before_after_table(result(levels()), changed)
+
+
+def test_the_table_shows_both_versions_and_marks_clear_differences() -> None:
+    table = before_after_table(result(levels()), result(levels() + 0.1, 1), names=("v0", "v3"))
+    console = Console(
+        width=140, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False
+    )
+    with console.capture() as captured:
+        console.print(table)
+    text = captured.get()
+    assert "v3" in text
+    # Mean of base .35 + .1 at k = 1, of the best of three (.1 in 1 of 4 subsets, else .3) at k = 3.
+    assert "0.450" in text
+    assert "0.550" in text
+    assert "0.600" in text
+    assert text.count("\x1b[1;32m") == 3
+    assert text.count("+0.100 [+0.100, +0.100]\x1b[0m") == 3
+    assert "12 problems, 4 answers each, root prompts." in text
+
+
+def test_the_picture_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "before_after.png"
+    write_before_after_png(path, result(levels()), result(levels() + 0.1, 1))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+# ---------------------------------------------------------------- problems to probe on
+
+
+def named(*names: str) -> list[Problem]:
+    return [dataclasses.replace(PROBLEM, id=name) for name in names]
+
+
+def test_held_out_problems_are_set_aside_whatever_the_order() -> None:
+    problems = named(*"abcdefghij")
+    split = split_problems(problems, 4, seed=1)
+    assert [len(part) for part in split] == [6, 4]
+    assert [p.id for p in split.searched] == [p.id for p in problems if p not in split.held_out]
+    assert set(split.searched) | set(split.held_out) == set(problems)
+    assert set(split_problems(problems[::-1], 4, seed=1).held_out) == set(split.held_out)
+    others = [set(split_problems(problems, 4, seed=seed).held_out) for seed in range(2, 8)]
+    assert any(other != set(split.held_out) for other in others)
+
+
+def test_one_problem_more_moves_at_most_one_over() -> None:
+    before = set(split_problems(named(*"abcdefghij"), 4).held_out)
+    for new in "klmnopqr":
+        assert len(before - set(split_problems(named(*"abcdefghij", new), 4).held_out)) <= 1
+
+
+@pytest.mark.parametrize("held_out", [-1, 3, 4])
+def test_something_is_left_to_search(held_out: int) -> None:
+    with pytest.raises(ConfigError, match=f"{held_out} of 3 problems"):
+        split_problems(named(*"abc"), held_out)
+
+
+def test_generated_problems_fit_the_built_in_model_and_follow_from_seed_and_number() -> None:
+    problems = generated_problems(12, seed=5)
+    assert generated_problems(3, seed=5) == problems[:3]
+    assert len({problem.id for problem in problems}) == 12
+    assert {p.version for p in problems}.isdisjoint(p.version for p in generated_problems(12, seed=6))
+    for problem in problems:
+        assert alignment_fault(problem) == ""
+        assert len(problem.train) in (4, 5)
+        assert len(problem.objectives) == len(problem.train)
+        assert len(problem.heldout) == 2
+        assert not {row.inputs for row in problem.heldout} & {row.inputs for row in problem.train}
+        assert all(len(row.inputs) == len(problem.parameters) for row in problem.train)
+
+
+def test_generated_problems_can_be_probed_and_some_are_solved() -> None:
+    found = probe(BUILT_IN_MODEL, generated_problems(4), k_max=12)
+    assert found.pass_at_k[12] > 0
+    assert found.unseen_pass_at_k[12] <= found.pass_at_k[12]

@@ -1,0 +1,580 @@
+"""Retraining from logs: what comes out, that a kill changes nothing of it, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from logged_runs import without_logprobs, write_run
+from safetensors.torch import load_file
+from tiny_models import write_tiny_folder
+
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.config import ProposerConfig
+from evovpo.errors import ConfigError, DivergedError, EvovpoError, PolicyError, StoreError, TrainingError
+from evovpo.store import Store
+from evovpo.types import PolicyEventKind, PolicyVersion, Rewards, Rollout, Sampling, TrainingStep
+from trainer.config import TrainConfig
+from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, only_trainer, save_checkpoint
+from trainer.learning.offline import TrainingRow, token_logprobs
+from trainer.learning.policies import load_trainable
+from trainer.loop import retrain as module
+from trainer.loop.probe import generated_problems
+from trainer.loop.retrain import RetrainResult, Watch, default_policies, make_plan, retrain
+
+CONFIG = TrainConfig.load(
+    None,
+    ["update.groups_per_step=2", "update.passes=2", "update.checkpoint_steps=2", "update.learning_rate=1e-3"],
+)
+RUN = "toy-run"
+
+
+class Place(NamedTuple):
+    """A folder with a model, a store with one run of it, and room for policies."""
+
+    root: Path
+
+    @property
+    def model(self) -> Path:
+        return self.root / "model"
+
+    @property
+    def policies(self) -> Path:
+        return self.root / "policies"
+
+    def store(self) -> Store:
+        return Store.open(str(self.root / "runs.db"))
+
+    def retrain(
+        self, config: TrainConfig = CONFIG, runs: Sequence[str] = (RUN,), **more: Any
+    ) -> RetrainResult:
+        with self.store() as store:
+            return retrain(store, runs, config, policies=self.policies, **more)
+
+    def weights(self, number: int) -> dict[str, torch.Tensor]:
+        return load_file(self.policies / f"v{number:04d}" / "model.safetensors")
+
+
+def configured(*overrides: str) -> TrainConfig:
+    """Return `CONFIG` with some settings changed."""
+    sections = {field.name: getattr(CONFIG, field.name) for field in dataclasses.fields(CONFIG)}
+    for text in overrides:
+        name = text.partition(".")[0]
+        changed = getattr(TrainConfig.load(None, [text]), name)
+        key = text.partition(".")[2].partition("=")[0]
+        sections[name] = dataclasses.replace(sections[name], **{key: getattr(changed, key)})
+    return TrainConfig(**sections)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Results are compared to the last bit, and processes forked."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_folder(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture
+def place(tmp_path: Path, tiny_folder: Path) -> Place:
+    """A place whose store holds a run of six groups."""
+    return made(tmp_path, tiny_folder)
+
+
+def made(root: Path, tiny_folder: Path, **options: Any) -> Place:
+    here = Place(root)
+    here.model.symlink_to(tiny_folder)
+    with here.store() as store:
+        write_run(store, here.model, RUN, **options)
+    return here
+
+
+class Trained(NamedTuple):
+    """An uninterrupted training, for comparisons; tests do not change it."""
+
+    place: Place
+    result: RetrainResult
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Trained:
+    torch.set_num_threads(1)
+    here = made(tmp_path_factory.mktemp("trained"), tiny_folder)
+    return Trained(here, here.retrain())
+
+
+def steps_of(here: Place) -> list[TrainingStep]:
+    """Return the steps of the one training there is, without what the clock says."""
+    with here.store() as store:
+        (training,) = store.trainings()
+        return [dataclasses.replace(step, seconds=0.0) for step in store.training_steps(training.id)]
+
+
+def assert_same(here: Place, trained: Trained) -> None:
+    """Check that a training came out as the uninterrupted one, to the last bit."""
+    expected = trained.place.weights(1)
+    found = here.weights(1)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert steps_of(here) == steps_of(trained.place)
+    with here.store() as store, trained.place.store() as other:
+        ours, theirs = store.policy_versions()[1], other.policy_versions()[1]
+        assert dataclasses.replace(ours, path="") == dataclasses.replace(theirs, path="")
+        assert [e.kind for e in store.policy_events()] == [e.kind for e in other.policy_events()]
+
+
+# What comes out
+
+
+def test_a_training_ends_in_a_new_version_that_is_served(trained: Trained) -> None:
+    result = trained.result
+    assert (result.policy_version, result.objective, result.probe) == (1, "vpo", None)
+    assert (result.groups_used, result.groups_skipped, result.steps) == (6, 0, 6)
+    with trained.place.store() as store:
+        start, new = store.policy_versions()
+        assert start == PolicyVersion(0, None, str(trained.place.model.resolve()))
+        assert (new.parent, new.trained_through) == (0, f"{RUN}-5")
+        assert store.served() == new
+        kinds = [(event.number, event.kind) for event in store.policy_events()]
+        assert kinds == [
+            (0, PolicyEventKind.SERVED),
+            (1, PolicyEventKind.PUBLISHED),
+            (1, PolicyEventKind.SERVED),
+        ]
+        (training,) = store.trainings()
+        assert new.config_hash == training.id
+        assert TrainConfig.from_json(training.config_json) == CONFIG
+        assert (training.runs, training.after, training.through) == ((RUN,), (None,), (f"{RUN}-5",))
+        steps = store.training_steps(training.id)
+    assert [step.step for step in steps] == list(range(6))
+    assert result.tokens == sum(step.tokens for step in steps)
+    assert dict(new.metrics)["tokens"] == result.tokens
+    assert steps[0].kl == pytest.approx(0.0, abs=1e-6)
+    assert steps[-1].kl > 1e-5
+    before, after = load_file(trained.place.model / "model.safetensors"), trained.place.weights(1)
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_what_is_left_of_a_finished_training_are_its_curves(trained: Trained) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = (trained.place.policies / "trainings").iterdir()
+    assert [path.name for path in folder.iterdir()] == ["tensorboard"]
+    curves = EventAccumulator(str(folder / "tensorboard"))
+    curves.Reload()
+    steps = steps_of(trained.place)
+    assert [event.value for event in curves.Scalars("set_score")] == pytest.approx(
+        [s.set_score for s in steps]
+    )
+
+
+def test_the_same_data_and_seed_give_the_same_weights(place: Place, trained: Trained) -> None:
+    result = place.retrain()
+    assert result._replace(seconds=0.0) == trained.result._replace(seconds=0.0)
+    assert_same(place, trained)
+
+
+def test_another_seed_gives_other_weights(place: Place, trained: Trained) -> None:
+    place.retrain(configured("run.seed=1"))
+    expected = trained.place.weights(1)
+    assert any(not torch.equal(value, expected[name]) for name, value in place.weights(1).items())
+
+
+def test_training_makes_what_was_rewarded_likelier(tmp_path: Path, tiny_folder: Path) -> None:
+    def likes_low_tokens(tokens: Sequence[int], rng: Random) -> Rewards:
+        return (float(sum(token < 20 for token in tokens) / max(1, len(tokens))),) * 3
+
+    here = made(tmp_path, tiny_folder, groups=8, rollouts=6, judge=likes_low_tokens)
+    here.retrain(configured("objective.name=multi-rlvr", "update.passes=4", "update.kl=0"))
+    with here.store() as store:
+        groups = list(store.groups(RUN))
+        versions = store.policy_versions()
+    ends: list[TrainingRow] = []
+    for group in groups:
+        means = [max(sum(answer) for answer in chain) for chain in group.rewards_G_M_D]
+        order = sorted(range(len(means)), key=means.__getitem__)
+        for rollout in (group.rollouts[order[0]], group.rollouts[order[-1]]):
+            tokens = rollout.token_ids or ()
+            zeros = np.zeros(len(tokens))
+            ends.append(TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), zeros))
+    totals = []
+    for version in versions:
+        model = load_trainable(version, versions[0], lora_rank=0, seed=0, with_reference=False).model
+        totals.append(np.array([float(found.sum()) for found in token_logprobs(model, ends)]))
+    worst, best = (totals[1] - totals[0]).reshape(-1, 2).T
+    assert (best - worst).mean() > 0.1
+
+
+# Again, and after a kill
+
+
+def test_a_training_that_ended_is_not_made_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = place.retrain()
+    with place.store() as store:
+        store.serve(0, "back", is_roll_back=True)
+        events = store.policy_events()
+    monkeypatch.setattr(module, "load_trainable", lambda *_, **__: pytest.fail("it trains again"))
+    assert place.retrain()._replace(seconds=0.0) == first._replace(seconds=0.0)
+    with place.store() as store:
+        assert store.policy_events() == events
+        assert len(store.trainings()) == 1
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Do some work in a process of its own, which must end by SIGKILL."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_after(step: int) -> Watch:
+    return Watch(stepped=lambda told: kill() if told.step == step else None)
+
+
+def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
+    place: Place, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumed_at: list[int] = []
+    killed(lambda: place.retrain(watch=kill_after(0)))
+    killed(lambda: place.retrain(watch=kill_after(2)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "save_checkpoint", lambda *_: kill())
+        killed(place.retrain)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "publish_policy", lambda *_, **__: kill())
+        killed(place.retrain)
+    with place.store() as store:
+        assert [version.number for version in store.policy_versions()] == [0]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "serve_policy", lambda *_, **__: kill())
+        killed(place.retrain)
+    with place.store() as store:
+        served = store.served()
+        assert served is not None
+        assert served.number == 0
+
+    result = place.retrain(watch=Watch(planned=lambda plan, done: resumed_at.append(done)))
+    assert resumed_at == [6]
+    assert result._replace(seconds=0.0) == trained.result._replace(seconds=0.0)
+    assert_same(place, trained)
+
+
+def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, trained: Trained) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    model = (place.model / "model.safetensors").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * model, hard))
+    try:
+        with pytest.raises(
+            TrainingError, match=r"step-00000002\.partial cannot be written .*make room.* goes on"
+        ):
+            place.retrain()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with place.store() as store:
+        assert len(store.training_steps(store.trainings()[0].id)) == 2
+        served = store.served()
+        assert served is not None
+        assert served.number == 0
+    assert list(place.policies.glob("**/*.partial")) == []
+    place.retrain()
+    assert_same(place, trained)
+
+
+def test_a_checkpoint_replaces_the_one_before_and_comes_back_equal(tmp_path: Path) -> None:
+    assert latest_checkpoint(tmp_path) is None
+    for steps in (9, 10):
+        save_checkpoint(tmp_path, Checkpoint(steps, {"model": {"w": torch.full((2,), float(steps))}}))
+    (tmp_path / "step-00000011.partial").write_bytes(b"torn")
+    found = latest_checkpoint(tmp_path)
+    assert found is not None
+    assert (found.steps, found.state["model"]["w"].tolist()) == (10, [10.0, 10.0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000010.pt", "step-00000011.partial"]
+    (tmp_path / "step-00000012.pt").write_bytes(b"torn")
+    with pytest.raises(TrainingError, match=r"step-00000012\.pt cannot be read .*remove it"):
+        latest_checkpoint(tmp_path)
+
+
+def test_a_second_trainer_in_one_policies_folder_is_refused(place: Place) -> None:
+    with (
+        only_trainer(place.policies),
+        pytest.raises(TrainingError, match=f"another trainer \\(process {os.getpid()}\\) works in"),
+    ):
+        place.retrain()
+    with place.store() as store:
+        assert store.policy_versions() == []
+    assert place.retrain().policy_version == 1
+
+
+# What is trained from and on
+
+
+def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_start_model(
+    place: Place,
+) -> None:
+    place.retrain(configured("update.learning_rate=3e-3"))
+    with place.store() as store:
+        served = store.served()
+        assert served is not None
+        follows = ProposerConfig(model=str(place.model), policy="served")
+        write_run(store, place.model, "newer", version=served, proposer=follows, seed=1)
+    result = place.retrain(runs=["newer", RUN])
+    assert (result.policy_version, result.groups_used) == (2, 12)
+    with place.store() as store:
+        assert store.policy_version(2).parent == 1
+        steps = store.training_steps(store.policy_version(2).config_hash)
+    assert steps[0].kl > 1e-3
+    assert sum(step.staleness * step.groups for step in steps) == pytest.approx(0.5 * 2 * 12)
+    assert max(step.clip_share for step in steps) > 0
+
+
+def test_groups_of_versions_too_far_away_are_left_out(place: Place) -> None:
+    place.retrain()
+    with place.store() as store:
+        plan = make_plan(store, [RUN], configured("data.staleness_limit=1"))
+        assert (plan.groups_used, plan.start.number) == (6, 1)
+        with pytest.raises(
+            TrainingError, match=r"of 6 groups none is left \(6 stale\); raise data.staleness"
+        ):
+            make_plan(store, [RUN], configured("data.staleness_limit=0"))
+
+
+def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: Place) -> None:
+    result = place.retrain(after={RUN: f"{RUN}-1"}, through={RUN: f"{RUN}-3"})
+    assert result.groups_used == 2
+    with place.store() as store:
+        (training,) = store.trainings()
+        assert (training.after, training.through) == ((f"{RUN}-1",), (f"{RUN}-3",))
+        assert store.policy_version(1).trained_through == f"{RUN}-3"
+
+
+def test_planning_changes_nothing(place: Place) -> None:
+    with place.store() as store:
+        plan = make_plan(store, [RUN], CONFIG)
+        assert (plan.groups_used, plan.groups_skipped, len(plan.steps)) == (6, 0, 6)
+        assert plan.tokens == 2 * sum(len(r.token_ids or ()) for g in store.groups(RUN) for r in g.rollouts)
+        assert (store.policy_versions(), store.trainings(), store.policy_events()) == ([], [], [])
+    assert not place.policies.exists()
+
+
+def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
+    lora = configured("update.lora_rank=4", "update.learning_rate=3e-3")
+    place.retrain(lora)
+    folder = place.policies / "v0001"
+    assert (folder / "adapter_config.json").is_file()
+    assert not (folder / "model.safetensors").exists()
+    with place.store() as store:
+        first = store.policy_version(1)
+        steps = store.training_steps(first.config_hash)
+    assert steps[0].kl == pytest.approx(0.0, abs=1e-6)
+    assert steps[-1].kl > 1e-5
+    place.retrain(lora)
+    with place.store() as store:
+        second = store.policy_version(2)
+        again = store.training_steps(second.config_hash)
+        assert (place.policies / "v0002" / "adapter_config.json").is_file()
+        assert again[0].kl > 1e-4
+        with pytest.raises(ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or 0 to merge"):
+            retrain(store, [RUN], configured("update.lora_rank=8"), policies=place.policies)
+    place.retrain()
+    assert (place.policies / "v0003" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("objective.name=vpo-to-go", "update.importance=truncate"),
+        ("objective.sampler=sobol", "update.bf16=true", "update.entropy=0.01"),
+    ],
+)
+def test_what_is_computed_is_a_matter_of_settings(place: Place, overrides: Sequence[str]) -> None:
+    result = place.retrain(configured(*overrides))
+    assert (result.policy_version, result.steps) == (1, 6)
+
+
+# The guard
+
+
+def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(tmp_path: Path) -> None:
+    here = Place(tmp_path)
+    here.model.symlink_to(BUILT_IN_MODEL)
+    with here.store() as store:
+        write_run(store, here.model, RUN, groups=2, rollouts=2)
+    ruined = configured("update.learning_rate=0.03", "probe.answers=4", "update.groups_per_step=1")
+    problems = generated_problems(6)
+    told: list[tuple[int, int]] = []
+    result = here.retrain(ruined, problems=problems, watch=Watch(probed=lambda *at: told.append(at)))
+    assert told == [(done, 12) for done in range(1, 13)]
+    assert isinstance(result.probe, dict)
+    assert set(result.probe) == {"version", "parent", "verdict"}
+    with here.store() as store:
+        metrics = dict(store.policy_version(1).metrics)
+        assert metrics["probe.best_at_1"] < metrics["probe.parent.best_at_1"]
+        served, last = store.served(), store.policy_events()[-1]
+    assert served is not None
+    assert served.number == 0
+    assert (last.number, last.kind) == (1, PolicyEventKind.REFUSED)
+    assert "clearly worse at best@1" in last.detail
+    asked = configured(
+        "update.learning_rate=0.03", "probe.answers=4", "update.groups_per_step=1", "probe.serve_worse=true"
+    )
+    assert here.retrain(asked, problems=problems).policy_version == 2
+    with here.store() as store:
+        served = store.served()
+    assert served is not None
+    assert served.number == 2
+
+
+# What is refused
+
+
+def refused(here: Place, kind: type[EvovpoError], words: str, config: TrainConfig = CONFIG) -> None:
+    """Check for one clear error that leaves no version behind."""
+    with pytest.raises(kind, match=words):
+        here.retrain(config)
+    with here.store() as store:
+        assert [version.number for version in store.policy_versions()] in ([], [0])
+        served = store.served()
+        assert served is None or served.number == 0
+
+
+def test_a_learning_rate_that_diverges_stops_and_keeps_the_last_good_version(place: Place) -> None:
+    wild = configured("update.learning_rate=1e30")
+    refused(place, DivergedError, r"diverged.* lower the learning rate.*version 0 is still served", wild)
+    with place.store() as store:
+        event = store.policy_events()[-1]
+    assert (event.number, event.kind) == (None, PolicyEventKind.FAILED)
+    assert "diverged" in event.detail
+    assert place.retrain().policy_version == 1
+
+
+def test_a_last_step_that_diverges_is_noticed(place: Place) -> None:
+    one_step = configured("update.learning_rate=100", "update.groups_per_step=6", "update.passes=1")
+    refused(place, DivergedError, "after its last step the loss is not finite any more", one_step)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"edit": without_logprobs}, r"cannot be trained on: .*6 no log-probabilities"),
+        ({"rollouts": 1}, r"cannot be trained on: .*6 one rollout"),
+        (
+            {"judge": lambda tokens, rng: (0.0, 1.0, 0.0)},
+            r"nothing to train on in toy-run: of 6 groups none is left",
+        ),
+        ({"groups": 0}, "nothing to train on in toy-run: it has no complete group yet"),
+    ],
+)
+def test_a_run_with_nothing_to_learn_from_is_refused(
+    tmp_path: Path, tiny_folder: Path, options: dict[str, Any], words: str
+) -> None:
+    refused(made(tmp_path, tiny_folder, **options), TrainingError, words)
+
+
+def test_answers_of_another_format_version_are_refused(tmp_path: Path, tiny_folder: Path) -> None:
+    def other_prompt(rollout: Rollout) -> Rollout:
+        return dataclasses.replace(rollout, prompt_token_ids=(5, *(rollout.prompt_token_ids or ())[1:]))
+
+    here = made(tmp_path, tiny_folder, edit=other_prompt)
+    refused(here, TrainingError, "run toy-run holds answers of another format version")
+
+
+def test_log_probabilities_of_another_temperature_than_they_say_are_refused(
+    tmp_path: Path, tiny_folder: Path
+) -> None:
+    def says_one(rollout: Rollout) -> Rollout:
+        return dataclasses.replace(rollout, sampling=Sampling(temperature=1.0))
+
+    here = made(tmp_path, tiny_folder, sampling=Sampling(temperature=0.5, max_tokens=12), edit=says_one)
+    refused(
+        here, TrainingError, r"not those of policy version 0 at temperature 1: they differ by 0\.\d+ nats"
+    )
+
+
+def test_the_temperature_of_the_run_is_that_of_the_training(tmp_path: Path, tiny_folder: Path) -> None:
+    here = made(tmp_path, tiny_folder, sampling=Sampling(temperature=0.5, max_tokens=12))
+    assert here.retrain().policy_version == 1
+
+
+def test_runs_of_different_temperatures_are_refused(place: Place) -> None:
+    with place.store() as store:
+        write_run(store, place.model, "cold", groups=2, sampling=Sampling(temperature=0.5, max_tokens=12))
+        with pytest.raises(
+            TrainingError, match=r"different temperatures: 1 \(run toy-run\), 0\.5 \(run cold\)"
+        ):
+            make_plan(store, [RUN, "cold"], CONFIG)
+
+
+def test_a_policy_folder_that_is_gone_is_refused(place: Place) -> None:
+    place.retrain()
+    (place.policies / "v0001").rename(place.policies / "elsewhere")
+    with pytest.raises(PolicyError, match=r"policy version 1 is gone: .*v0001"):
+        place.retrain()
+
+
+def test_a_start_model_that_is_gone_is_refused(place: Place) -> None:
+    place.model.unlink()
+    refused(place, PolicyError, "policy version 0 is gone")
+
+
+def test_a_run_of_another_start_model_is_refused(place: Place, tmp_path: Path) -> None:
+    place.retrain()
+    with place.store() as store:
+        write_run(store, tmp_path / "other-model", "other")
+    with pytest.raises(
+        TrainingError, match=r"run other was sampled from the model in .*other-model, and version 0"
+    ):
+        place.retrain(runs=["other"])
+
+
+def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once(
+    tmp_path: Path, tiny_folder: Path
+) -> None:
+    server = ProposerConfig(name="openai", model="strings", base_url="http://127.0.0.1:1/v1")
+    here = made(tmp_path, tiny_folder, proposer=server)
+    refused(here, ConfigError, "sampled from a server, by the name 'strings'; say in which folder")
+    assert here.retrain(configured(f"run.model={here.model}")).policy_version == 1
+    assert here.retrain().policy_version == 2
+    with pytest.raises(ConfigError, match=f"run.model is {tmp_path}, and version 0 of this store is"):
+        here.retrain(configured(f"run.model={tmp_path}"))
+
+
+def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
+    refused(place, TrainingError, "too few rollouts for k or c", configured("objective.name=vpo-at-c"))
+
+
+def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:
+    with place.store() as store:
+        with pytest.raises(StoreError, match="no run whose id is or begins with 'nothing'"):
+            make_plan(store, ["nothing"], CONFIG)
+        with pytest.raises(ConfigError, match="name each once"):
+            make_plan(store, [RUN, RUN], CONFIG)
+
+
+def test_policies_lie_beside_the_database(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "runs.db")) as store:
+        assert default_policies(store) == tmp_path / "policies"
+    with Store.open("sqlite://") as store:
+        assert default_policies(store) == Path("evovpo-policies")

@@ -1,0 +1,334 @@
+"""Arms and studies on a domain of toy tasks: what is equal between arms, and that a study can go on."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import END_ID, write_tiny_folder
+
+import trainer.experiments.study
+from evovpo.errors import ConfigError
+from trainer.domains.domain import Answer, Split
+from trainer.experiments.arms import (
+    Arm,
+    TaskMeasure,
+    TrainingBudget,
+    _choose_parent,
+    curves,
+    load_start_model,
+    measure,
+    train,
+)
+from trainer.experiments.study import StudySettings, open_domain, run_study
+from trainer.reports.study_report import report_markdown, write_pictures
+
+SEPARATOR_ID = 4
+
+
+class ToyTask(NamedTuple):
+    key: str
+    wanted: int
+
+
+class ToyDomain:
+    """Answers are tokens up to a separator; the components: it holds the wanted token, and it is short."""
+
+    name = "toy"
+    shows_parents = True
+
+    def __init__(self, folder: Path) -> None:
+        self.model_folder = folder
+
+    def max_tokens(self, answers: int) -> int:
+        return 6 * answers
+
+    def tasks(self, split: Split, count: int, seed: int = 0) -> list[ToyTask]:
+        return [ToyTask(f"{split}-{seed}-{i}", 5 + (i + len(split)) % 20) for i in range(count)]
+
+    def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        return (30 + answers, task.wanted, *(() if parent is None else ast.literal_eval(parent)), 3)
+
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+        found, start = [], 0
+        ids = [*completion_ids, END_ID]
+        for place, token in enumerate(ids):
+            if token in (SEPARATOR_ID, END_ID) and len(found) < answers and start <= place:
+                part = ids[start:place]
+                rewards = (float(task.wanted in part), float(0 < len(part) < 3))
+                found.append(Answer(repr(part) if part else None, rewards if part else (0.0, 0.0),
+                                    min(rewards) == 1.0 and bool(part), (start, place)))  # fmt: skip
+                start = place + 1
+        return found + [Answer(None, (0.0, 0.0), False, None)] * (answers - len(found))
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> ToyDomain:
+    return ToyDomain(write_tiny_folder(tmp_path_factory.mktemp("toy")))
+
+
+VPO = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3)
+BUDGET = TrainingBudget(400, 3, 7)
+
+
+def test_a_training_follows_from_arm_seed_and_domain(domain: ToyDomain) -> None:
+    def weights(arm: Arm, seed: int) -> torch.Tensor:
+        model, _ = train(arm, domain, BUDGET, seed)
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    first = weights(VPO, 0)
+    assert torch.equal(first, weights(VPO, 0))
+    assert not torch.equal(first, weights(VPO, 1))
+    assert not torch.equal(first, weights(Arm("to-go", "vpo-to-go", 2, 4, learning_rate=1e-3), 0))
+
+
+def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyDomain) -> None:
+    _, log = train(VPO, domain, BUDGET, 0)
+    assert log[-2]["tokens"] < BUDGET.tokens <= log[-1]["tokens"]
+    assert [row["step"] for row in log] == list(range(len(log)))
+
+
+def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
+    budget = TrainingBudget(6000, 4, 20)
+    model, log = train(Arm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
+    assert np.mean([row["mean_reward"] for row in log[-3:]]) > log[0]["mean_reward"] + 0.1
+    tasks = domain.tasks("test", 10)
+    before = np.mean(curves(measure(load_start_model(domain), domain, tasks, 1, 8, 0), [1]).best_at_k)
+    assert np.mean(curves(measure(model, domain, tasks, 1, 8, 0), [1]).best_at_k) > before + 0.1
+
+
+def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyDomain) -> None:
+    arm = Arm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, entropy=0.01, single_share=0.5, passes=2)
+    _, log = train(arm, domain, BUDGET, 0)
+    assert log[-1]["kl"] > 0
+    assert log[0]["ratio_max"] > 1.0
+
+
+class Recorded(ToyDomain):
+    """Keeps what was asked, in order: each prompt, the task and the parent."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.asked: list[tuple[ToyTask, int, str | None]] = []
+        self.judged: dict[ToyTask, list[list[Answer]]] = {}
+
+    def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+        if parent is not None:
+            first = [answer for chain in self.judged[task] for answer in chain]
+            assert parent in {answer.key for answer in first}
+            assert not any(answer.is_right for answer in first)
+        self.asked.append((task, answers, parent))
+        return super().prompt_ids(task, answers, parent)
+
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+        found = super().judge(task, completion_ids, answers)
+        self.judged.setdefault(task, []).append(found)
+        return found
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
+    domain: ToyDomain, share: float
+) -> None:
+    recorded = Recorded(domain.model_folder)
+    arm = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
+    _, log = train(arm, recorded, TrainingBudget(1, 8, 60), 0)
+    again = round(8 * share)
+    first, second = recorded.asked[: 8 - again], recorded.asked[-again:]
+    assert all(parent is None for _, _, parent in first)
+    unsolved = [
+        task
+        for task, _, _ in first
+        if not any(answer.is_right for chain in recorded.judged[task][:4] for answer in chain)
+    ]
+    shown = [task for task, _, parent in second if parent is not None]
+    assert shown == unsolved[:again]
+    others = [task for task, _, parent in second if parent is None]
+    assert not set(others) & {task for task, _, _ in first}
+    assert log[0]["parent_share"] == len(shown) / 8
+
+
+def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) -> None:
+    class Easy(Recorded):
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+            return [Answer("[5]", (1.0, 1.0), True, (0, 1))] * answers
+
+    easy = Easy(domain.model_folder)
+    _, log = train(Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(1, 6, 60), 0)
+    assert log[0]["parent_share"] == 0.0
+    assert len({task for task, _, _ in easy.asked}) == 6
+
+
+def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDomain) -> None:
+    class Long(ToyDomain):
+        def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
+            return (5,) * (4 if parent is None else context)
+
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+            return [Answer("[5]", (0.0, 1.0), False, (0, 1))] * answers
+
+    arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
+    context = load_start_model(domain).config.max_position_embeddings
+    _, log = train(arm, Long(domain.model_folder), TrainingBudget(1, 4, 9), 0)
+    assert log[0]["parent_share"] == 0.0
+
+
+def test_a_parent_is_chosen_by_lexicase_among_the_different_readable_answers() -> None:
+    def answer(key: str | None, *rewards: float) -> Answer:
+        return Answer(key, rewards, min(rewards) == 1.0, None)
+
+    rng = np.random.default_rng(0)
+    nothing = answer(None, 0.0, 0.0)
+    # `a` and `b` are best on one component each, `c` is on none; `a` is there three times.
+    chains = [[answer("a", 1.0, 0.0), answer("a", 1.0, 0.0)], [answer("a", 1.0, 0.0), nothing],
+              [answer("b", 0.0, 0.5), answer("c", 0.9, 0.4)]]  # fmt: skip
+    drawn = [_choose_parent(chains, rng) for _ in range(400)]
+    assert set(drawn) == {"a", "b"}
+    assert 150 < drawn.count("a") < 250
+    assert _choose_parent([[nothing, nothing]], rng) is None
+    assert _choose_parent([*chains, [answer("d", 1.0, 1.0)]], rng) is None
+
+
+def test_a_share_of_parents_above_a_half_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"parent_share is 0\.6; expected 0 to 0\.5"):
+        Arm("vpo", "vpo", 2, 4, parent_share=0.6)
+
+
+def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
+    from trainer.experiments.arms import _chosen_tasks
+
+    order = [task for step in range(7) for task in _chosen_tasks(7, step, 3, seed=5)]
+    assert [sorted(order[i : i + 7]) for i in (0, 7, 14)] == [list(range(7))] * 3
+    assert order[:7] != order[7:14]
+
+
+def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: ToyDomain) -> None:
+    tasks = domain.tasks("validation", 4)
+    model = load_start_model(domain)
+    first = measure(model, domain, tasks, 2, 7, seed=3)
+    assert np.array(first[0].rewards).shape == (4, 2, 2)
+    assert first == measure(model, domain, tasks, 2, 7, seed=3)
+    assert first != measure(model, domain, tasks, 2, 7, seed=4)
+
+
+def test_curves_of_a_task_by_hand() -> None:
+    # Two single answers, each perfect on one of two components.
+    task = TaskMeasure([[(1.0, 0.0)], [(0.0, 1.0)]], [[False], [True]], 2.0, 1.0, 10)
+    found = curves([task], [1, 2])
+    assert found.best_at_k == [[0.5, 0.5]]
+    assert found.pass_at_k == [[0.5, 1.0]]
+    # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2 for the other's 1 - w.
+    assert found.expected_at_k[0] == pytest.approx([0.5, 0.75], abs=0.04)
+
+
+# ---------------------------------------------------------------- whole studies
+
+ARMS = (Arm("grpo", "grpo", 1, 8), Arm("vpo", "vpo", 2, 4))
+SETTINGS = StudySettings(TrainingBudget(150, 2, 5), (1e-3, 3e-3), (0.0,), 2, 3, 4, ks=(1, 2, 6))
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> None:
+    """Make studies run the toy domain in this process."""
+    monkeypatch.setattr(trainer.experiments.study, "TUNING_KS", (1, 2))
+
+    @contextmanager
+    def toy(name: str, start: str) -> Iterator[ToyDomain]:
+        yield domain
+
+    class Here:
+        def submit(self, work: Any, *arguments: Any) -> Any:
+            from concurrent.futures import Future
+
+            future: Future[None] = Future()
+            work(*arguments)
+            future.set_result(None)
+            return future
+
+    @contextmanager
+    def here(processes: int) -> Iterator[Any]:
+        yield Here()
+
+    monkeypatch.setattr(trainer.experiments.study, "open_domain", toy)
+    monkeypatch.setattr(trainer.experiments.study, "worker_pool", here)
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_tasks(tmp_path: Path) -> None:
+    names: list[str] = []
+    results = run_study("toy", tmp_path, SETTINGS, ARMS, on_job=lambda name, done, total: names.append(name))
+    assert len(names) == 4 + 4 + 4
+    for name, entry in results["arms"].items():
+        points = results["grid"][name]
+        best = max(points, key=lambda point: point["score"])
+        assert [point["chosen"] for point in points] == [point is best for point in points]
+        job = json.loads(
+            (tmp_path / "jobs" / f"{name}-lr{best['learning_rate']:g}-kl0-test-seed1.json").read_text()
+        )
+        assert job["tokens"] >= SETTINGS.budget.tokens
+        assert np.array(job["best_at_k"]).shape == (SETTINGS.test_tasks, 3)
+        assert entry["best_at_k"]["1"]["mean"] <= entry["best_at_k"]["6"]["mean"]
+    assert set(results["arms"]["vpo"]) > {"minus_grpo", "minus_start"}
+    assert "minus_grpo" not in results["arms"]["grpo"]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = run_study("toy", tmp_path / "whole", SETTINGS, ARMS)
+    real, calls = trainer.experiments.study.run_job, []
+
+    def stops(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    monkeypatch.setattr(trainer.experiments.study, "run_job", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_study("toy", tmp_path / "cut", SETTINGS, ARMS)
+    found = run_study("toy", tmp_path / "cut", SETTINGS, ARMS)
+    assert len(calls) == 13
+    for results in (wanted, found):
+        for entry in results["arms"].values():
+            entry.pop("logs")  # they hold times
+    assert found == wanted
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_folder_with_a_study_of_other_settings_is_refused(tmp_path: Path) -> None:
+    run_study("toy", tmp_path, SETTINGS, ARMS[:1])
+    with pytest.raises(ConfigError, match="holds a study with other settings"):
+        run_study("toy", tmp_path, SETTINGS._replace(seeds=1), ARMS[:1])
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_training_that_diverges_is_a_result_and_is_not_chosen(tmp_path: Path) -> None:
+    settings = SETTINGS._replace(learning_rates=(1e-3, 1e30))
+    results = run_study("toy", tmp_path, settings, ARMS[:1])
+    assert [point["chosen"] for point in results["grid"]["grpo"]] == [True, False]
+    assert results["grid"]["grpo"][1]["score"] == 0.0
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(tmp_path: Path) -> None:
+    results = run_study("toy", tmp_path, SETTINGS, ARMS)
+    text = report_markdown(results)
+    mean = results["arms"]["vpo"]["best_at_k"]["6"]["mean"]
+    row = next(line for line in text.splitlines() if line.startswith("| vpo |"))
+    assert row.endswith(f"| {mean:.3f} |")
+    assert "start model, m = 2" in text
+    files = write_pictures(tmp_path, results, "toy")
+    assert len(files) == 3
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+def test_an_unknown_domain_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected strings or maze"), open_domain("chess"):
+        pass

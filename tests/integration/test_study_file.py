@@ -1,0 +1,398 @@
+"""`evovpo study FILE`: what is wrong with a file, rows that stay, figures by hand, a whole small study."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine, text
+
+from evovpo.errors import ConfigError, EvovpoError
+from evovpo.store import Store
+from trainer.experiments.export import Export, SearchKey
+from trainer.experiments.plan import Study, read_study
+from trainer.experiments.results import summarise, unlocked
+from trainer.experiments.run import check
+from trainer.experiments.trainings import Training, chosen, finals, grid
+from trainer.experiments.verdict import verdict
+from trainer.reports.study_file import report_json, report_markdown, write_report
+
+FILE = """
+name = "small"
+problems = ["strings/date-to-iso"]
+evaluations = 36
+seeds = 2
+ks = [1, 3]
+references = ["grpo"]
+[training]
+tokens = 300
+prompts = 2
+tasks = 4
+[tuning]
+learning_rates = [3e-4, 1e-3]
+kls = [0]
+tasks = 1
+[[strategies]]
+name = "islands"
+answers_per_ask = 12
+[[strategies]]
+name = "iid"
+answers_per_ask = 12
+search.strategy = "iid"
+[[arms]]
+name = "start"
+model = "start"
+[[arms]]
+name = "grpo"
+objective = "grpo"
+rollouts = 6
+[[arms]]
+name = "vpo, as grpo is"
+objective = "vpo"
+answers = 3
+rollouts = 2
+tuned_as = "grpo"
+seeds = 1
+strategies = ["iid"]
+"""
+
+
+def study_of(folder: Path, content: str = FILE) -> Study:
+    """Write a study file and return what it says."""
+    path = folder / "study.toml"
+    path.write_text(content)
+    return read_study(path, runs=True)
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
+    content = (
+        FILE.replace("strings/date-to-iso", "strings/no-such-problem")
+        .replace('model = "start"', "")
+        .replace("rollouts = 6", "rollouts = 6\ntokens = 999")
+        .replace('search.strategy = "iid"', "search.islandz = 3")
+        .replace('tuned_as = "grpo"', 'tuned_as = "grop"')
+        .replace('references = ["grpo"]', 'references = ["gpro"]')
+        .replace("ks = [1, 3]", "ks = [1, 300]")
+        .replace('objective = "vpo"', 'objective = "vpoo"')
+        + "answer = 3\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        study_of(tmp_path, content)
+    said = str(caught.value)
+    for expected in (
+        "no-such-problem",
+        "arm start: has no policy of its own",
+        "grpo: 999",
+        "islandz",
+        "tuned_as: 'grop'",
+        "gpro",
+        "[300]",
+        "'vpoo' is none",
+        "unknown key 'answer'",
+        'none has search.strategy = "iid"',
+    ):
+        assert expected in said, expected
+    assert list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
+
+
+def test_an_ask_that_no_completions_add_up_to_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="asks for 3 answers a completion, of which 10 answers"):
+        study_of(tmp_path, FILE.replace("answers_per_ask = 12", "answers_per_ask = 10", 1).replace(
+            'strategies = ["iid"]', ""))  # fmt: skip
+
+
+def test_a_missing_start_model_is_refused_unless_only_the_report_is_wanted(tmp_path: Path) -> None:
+    content = FILE.replace('name = "small"', 'name = "small"\nstart = "nowhere"')
+    with pytest.raises(ConfigError, match=r"nowhere: expected a model folder"):
+        study_of(tmp_path, content)
+    assert read_study(tmp_path / "study.toml", runs=False).name == "small"
+
+
+def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    url = f"sqlite:///{work / 'study.db'}"
+    Store.open(url, create=True).close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(EvovpoError, match="9999"):
+        check(study, work)
+    (tmp_path / "study.toml").write_text(FILE.replace("evaluations = 36", "evaluations = 36.5"))
+    with pytest.raises(ConfigError, match=r"(?s)36\.5.*9999"):
+        read_study(tmp_path / "study.toml", runs=True, work=work)
+    assert not (tmp_path / "export").exists()
+
+
+# ---------------------------------------------------------------- the export
+
+
+def search(arm: str, strategy: str, seed: int, problem: str, **values: Any) -> dict[str, Any]:
+    """Return a row of a search, unsolved unless `values` say otherwise."""
+    row = {"arm": arm, "strategy": strategy, "seed": seed, "problem": problem, "run": "r", "evaluations": 36}
+    return (
+        row
+        | {"solved_after": None, "is_right": False, "curve": [[0, 0.1]], "tokens": 10, "seconds": 1.0}
+        | values
+    )
+
+
+def test_a_row_that_a_crash_cut_off_is_cut_away_and_others_stay(tmp_path: Path) -> None:
+    export = Export(tmp_path)
+    export.add_search(search("a", "iid", 0, "p"))
+    export.add_search(search("a", "iid", 1, "p"))
+    path = tmp_path / "searches.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    again = Export(tmp_path)
+    assert list(again.searches) == [SearchKey("a", "iid", 0, "p")]
+    again.add_search(search("a", "iid", 1, "p"))
+    assert len(Export(tmp_path).searches) == 2
+
+
+def test_rows_made_with_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    Export(tmp_path / "export").hold(study_of(tmp_path))
+    Export(tmp_path / "export").hold(study_of(tmp_path, FILE + '[[arms]]\nname = "more"\nmodel = "start"\n'))
+    with pytest.raises(ConfigError, match=r"arm grpo: trained was 'grpo-m1x6' and is 'grpo-m1x8'"):
+        Export(tmp_path / "export").hold(study_of(tmp_path, FILE.replace("rollouts = 6", "rollouts = 8")))
+    with pytest.raises(ConfigError, match=r"training: tokens was 300 and is 400"):
+        Export(tmp_path / "export").hold(study_of(tmp_path, FILE.replace("tokens = 300", "tokens = 400")))
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_an_arm_trains_with_the_best_point_of_the_grid_or_with_another_arms(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    export = Export(tmp_path / "export")
+    export.hold(study)
+    assert chosen(study, study.arm("grpo"), export) is None
+    for point, score in zip(grid(study, study.arm("grpo")), (0.2, 0.3), strict=True):
+        export.add_training({"training": point.name, "score": score})
+    assert [one.name for one in finals(study, study.arm("grpo"), export)] == [
+        "grpo-m1x6-lr0.001-kl0-seed0",
+        "grpo-m1x6-lr0.001-kl0-seed1",
+    ]
+    other = chosen(study, study.arm("vpo, as grpo is"), export)
+    assert other is not None
+    assert (other.objective, other.learning_rate) == ("vpo", 1e-3)
+
+
+def test_only_different_recipes_have_different_names(tmp_path: Path) -> None:
+    study = study_of(
+        tmp_path,
+        FILE + '[[arms]]\nname = "x"\nobjective = "grpo"\nrollouts = 6\nsearch_answers = 3\n'
+        '[[arms]]\nname = "y"\nobjective = "vpo-at-c"\nanswers = 3\nsettings = {c = 2}\nsingle_share = 0.5\n',
+    )
+    arms = {name: study.arm(name).arm for name in ("grpo", "x", "y")}
+    names = {name: Training(arm, 0).name for name, arm in arms.items() if arm is not None}
+    assert names["x"] == names["grpo"]
+    assert names["y"] == "vpo-at-c-m3x8-c2-single-share0.5-lr0.0003-kl0-seed0"
+
+
+def small_export(tmp_path: Path, problems: int = 8) -> tuple[Study, Export]:
+    """Return a study where `start` solves every problem but the first and grpo only the first two."""
+    study = study_of(tmp_path)
+    export = Export(tmp_path / "export")
+    export.hold(study)
+    at_k = {"best_at_k": {"1": 0.25, "3": 0.5}, "pass_at_k": {"1": 0.0, "3": 0.0}}
+    for seed in range(2):
+        for number in range(problems):
+            for arm, solves in (("start", number > 0), ("grpo", number < 2)):
+                for strategy in ("islands", "iid"):
+                    # Islands of grpo have a program that memorised: right on training rows alone.
+                    found = (
+                        {"solved_after": 12 + number, "is_right": solves}
+                        if solves or strategy == "islands"
+                        else {}
+                    )
+                    row = search(arm, strategy, seed, f"p{number}", **found)
+                    better = {"best_at_k": {"1": 0.35, "3": 0.5}} if arm == "start" else {}
+                    extra = (
+                        {**at_k, **better, "distinct_share": 0.5, "diversity": 1.0}
+                        if strategy == "iid"
+                        else {}
+                    )
+                    export.add_search(row | extra)
+    return study, export
+
+
+def test_figures_of_a_small_export_are_those_counted_by_hand(tmp_path: Path) -> None:
+    study, export = small_export(tmp_path)
+    results = summarise(study, export)
+    start, grpo = results.arm("start"), results.arm("grpo")
+    assert (start.searched["islands"].solved.mean, grpo.searched["islands"].solved.mean) == (7.0, 2.0)
+    assert (start.searched["islands"].solved_rows.mean, grpo.searched["islands"].solved_rows.mean) == (
+        8.0,
+        8.0,
+    )
+    assert grpo.searched["iid"].solved_rows.mean == 2.0
+    # Problem i is solved after 12 + i evaluations: of start, problems 1 to 4 within 16.
+    after = {n: point.mean for n, point in zip(*start.searched["islands"].curve, strict=True)}
+    assert all(value == max(0, min(7, n - 12)) for n, value in after.items())
+    assert start.at_k["best_at_k"][1].mean == pytest.approx(0.35)
+    found = next(one for one in results.comparisons if one.arm == "start")
+    assert found.solved["islands"].interval.mean == 5.0
+    assert found.unlocked["islands"].problems == ("p2", "p3", "p4", "p5", "p6", "p7")
+    assert found.locked["islands"].problems == ("p0",)
+    assert found.at_k["best_at_k"][1].interval.mean == pytest.approx(0.1)
+    assert found.at_k["best_at_k"][3].interval.mean == 0
+    assert results.arm("vpo, as grpo is").missing == 8
+
+
+def test_the_verdict_names_a_winner_only_where_the_interval_excludes_zero(tmp_path: Path) -> None:
+    study, export = small_export(tmp_path)
+    said = "\n".join(verdict(summarise(study, export)))
+    assert "start against grpo: best@k ahead at k = 1, with no clear difference at k = 3; " in said
+    assert "pass@k with no clear difference at k = 1, 3; " in said
+    assert "unlocks 6 that grpo never solves and lacks 1 that it solves (2 seeds each)" in said
+    assert "vpo, as grpo is: 8 searches are not done; only whole seeds count." in said
+    # Of three problems both solve two.
+    (tmp_path / "few").mkdir()
+    few, rows = small_export(tmp_path / "few", 3)
+    line = next(one for one in verdict(summarise(few, rows)) if one.startswith("start against grpo"))
+    assert "solved by islands +0.0 of 3" in line
+    assert "ahead" not in line.split("pass@k")[1]
+
+
+def test_unlocked_counts_as_many_seeds_of_both(tmp_path: Path) -> None:
+    ours = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]])
+    theirs = np.array([[0.0, 0, 0, 1], [0, 0, 0, 0]])
+    found = unlocked(ours, theirs, ("a", "b", "c", "d"))
+    assert (found.problems, found.seeds) == (("a", "b"), 2)
+    assert found.interval.low <= 2 <= found.interval.high
+
+
+def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> None:
+    study, export = small_export(tmp_path)
+    results = summarise(study, export)
+    found = report_json(results)
+    assert json.loads(json.dumps(found)) == found
+    arms: Any = found["arms"]
+    for name in ("start", "grpo"):
+        arm = arms[name]
+        assert arm["seeds"] == 2
+        for value in (arm["solved_by_search"], *arm["best_at_k"].values(), *arm["pass_at_k"].values()):
+            assert value["low"] <= value["value"] <= value["high"]
+    assert arms["start"]["unlocked"]["value"] == 6
+    assert arms["grpo"]["unlocked"]["value"] == 0
+    markdown = report_markdown(results)
+    assert f"{arms['start']['solved_by_search']['value']:.1f} [" in markdown
+    _, files = write_report(study, results)
+    assert {file.name for file in files} == {
+        "report.md", "results.json", "best-at-k.png", "pass-at-k.png", "solved-by-budget.png"
+    }  # fmt: skip
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files if file.suffix == ".png")
+
+
+# ---------------------------------------------------------------- a whole study
+
+
+def evovpo(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command in `folder`."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "evovpo", *arguments],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+    )
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of all searches without what a clock says, in order of their keys."""
+    rows = [json.loads(line) for line in (folder / "export" / "searches.jsonl").read_text().splitlines()]
+    rows.sort(key=lambda row: (row["arm"], row["strategy"], row["seed"], row["problem"]))
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(tmp_path: Path) -> None:
+    study_of(tmp_path)
+    first = evovpo("study", "study.toml", "--processes", "1", "--json", folder=tmp_path)
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout.splitlines()[-1])
+    assert {name: arm["seeds"] for name, arm in found["arms"].items()} == {
+        "start": 2, "grpo": 2, "vpo, as grpo is": 0
+    }  # fmt: skip
+    assert found["arms"]["vpo, as grpo is"]["by_strategy"].keys() == {"iid"}
+    rows = rows_of(tmp_path)
+    assert len(rows) == 2 * 2 * 2 + 1
+    check_against_the_store(tmp_path, rows)
+
+    # A row and a model less: both are made again, to the same values, and nothing else is.
+    path = tmp_path / "export" / "searches.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    dropped = next(line for line in lines if '"arm":"grpo"' in line and '"seed":1' in line)
+    path.write_text("".join(line for line in lines if line != dropped))
+    trainings = (tmp_path / "export" / "trainings.jsonl").read_text()
+    shutil.rmtree(tmp_path / "work")
+    again = evovpo("study", "study.toml", "--processes", "1", "--json", folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert rows_of(tmp_path) == rows
+    assert (tmp_path / "export" / "trainings.jsonl").read_text() == trainings
+    assert len(list((tmp_path / "work" / "models").iterdir())) == 2
+
+    shutil.rmtree(tmp_path / "work")
+    report = evovpo("study", "study.toml", "--report-only", "--json", folder=tmp_path)
+    assert report.returncode == 0, report.stderr
+    told = json.loads(report.stdout.splitlines()[-1])
+    told_again = json.loads(again.stdout.splitlines()[-1])
+    assert told["arms"] == told_again["arms"]
+    assert told["verdict"] == told_again["verdict"]
+    assert not (tmp_path / "work").exists()
+
+
+def check_against_the_store(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Compare rows of independent samples with a slow count over what the store holds."""
+    with Store.open(f"sqlite:///{folder / 'work' / 'study.db'}") as store:
+        for row in rows:
+            if row["strategy"] != "iid":
+                continue
+            answers = store.query(
+                "SELECT position, slot, (SELECT avg(value) FROM rewards "
+                "WHERE rewards.evaluation_id = candidates.evaluation_id) AS mean FROM candidates "
+                "WHERE run_id = :run AND rollout_id IS NOT NULL ORDER BY position, slot",
+                run=row["run"],
+            )
+            assert len(answers) == row["evaluations"] == 36
+            values = [float(one["mean"] or 0) for one in answers]
+            # The first answers of all chains are the k = 1 of the chains' protocol.
+            firsts = [value for value, one in zip(values, answers, strict=True) if one["slot"] == 0]
+            assert row["best_at_k"]["1"] == pytest.approx(np.mean(firsts), abs=1e-5)
+            if row["arm"].startswith("vpo"):
+                chains = [max(values[place : place + 3]) for place in range(0, 36, 3)]
+                assert row["best_at_k"]["3"] == pytest.approx(np.mean(chains), abs=1e-5)
+
+
+def test_a_file_says_what_options_of_domains_say(tmp_path: Path) -> None:
+    study_of(tmp_path)
+    refused = evovpo("study", "study.toml", "--tokens", "5", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "--tokens" in refused.stderr
+    unknown = evovpo("study", "string", folder=tmp_path)
+    assert unknown.returncode == 2
+    assert re.search(r"neither a study file .* nor a domain", unknown.stderr)
+    empty = evovpo("study", "study.toml", "--report-only", folder=tmp_path)
+    assert empty.returncode == 2
+    assert "no search of this study yet" in empty.stderr
+
+
+def test_the_published_report_is_that_of_its_rows() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "results" / "study-strings-hard"
+    study = read_study(folder / "study.toml", runs=False)
+    published = json.loads((folder / "results.json").read_text())
+    assert verdict(summarise(study, Export(folder / "export"))) == published["verdict"]
+    assert not any("searches are not done" in sentence for sentence in published["verdict"])

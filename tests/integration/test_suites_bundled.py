@@ -1,0 +1,250 @@
+"""The suites `lists`, `strings-hard` and `open-math`: made by their commands, solvable, and disjoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from evovpo.builtin.expression_prompts import alignment_fault
+from evovpo.builtin.expressions import canonical, to_source
+from evovpo.errors import ConfigError, ProblemError
+from evovpo.judging.evaluator import Evaluator
+from evovpo.problem.folder import bundled_suites, load_problem, load_suite
+from evovpo.sandbox import Sandbox
+from evovpo.types import Limits, Problem, Program
+from trainer.domains.strings.domain import StringDomain
+from trainer.domains.strings.tasks import run_own
+from trainer.recipes import hard_strings, list_tasks
+from trainer.recipes.hard_references import REFERENCES
+
+PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
+LISTS, HARD = PROBLEMS / "lists", PROBLEMS / "strings-hard"
+UNHURRIED = Limits(wall_seconds=60.0)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(workers=1, preload=()) as started:
+        yield started
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def program_of(problem: Problem) -> str:
+    assert problem.folder is not None
+    text: str = json.loads((Path(problem.folder) / "provenance.json").read_text())["program"]
+    return text
+
+
+def is_right(problem: Problem, program: Program, sandbox: Sandbox) -> bool:
+    evaluator = Evaluator(dataclasses.replace(problem, limits=UNHURRIED), sandbox)
+    rewards = evaluator.evaluate(program).rewards
+    assert rewards is not None
+    return min(rewards) == 1.0 and all(evaluator.evaluate_heldout(program))
+
+
+def solution(expression: str, problem: Problem) -> Program:
+    """Return an expression over the parameters as a program."""
+    return Program(f"def solve({', '.join(problem.parameters)}):\n    return {expression}\n")
+
+
+# ---------------------------------------------------------------- lists
+
+
+def test_the_lists_command_writes_what_is_bundled(tmp_path: Path) -> None:
+    list_tasks.main(["--out", str(tmp_path / "out"), "--count", "8"])
+    written = files(tmp_path / "out")
+    del written["suite.toml"]  # the bundled one lists all 36
+    assert len(written) == 8 * 4
+    assert written.items() <= files(LISTS).items()
+
+
+def test_each_list_task_is_solved_by_its_program_and_not_by_its_seed(sandbox: Sandbox) -> None:
+    entries = load_suite(LISTS)
+    assert len(entries) == 36
+    for entry in entries:
+        problem = load_problem(entry.path)
+        assert len(problem.train) == 10
+        assert len(problem.heldout) == 20
+        assert is_right(problem, solution(program_of(problem), problem), sandbox), problem.id
+        assert not is_right(problem, problem.seeds[0], sandbox)
+
+
+def test_each_side_of_a_list_task_is_wrong_somewhere_and_occurs_in_held_out_rows(sandbox: Sandbox) -> None:
+    for entry in load_suite(LISTS):
+        problem = load_problem(entry.path)
+        then, rest = program_of(problem).split(" if ", 1) if " for " not in program_of(problem) else ("", "")
+        if not then:
+            continue  # a comprehension has an `if` of its own; cutting the text would cut that
+        test, other = rest.split(" else ", 1)
+        for side in (then, other):
+            assert not is_right(problem, solution(side, problem), sandbox), problem.id
+        rows = [list_tasks.Row(tuple(row.inputs[0]), row.inputs[1] if len(row.inputs) > 1 else None)  # type: ignore[arg-type]
+                for row in problem.heldout]  # fmt: skip
+        assert set(list_tasks.run(f"1 if {test} else 0", rows)) == {0, 1}
+
+
+def test_statements_of_list_tasks_do_not_give_the_program_away() -> None:
+    for entry in load_suite(LISTS):
+        problem = load_problem(entry.path)
+        assert program_of(problem) not in problem.statement
+        assert "text" in alignment_fault(problem) or "string" in alignment_fault(problem)
+
+
+def test_values_that_are_too_large_or_undefined_make_no_row() -> None:
+    rows = [list_tasks.Row((3, 1), None), list_tasks.Row((), 2)]
+    assert list_tasks.run("sum(xs)", rows) == [4, 0]
+    assert list_tasks.run("n * 10 ** 6", rows) == [None, None]
+    assert list_tasks.run("len(xs) % n", rows) == [None, 0]
+    assert list_tasks.run("xs == []", rows) == [None, None]
+    assert list_tasks.run("xs * 9", rows) == [None, []]
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(ProblemError, match="new or empty folder"):
+        list_tasks.write_suite(tmp_path, 1, 0)
+    with pytest.raises(SystemExit, match="new or empty folder"):
+        hard_strings.main(["--out", str(tmp_path)])
+
+
+# ---------------------------------------------------------------- strings-hard
+
+
+def hard_problems() -> list[Problem]:
+    return [load_problem(entry.path) for entry in load_suite(HARD)]
+
+
+def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandbox: Sandbox) -> None:
+    problems = hard_problems()
+    assert len(problems) == 40
+    for problem in problems:
+        assert alignment_fault(problem) == ""
+        name = problem.id.rpartition("/")[2]
+        text = canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
+        assert text is not None
+        assert is_right(problem, Program(to_source(text, problem.entry, problem.parameters)), sandbox), name
+        assert not is_right(problem, problem.seeds[0], sandbox)
+        assert len(problem.heldout) >= 8
+
+
+def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
+    for name, text in REFERENCES.items():
+        problem = load_problem(PROBLEMS / "strings" / name)
+        expression = canonical(text)
+        assert expression is not None
+        program = Program(to_source(expression, problem.entry, problem.parameters))
+        assert is_right(problem, program, sandbox), name
+
+
+def test_drawn_tasks_are_what_their_seed_and_number_give(tmp_path: Path) -> None:
+    for entry in load_suite(HARD)[:24]:
+        origin = json.loads((entry.path / "provenance.json").read_text())
+        drawn = hard_strings.draw(origin["seed"], origin["number"])
+        hard_strings.write_drawn(tmp_path / entry.path.name, drawn, origin["seed"])
+        assert files(tmp_path / entry.path.name) == files(entry.path)
+
+
+def test_both_sides_of_a_drawn_branch_are_needed_and_taken() -> None:
+    for number in range(30):
+        drawn = hard_strings.draw(7, number)
+        train = [[str(text) for text in row.inputs] for row in drawn.train]
+        wanted = [row.output for row in drawn.train]
+        assert run_own(drawn.text, train) == wanted
+        match = re.fullmatch(r"((?:(?! if ).)+) if ((?:(?! else ).)+) else ((?:(?! if ).)+)", drawn.text)
+        if match is not None:  # the others have a branch within a branch
+            assert run_own(match[1], train) != wanted
+            assert run_own(match[3], train) != wanted
+
+
+def test_hard_tasks_share_no_row_with_tasks_that_studies_train_and_test_on() -> None:
+    ours = {row for problem in hard_problems() for row in (*problem.train, *problem.heldout)}
+    ours |= {row for number in range(20) for row in hard_strings.draw(1, number).train}
+    domain = StringDomain()
+    for split in ("train", "validation", "test"):
+        for task in domain.tasks(split, 25):
+            assert ours.isdisjoint(task.problem.train)
+
+
+def test_the_selection_says_what_was_asked_and_kept() -> None:
+    summary: dict[str, Any] = json.loads((HARD / "selection.json").read_text())
+    names = [entry.path.name for entry in load_suite(HARD)]
+    assert set(summary["best_share_of_rows"]) == set(names)
+    assert max(summary["best_share_of_rows"].values()) < 1
+    assert summary["model"] == hard_strings.model_digest()
+    assert summary["drawn"]["kept"] + summary["hand_written"]["kept"] == len(names)
+    assert summary["drawn"]["asked"] == 1 + max(
+        int(name.rpartition("-")[2]) for name in names if name.startswith("drawn-")
+    )
+
+
+def shares_for(monkeypatch: pytest.MonkeyPatch, easy: set[str]) -> list[str]:
+    """Let the model solve the `easy` tasks; returns the names that it will be asked, filled as it goes."""
+    asked: list[str] = []
+
+    def best_share(problem: Problem, seed: int) -> float:
+        asked.append(problem.id.rpartition("/")[2])
+        return 1.0 if asked[-1] in easy else 0.5
+
+    monkeypatch.setattr(hard_strings, "best_share", best_share)
+    return asked
+
+
+def test_selection_asks_in_order_until_there_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = [PROBLEMS / "strings" / name for name in ("base-name", "chat-line", "file-kind", "isbn-core")]
+    order = Random("hard strings:0:hand-written").sample(by_hand, 4)
+    asked = shares_for(monkeypatch, {"drawn-001", order[0].name})
+    chosen = hard_strings.select(tmp_path, by_hand, drawn=3, by_hand=2, seed=0)
+    assert asked == [*(f"drawn-{number:03d}" for number in range(4)), *(path.name for path in order[:3])]
+    assert [drawn.number for drawn in chosen.drawn] == [0, 2, 3]
+    assert chosen.hand_written == tuple(sorted(order[1:3]))
+    assert (chosen.asked_drawn, chosen.asked_hand_written) == (4, 3)
+    assert set(chosen.best.values()) == {0.5}
+    out = tmp_path / "out"
+    out.mkdir()
+    hard_strings.write_suite(out, chosen, 0)
+    assert [entry.path for entry in load_suite(out)][3:] == sorted(order[1:3])
+
+
+def test_too_few_hard_tasks_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares_for(monkeypatch, {"drawn-001"})
+    with pytest.raises(ConfigError, match="only 1 and 0 are hard"):
+        hard_strings.select(tmp_path, [], drawn=2, by_hand=0, seed=0, most_drawn=2)
+
+
+def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Path) -> None:
+    kept = [entry.path for entry in load_suite(HARD) if entry.path.name.startswith("drawn-")]
+    numbers = {int(path.name.rpartition("-")[2]) for path in kept}
+    solved = min(set(range(max(numbers))) - numbers)
+    hard_strings.write_drawn(tmp_path / "solved", hard_strings.draw(0, solved), 0)
+    assert hard_strings.best_share(load_problem(tmp_path / "solved"), 0) == 1
+    assert hard_strings.best_share(load_problem(kept[0]), 0) < 1
+
+
+# ---------------------------------------------------------------- the others
+
+
+def test_open_math_is_the_suite_math() -> None:
+    assert load_suite(PROBLEMS / "open-math") == load_suite(PROBLEMS / "math")
+
+
+def test_suites_are_listed_with_their_problems() -> None:
+    counts = {name: len(entries) for name, entries in bundled_suites().items()}
+    assert counts["lists"] == 36
+    assert counts["strings-hard"] == 40
+    assert counts["strings"] >= 48

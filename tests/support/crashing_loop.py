@@ -1,0 +1,122 @@
+"""Runs a loop in processes that kill themselves at given moments, and starts it again each time.
+
+    python tests/support/crashing_loop.py FOLDER HALF TICKS
+
+HALF is `turns` (search and training in turns), `search` or `train` (one half of a loop side by side).
+Every SQL statement, commit and rename of a file or folder is a tick. TICKS are comma-separated; each is one
+process, which the kernel ends with SIGKILL at that tick, and a last process goes on to the end. Prints,
+as JSON, how the processes ended, the ticks of the last one and what the loop came to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from clock import Clock
+from sqlalchemy import Engine, event
+
+from evovpo.config import Config, ProposerConfig, SandboxConfig, SearchConfig, StoreConfig
+from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.store import Store
+from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
+from trainer.loop.loop import Loop, LoopWatch, begin, search_round, search_rounds, train_beside, train_round
+
+ROUNDS = 2
+WATCH = LoopWatch()
+
+
+def make_loop(store: Store) -> Loop:
+    """Return a small loop over two problems."""
+    names = ("strings/amount-with-currency", "strings/article-name", "strings/city-with-postcode")
+    problems = [load_problem(resolve_problem(name)) for name in names]
+    search = Config(
+        search=SearchConfig(evaluations=36, rollouts=4, answers=3, islands=2, in_flight=1, joins=False),
+        proposer=ProposerConfig(policy="served"),
+        sandbox=SandboxConfig(workers=1),
+        store=StoreConfig(url=store.name),
+    )
+    train = TrainConfig(
+        update=UpdateConfig(learning_rate=1e-3, groups_per_step=1, checkpoint_steps=1),
+        probe=ProbeConfig(problems=1, answers=2, serve_worse=True),
+    )
+    return Loop(tuple(problems[:2]), tuple(problems[2:]), search, train)
+
+
+def work(folder: Path, half: str, last: int | None) -> int:
+    """Do a half, or both in turns, in this process; return the ticks that it took."""
+    clock = Clock(last)
+    event.listen(Engine, "before_cursor_execute", clock.tick)
+    event.listen(Engine, "commit", clock.tick)
+
+    def on_audit(name: str, arguments: tuple[object, ...]) -> None:
+        if name == "os.rename":
+            clock.tick()
+
+    sys.addaudithook(on_audit)
+    policies = folder / "policies"
+    with Store.open(str(folder / "loop.db")) as store:
+        loop = make_loop(store)
+        if half == "search":
+            search_rounds(loop, store, ROUNDS, WATCH)
+        elif half == "train":
+            train_beside(loop, store, ROUNDS, policies, WATCH)
+        else:
+            begin(loop, store)
+            for number in range(1, ROUNDS + 1):
+                search_round(loop, store, number, WATCH)
+                train_round(loop, store, number, policies, WATCH)
+    return clock.now
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """Return what a loop came to, without times and places."""
+    with Store.open(str(folder / "loop.db")) as store:
+        served = store.served()
+        trainings = store.trainings()
+        return {
+            "runs": sorted((row.run, str(row.status), row.evaluations) for row in store.runs()),
+            "tells": store.query("select run_id, count(*) as n from tells group by run_id order by run_id"),
+            "texts": store.query(
+                "select p.run_id, p.sequence, r.rollout_index, r.text, r.policy_version from rollouts r "
+                "join prompts p on p.id = r.prompt_id order by 1, 2, 3"
+            ),
+            "trainings": [[t.runs, t.after, t.through, t.start_version] for t in trainings],
+            "steps": [[step.step for step in store.training_steps(t.id)] for t in trainings],
+            "losses": [[round(step.loss, 6) for step in store.training_steps(t.id)] for t in trainings],
+            "weights": [
+                hashlib.sha256((Path(version.path) / "model.safetensors").read_bytes()).hexdigest()
+                for version in store.policy_versions()
+            ],
+            "events": [[event.number, str(event.kind)] for event in store.policy_events()],
+            "served": None if served is None else served.number,
+            "folders": sorted(path.name for path in (folder / "policies").glob("v*")),
+        }
+
+
+def main() -> None:
+    """Command line; see the module's docstring."""
+    folder, half = Path(sys.argv[1]), sys.argv[2]
+    ticks = [int(tick) for tick in sys.argv[3].split(",") if tick]
+    ends = []
+    for last in [*ticks, None]:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            took = work(folder, half, last)
+            os.write(writing, str(took).encode())
+            os._exit(0)
+        os.close(writing)
+        _, status = os.waitpid(child, 0)
+        took_text = os.read(reading, 100).decode()
+        os.close(reading)
+        ends.append(os.waitstatus_to_exitcode(status))
+    print(json.dumps({"ends": ends, "ticks": int(took_text or 0), "state": state(folder)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Small OpenEvolve projects, one for each shape of real ones, and stand-ins for a sandbox and a server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evovpo.config import Config
+from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
+from evovpo.types import Json, Limits, Problem, Status
+
+if TYPE_CHECKING:
+    from evovpo.sandbox import WholeJob
+
+PROGRAM = """# EVOLVE-BLOCK-START
+def guess():
+    return 1.0
+# EVOLVE-BLOCK-END
+"""
+BETTER = PROGRAM.replace("1.0", "3.0")
+LOAD = """
+import importlib.util
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location("candidate", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+"""
+PLAIN = (
+    LOAD
+    + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    near = max(0.0, 1 - abs(4 - value) / 4)
+    return {"near": near, "large": value, "combined_score": near}
+"""
+)
+
+SHAPES: dict[str, dict[str, str]] = {
+    "plain": {"initial_program.py": PROGRAM, "evaluator.py": PLAIN},
+    "cascade": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": LOAD
+        + """
+def evaluate_stage1(program_path):
+    value = _load(program_path).guess()
+    return {"runs": 1.0, "combined_score": value / 4}
+
+def evaluate_stage2(program_path):
+    value = _load(program_path).guess()
+    return {"near": max(0.0, 1 - abs(4 - value) / 4), "combined_score": value / 4}
+
+def evaluate(program_path):
+    return {"never": "called"}
+""",
+        "config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n",
+    },
+    "async": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": LOAD
+        + """
+async def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"near": max(0.0, 1 - abs(4 - value) / 4), "large": value}
+""",
+    },
+    "result": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": "from openevolve.evaluation_result import EvaluationResult\n"
+        + LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return EvaluationResult(
+        metrics={"near": max(0.0, 1 - abs(4 - value) / 4), "combined_score": value},
+        artifacts={"advice": f"{value} is too small", "raw": b"bytes"},
+    )
+""",
+    },
+    "sibling": {
+        "initial_program.py": PROGRAM,
+        "wanted.py": "WANTED = 4\n",
+        "data/wanted.txt": "4\n",
+        "evaluator.py": "import pathlib\nfrom wanted import WANTED\n"
+        + LOAD
+        + """
+DATA = pathlib.Path(__file__).parent / "data" / "wanted.txt"
+
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    assert int(DATA.read_text()) == WANTED
+    return {"near": max(0.0, 1 - abs(WANTED - value) / 4), "large": value}
+""",
+    },
+    "by-name": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": """
+import os, sys
+
+def evaluate(program_path):
+    folder, name = os.path.split(os.path.abspath(program_path))
+    sys.path.insert(0, folder)
+    value = __import__(os.path.splitext(name)[0]).guess()
+    return {"near": max(0.0, 1 - abs(4 - value) / 4), "large": value}
+""",
+    },
+    "text": {
+        "initial_prompt.txt": "Answer in few words.\n",
+        "evaluator.py": """
+def evaluate(program_path, verbose=False, config=None):
+    with open(program_path) as file:
+        text = file.read()
+    return {"short": 1 / len(text), "polite": float("please" in text)}
+""",
+    },
+    "values": {
+        "init_program.py": PROGRAM,
+        "evaluator.py": "import numpy\n"
+        + LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    print("noise " * 100)
+    return {
+        "near": numpy.float32(value / 4),
+        "count": numpy.int64(3),
+        "ok": True,
+        "message": "fine",
+        "nested": {"inner": 1.0},
+        "nothing": None,
+        "nan": float("nan"),
+        "inf": float("inf"),
+    }
+""",
+    },
+    "folder": {
+        "initial_program/main.py": "from parts.value import VALUE\n\ndef guess():\n    return VALUE\n",
+        "initial_program/parts/value.py": "VALUE = 1.0\n",
+        "evaluator.py": """
+import sys
+
+def evaluate(program_path):
+    sys.path.insert(0, program_path)
+    import main
+    return {"near": max(0.0, 1 - abs(4 - main.guess()) / 4), "large": main.guess()}
+""",
+    },
+}
+"""Files of a project by its shape."""
+
+
+def write_project(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write the files of a project and return its folder."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a sandbox says of one program."""
+
+    status: Status = Status.OK
+    metrics: Sequence[tuple[str, Json]] = ()
+    artifacts: Sequence[tuple[str, str]] = ()
+    detail: str = ""
+    log: str = ""
+    wall_ms: float = 5.0
+    isolation: str = "imagined"
+
+
+class Answering:
+    """A sandbox that runs nothing: it keeps the jobs and answers what a function says."""
+
+    def __init__(self, answer: Callable[[WholeJob], Answer]) -> None:
+        self.jobs: list[WholeJob] = []
+        self._answer = answer
+
+    def run(self, job: WholeJob, limits: Limits) -> Answer:
+        self.jobs.append(job)
+        return self._answer(job)
+
+    @contextmanager
+    def open(self, problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
+        """Stand in for `open_openevolve`."""
+        yield OpenEvolveEvaluator(problem, self, config.evaluator.artifact_bytes)
+
+
+def answering(**metrics: Json) -> Answering:
+    """Return a sandbox in which every program scores these metrics."""
+    return Answering(lambda job: Answer(metrics=tuple(metrics.items())))
+
+
+@contextmanager
+def served(texts: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Serve a chat endpoint that gives the texts as choices, one token a character; yield URL and bodies."""
+    bodies: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            bodies.append(body)
+            choices = [
+                {
+                    "index": index,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": text},
+                    "token_ids": [ord(character) for character in text],
+                    "logprobs": {
+                        "content": [
+                            {"token": character, "logprob": -0.5, "bytes": None, "top_logprobs": []}
+                            for character in text
+                        ]
+                    },
+                }
+                for index, text in enumerate(texts[: body.get("n", 1)])
+            ]
+            answer = {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body["model"],
+                "choices": choices,
+                "prompt_token_ids": [1, 2],
+                "usage": {"prompt_tokens": 2, "completion_tokens": 9, "total_tokens": 11},
+            }
+            data = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", bodies
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,186 @@
+"""A prompt format, a problem and a loop so plain that every step of a search can be followed by hand.
+
+A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. A line that begins with
+`fail` is a program that fails, one that begins with `bad` is no program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from evovpo.config import SearchConfig
+from evovpo.prompts import Answer, Request
+from evovpo.proposers import rollout_id
+from evovpo.search.population import Insertion
+from evovpo.search.search import Search
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    Judged,
+    Message,
+    Objective,
+    ParentRole,
+    ParseStatus,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    Sampling,
+    Status,
+    Tell,
+    content_id,
+)
+
+PLAIN = Problem(
+    id="plain",
+    version="plain-1",
+    statement="Write two numbers.",
+    entry="",
+    parameters=(),
+    objectives=(Objective("left"), Objective("right")),
+    seeds=(Program("0.1 0.1 # seed"), Program("0.2 0.2 # better seed")),
+    scorer_path="score.py",
+)
+START, WORSE_START = PLAIN.seeds[1], PLAIN.seeds[0]
+
+
+class PlainFormat:
+    """Keeps what it was asked to show; a completion is one answer a line."""
+
+    reply_tokens = 256
+
+    def __init__(self, shows: Sequence[ParentRole] = tuple(ParentRole)) -> None:
+        self.requests: list[Request] = []
+        self._shows = shows
+
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return one message that names all that is shown."""
+        self.requests.append(request)
+        shown = [
+            None if item is None else item.program.source
+            for item in (request.parent, request.partner, *request.inspirations)
+        ]
+        return (Message("user", repr((str(request.kind), shown, request.attempts, request.notes))),)
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        """True in the roles that were given."""
+        return role in self._shows
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return the lines."""
+        lines = rollout.text.split("\n")[:answers]
+        found = [
+            Answer(line, None, None, "it is bad" if line.startswith("bad!") else "")
+            if not line or line.startswith("bad")
+            else Answer(line, Program(line), None)
+            for line in lines
+        ]
+        return found + [Answer("", None, None)] * (answers - len(found))
+
+
+def judge(program: Program) -> Evaluation:
+    """Return the rewards that a program begins with; one that is no numbers fails."""
+    fails = program.source.startswith("fail")
+    rewards = (0.0, 0.0) if fails else tuple(map(float, program.source.split()[:2]))
+    return Evaluation(
+        program_id=program.id,
+        problem_version=PLAIN.version,
+        status=Status.ERROR if fails else Status.OK,
+        rewards=rewards,
+        feedback=f"{program.source} went wrong" if fails else "",
+        seconds=0.0,
+        isolation="none",
+    )
+
+
+class PlainLoop:
+    """Asks and tells by hand; `requests` is what each prompt was made of."""
+
+    def __init__(
+        self, format_: PlainFormat | None = None, problem: Problem = PLAIN, seed: int = 0, **changes: object
+    ) -> None:
+        settings: Mapping[str, object] = {
+            "evaluations": 1000, "rollouts": 1, "answers": 1, "islands": 1, "root_share": 0.0, **changes,
+        }  # fmt: skip
+        self.config = dataclasses.replace(SearchConfig(), **settings)  # type: ignore[arg-type]
+        self.format = format_ or PlainFormat()
+        self.search = Search(problem, self.config, self.format, "run", seed)
+        self.history: list[Prompt | Tell] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        """What the prompts were made of, in order."""
+        return self.format.requests
+
+    def ask(self) -> Prompt:
+        """Return the next ticket of a model, after telling the starting programs."""
+        prompt = self.search.ask()
+        assert prompt is not None
+        self.history.append(prompt)
+        if prompt.kind is PromptKind.SEED:
+            self._apply(Tell(prompt.id, None, self._judged(prompt, None, prompt.proposals)))
+            return self.ask()
+        return prompt
+
+    def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
+        """Tell one completion."""
+        rollout = Rollout(
+            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
+        )
+        slots = self.format.answers(self.search.problem, rollout, prompt.answers)
+        return self._apply(Tell(prompt.id, rollout, self._judged(prompt, rollout, slots)))
+
+    def step(self, *texts: str) -> Prompt:
+        """Ask, and tell a group of completions."""
+        prompt = self.ask()
+        for index, text in enumerate(texts):
+            self.tell(prompt, text, index)
+        return prompt
+
+    def parents(self, prompt: Prompt) -> list[tuple[str, ParentRole]]:
+        """Return the sources of the programs that a prompt shows, each with its part."""
+        found = []
+        for parent in prompt.parents:
+            program = self.search.program(parent.program_id)
+            assert program is not None
+            found.append((program.source, parent.role))
+        return found
+
+    def _apply(self, tell: Tell) -> list[Insertion]:
+        self.history.append(tell)
+        return self.search.tell(tell)
+
+    def _judged(
+        self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer | Program]
+    ) -> tuple[Judged, ...]:
+        judged = []
+        for number, slot in enumerate(slots):
+            answer = Answer(slot.source, slot, None) if isinstance(slot, Program) else slot
+            program, reason = answer.program, answer.reason
+            evaluation, status = None, ParseStatus.UNPARSED
+            if program is not None:
+                evaluation = self.search.evaluation(program.id)
+                status = ParseStatus.DUPLICATE if evaluation else ParseStatus.PARSED
+                refusal = self.search.novelty_fault(prompt.id, program) if rollout and not evaluation else ""
+                if refusal:
+                    status, reason = ParseStatus.REJECTED, refusal
+                else:
+                    evaluation = evaluation or judge(program)
+            candidate = Candidate(
+                id=content_id(prompt.id, str(number), rollout.id if rollout else ""),
+                prompt_id=prompt.id,
+                rollout_id=None if rollout is None else rollout.id,
+                slot=number,
+                parse_status=status,
+                program=program,
+                token_span=None,
+                parents=prompt.parents,
+                text=answer.text,
+                reason=reason,
+            )
+            judged.append(Judged(candidate, evaluation, status is ParseStatus.PARSED))
+        return tuple(judged)

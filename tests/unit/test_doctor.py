@@ -1,0 +1,668 @@
+"""The doctor: its figures against known values, its verdict case by case, and what a user gets to see."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from toy_runs import PROBLEM
+
+from evovpo.analysis.doctor import (
+    Diagnosis,
+    Sample,
+    Verdict,
+    best_set,
+    diagnose,
+    effective_rank,
+    fitting_alpha,
+    measure,
+    percent,
+    random_sets,
+    set_scores,
+    take_sample,
+    weightings,
+)
+from evovpo.analysis.grouping import Floats, group_rewards
+from evovpo.builtin.chain_format import join_chain
+from evovpo.cli import main
+from evovpo.config import load_config
+from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
+from evovpo.problem.folder import load_problem, new_problem
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.reports import doctor_report
+from evovpo.runs.runs import start
+from evovpo.store import Store
+from evovpo.types import Group, Objective, Problem, Prompt, PromptKind, Rewards, Rollout, Sampling
+from trainer import objectives
+
+Answers = Sequence[str | None]
+"""A chain: each answer's rewards as digits, one a component; none where it is unreadable."""
+
+
+def problem_of(components: int) -> Problem:
+    objectives_ = tuple(Objective(f"row-{number + 1}") for number in range(components))
+    return dataclasses.replace(PROBLEM, objectives=objectives_, train=(), folder=None)
+
+
+def vector(digits: str) -> Rewards:
+    return tuple(float(digit) for digit in digits)
+
+
+def group(
+    chains: Sequence[Answers],
+    components: int,
+    name: str = "p",
+    programs: Sequence[Sequence[str | None]] | None = None,
+    valid: Sequence[bool] | None = None,
+) -> Group:
+    """Return a judged group; every readable answer is a program of its own, unless `programs` names them."""
+    own = [
+        [None if answer is None else f"{name}-{i}-{j}" for j, answer in enumerate(chain)]
+        for i, chain in enumerate(chains)
+    ]
+    ids = programs or own
+    answers = max(map(len, chains))
+    prompt = Prompt(name, "run", 0, 0, PromptKind.ROOT, 0, (), (), len(chains), answers, 0)
+    return Group(
+        prompt=prompt,
+        rollouts=tuple(
+            Rollout(f"{name}-{i}", name, i, 0, "", None, None, None, Sampling(), "stop", 0.0)
+            for i in range(len(chains))
+        ),
+        rewards_G_M_D=tuple(
+            tuple(vector(answer or "0" * components) for answer in chain) for chain in chains
+        ),
+        valid_G=tuple(valid or [True] * len(chains)),
+        programs_G_M=tuple(map(tuple, ids)),
+    )
+
+
+def sample_of(*prompts: Sequence[Answers]) -> Sample:
+    """Return the sample of several prompts, each with its chains."""
+    components = max(len(answer or "") for chains in prompts for chain in chains for answer in chain)
+    groups = [group(chains, components, f"p{number}") for number, chains in enumerate(prompts)]
+    return take_sample(problem_of(components), groups)
+
+
+def verdict(*prompts: Sequence[Answers]) -> tuple[Verdict, str]:
+    """Return the verdict on a sample, and its findings as one text."""
+    found = diagnose(sample_of(*prompts))
+    return found.verdict, "; ".join(f"{finding.text}: {finding.advice}" for finding in found.findings)
+
+
+# ---------------------------------------------------------------- the sample
+
+
+def test_a_sample_counts_what_is_unreadable_repeated_and_faulty() -> None:
+    programs: list[Answers] = [["a", None, "b"], ["a", "c", "c"], ["d", "e", "f"]]
+    chains: list[Answers] = [["10", None, "01"], ["10", "11", "00"], ["11", "11", "11"]]
+    found = take_sample(problem_of(2), [group(chains, 2, programs=programs, valid=[True, True, False])])
+    assert (found.slots, found.unreadable, found.repeated, found.faulty) == (6, 1, 2, 1)
+    assert [len(pool) for pool in found.pools] == [2]
+    # The second c is a row of zeros, because it repeats within its chain; the program still has its vector.
+    assert found.different_N_D.tolist() == [[1, 0], [0, 1], [1, 1]]
+
+
+def test_a_prompt_whose_chains_all_failed_in_the_sandbox_is_left_out() -> None:
+    groups = [group([["10"]], 2, "a", valid=[False]), group([["01"]], 2, "b")]
+    found = take_sample(problem_of(2), groups)
+    assert (len(found.pools), found.faulty, found.different_N_D.tolist()) == (1, 1, [[0, 1]])
+
+
+def test_a_sample_has_the_components_that_a_trainer_sees() -> None:
+    grouped = dataclasses.replace(problem_of(3), groups=((0, 2), (1,)))
+    found = take_sample(grouped, [group([["100", "110"]], 3)])
+    assert found.names == ("row-1+row-3", "row-2")
+    assert found.members == (("row-1", "row-3"), ("row-2",))
+    assert found.different_N_D.tolist() == [[0.5, 0], [0.5, 1]]
+    assert found.pools[0][0].tolist() == [[0.5, 0], [0.5, 1]]
+
+
+# ---------------------------------------------------------------- rank and alpha
+
+
+def all_answers(components: int) -> Floats:
+    """Return every vector of zeros and ones: components without any correlation."""
+    return np.array(np.meshgrid(*[[0.0, 1.0]] * components)).reshape(components, -1).T
+
+
+def test_the_effective_rank_counts_components_that_differ() -> None:
+    free = all_answers(3)
+    assert effective_rank(free) == pytest.approx(3)
+    assert effective_rank(free[:, [0, 0, 0]]) == pytest.approx(1)
+    assert effective_rank(free[:, [0, 0, 1, 1, 2, 2]]) == pytest.approx(3)
+    assert effective_rank(free[:, :1]) == pytest.approx(1)
+    assert effective_rank(np.column_stack([free, np.ones(8), np.zeros(8)])) == pytest.approx(3)
+    assert effective_rank(np.ones((5, 3))) == 0
+
+
+def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> None:
+    answers = np.random.default_rng(2).random((50, 6)) @ np.random.default_rng(3).random((6, 6))
+    values = np.linalg.eigvalsh(np.corrcoef(answers, rowvar=False))
+    assert effective_rank(answers) == pytest.approx(values.sum() ** 2 / (values**2).sum())
+
+
+def test_alpha_fits_the_number_of_behaviours_among_the_components_that_vary() -> None:
+    free = all_answers(2)
+    assert fitting_alpha(free) == 1.0
+    assert fitting_alpha(free[:, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]]) == 0.2
+    assert fitting_alpha(np.column_stack([free, np.zeros((4, 6))])) == 1.0
+    assert fitting_alpha(np.repeat(free[:, :1], 25, axis=1)) == 0.04
+    assert fitting_alpha(np.zeros((4, 3))) == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
+def test_weightings_spread_as_the_formula_for_alpha_says(alpha: float) -> None:
+    difference = np.array([1.0, 0.0, -1.0, 0.5, 0.5, 0.0])
+    draws = np.random.default_rng(0).dirichlet(np.full(6, alpha), 200_000)
+    assert (draws @ difference).var() == pytest.approx(difference.var() / (6 * alpha + 1), rel=0.03)
+
+
+def test_n_groups_of_copies_with_their_alpha_spread_as_n_components_with_alpha_1() -> None:
+    copies = np.random.default_rng(0).dirichlet(np.full(10, 2 / 10), 200_000)
+    sums = copies.reshape(-1, 2, 5).sum(axis=2)
+    assert sums.var(axis=0) == pytest.approx([1 / 12, 1 / 12], rel=0.03)
+
+
+# ---------------------------------------------------------------- set scores
+
+
+def test_weightings_sum_to_1_and_every_component_has_the_same_total() -> None:
+    for components, alpha in ((1, 1.0), (3, 1.0), (40, 0.05)):
+        weights = weightings(components, alpha)
+        assert weights.shape[0] >= 1000
+        assert weights.sum(axis=1) == pytest.approx(1)
+        assert weights.mean(axis=0) == pytest.approx(1 / components)
+        assert (weights == weightings(components, alpha)).all()
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["1000", "0100", "0010"], (1 + 1 / 2 + 1 / 3) / 4),
+        (["1100", "1100", "1100"], 0.5),
+        (["10", "01"], 0.75),
+        (["1", "0", "1"], 1.0),
+        (["0000"], 0.0),
+    ],
+)
+def test_known_set_scores(answers: list[str], expected: float) -> None:
+    rewards = np.array([vector(answer) for answer in answers])
+    found = set_scores([rewards], weightings(rewards.shape[1]))
+    assert found.expected_best == pytest.approx(expected, abs=0.01)
+    assert found.best_mean == rewards.mean(axis=1).max()
+
+
+def test_set_scores_are_those_of_the_trainer() -> None:
+    rng = np.random.default_rng(0)
+    sets = [rng.random((3, 5)) for _ in range(20)]
+    weights = weightings(5, 0.5)
+    found = set_scores(sets, weights)
+    assert found.expected_best == pytest.approx(float(objectives.set_scores(sets, weights).mean()))
+    assert found.sets == 20
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000), components=st.integers(1, 9), size=st.integers(1, 6))
+def test_best_mean_expected_best_and_union_never_cross(seed: int, components: int, size: int) -> None:
+    rewards = np.random.default_rng(seed).integers(0, 3, (size, components)) / 2
+    found = set_scores([rewards], weightings(components))
+    assert found.best_mean <= found.expected_best + 1e-12
+    assert found.expected_best <= found.union + 1e-12
+    assert found.headroom >= -1e-12
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_component_that_does_not_vary_leaves_normalised_scores_as_they_are(value: float) -> None:
+    rng = np.random.default_rng(5)
+    sets = rng.integers(0, 2, (8, 3, 4)).astype(float)
+    wider = np.concatenate([sets, np.full((8, 3, 1), value)], axis=2)
+
+    def normalised(rewards: Floats) -> Floats:
+        weights = rng.dirichlet(np.ones(rewards.shape[2]), 200_000)
+        scores = np.array([(rewards_M_D @ weights.T).max(axis=0).mean() for rewards_M_D in rewards])
+        z_scores: Floats = (scores - scores.mean()) / scores.std()
+        return z_scores
+
+    assert normalised(wider) == pytest.approx(normalised(sets), abs=0.02)
+
+
+def test_the_best_set_begins_with_the_best_mean_and_adds_what_it_lacks() -> None:
+    answers = np.array([vector(text) for text in ("0011", "1110", "1100", "0001", "1110", "0000")])
+    assert best_set(answers, weightings(4)).tolist() == [[1, 1, 1, 0], [0, 0, 1, 1]]
+    assert best_set(answers, weightings(4), 1).tolist() == [[1, 1, 1, 0]]
+    assert best_set(answers[5:], weightings(4)).tolist() == [[0, 0, 0, 0]]
+    assert len(best_set(np.eye(5), weightings(5))) == 3
+
+
+def test_random_sets_hold_different_answers_to_one_prompt() -> None:
+    first = (np.array([[0.1], [0.2]]), np.array([[0.3], [0.4]]))
+    second = (np.array([[0.6], [0.7]]),)
+    sets = random_sets([first, second])
+    assert len(sets) == 2000
+    assert {len(rewards) for rewards in sets[:1000]} == {3}
+    seen = {tuple(sorted(rewards[:, 0])) for rewards in sets}
+    assert seen == {(0.1, 0.2, 0.3), (0.1, 0.2, 0.4), (0.1, 0.3, 0.4), (0.2, 0.3, 0.4), (0.6, 0.7)}
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_hand_worked_figures() -> None:
+    found = measure(
+        sample_of(
+            [["1100", "0001"], ["0000", None]],  # differ
+            [["0000", None], ["0000", "0000"]],  # flat at zero
+            [["1101", "0000"], ["1101", "0000"]],  # flat, but not at zero
+        )
+    )
+    assert found.dead == (2,)
+    assert found.saturated == ()
+    assert found.copies == ((0, 1),)
+    assert found.mean_rewards == pytest.approx([3 / 10, 3 / 10, 0, 3 / 10])
+    # Of ten programs three pass row 1 and row 2, three pass row 4, two all of these.
+    phi = (10 * 2 - 3 * 3) / (3 * 7)
+    assert found.correlation == pytest.approx((1 + 2 * phi) / 3)
+    assert [found.rewarded, found.right] == pytest.approx([4 / 12, 0])
+    assert [found.spread, found.flat_at_zero] == pytest.approx([1 / 3, 1 / 3])
+    assert found.rewarded_chains == pytest.approx(3 / 6)
+    assert found.unreadable == pytest.approx(2 / 12)
+    assert found.scores.chains is not None
+    assert (found.scores.chains.sets, found.scores.prompts.sets, found.scores.best.sets) == (6, 3, 1)
+    assert found.scores.prompts.best_mean == pytest.approx((0.5 + 0 + 0.75) / 3)
+    assert found.scores.headroom == found.scores.chains.headroom > 0
+
+
+def test_single_answers_have_no_chains_and_their_headroom_is_that_of_random_sets() -> None:
+    found = measure(sample_of([["10"], ["01"], ["00"]]))
+    assert found.scores.chains is None
+    assert found.scores.headroom == found.scores.random.headroom == pytest.approx(0.25, abs=0.01)
+
+
+def test_saturated_components_and_right_answers_are_counted() -> None:
+    found = measure(sample_of([["11", "10"], ["11", "11"]]))
+    assert (found.saturated, found.dead) == ((0,), ())
+    assert found.right == 0.75
+    assert (found.correlation, found.rank) == (None, 1.0)
+
+
+def test_permuting_chains_and_prompts_changes_no_figure_of_the_components() -> None:
+    prompts = [[["110", "001"], ["010", "000"]], [["000", "011"], ["111", "100"]]]
+    one = measure(sample_of(*prompts))
+    other = measure(sample_of(*[chains[::-1] for chains in prompts[::-1]]))
+    for name in ("rank", "correlation", "mean_rewards", "rewarded", "spread"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name))
+    assert one.scores.chains == pytest.approx(other.scores.chains)
+
+
+# ---------------------------------------------------------------- the verdict
+
+GOOD = [["1100", "0011", "1000"], ["0000", "0110", "0001"], ["1010", "0101", "0000"]]
+"""Chains of answers that are right on different rows."""
+
+
+def test_conflicting_components_in_chains_that_differ_are_worth_it() -> None:
+    found, text = verdict(*[GOOD] * 5)
+    assert found is Verdict.WORTH
+    assert text == ""
+
+
+def test_one_component_is_not_worth_it() -> None:
+    found, text = verdict(*[[["1", "0"], ["0", "0"]]] * 20)
+    assert found is Verdict.NOT
+    assert "one component" in text
+
+
+def test_near_collinear_components_are_not_worth_it_and_get_no_grouping() -> None:
+    prompts = [[["111", "000"], ["000", "111"], ["000", "000"]]] * 19 + [[["110", "000"], ["000", "000"]]]
+    diagnosis = diagnose(sample_of(*prompts))
+    assert diagnosis.verdict is Verdict.NOT
+    assert "near-collinear (mean correlation 0.99)" in diagnosis.findings[0].text
+    assert doctor_report.grouping_setting(diagnosis) == ""
+
+
+def test_answers_that_hardly_ever_earn_are_not_worth_it() -> None:
+    found, text = verdict(*[[["00", "00"], ["00", "00"]]] * 24, [["10", "01"], ["00", "00"]])
+    assert found is Verdict.NOT
+    assert "2 % of the answers earn anything" in text
+
+
+def test_where_nothing_was_ever_earned_no_grouping_is_talked_about() -> None:
+    nothing: list[Answers] = [["00", None], ["00", "00"]]
+    found, text = verdict(*[nothing] * 10)
+    assert found is Verdict.NOT
+    assert "group them" not in text
+    assert "never above 0: 2 of 2" in text
+
+
+def test_a_right_answer_among_others_that_do_not_conflict_leaves_nothing_for_a_set() -> None:
+    found, text = verdict(*[[["110", "100"], ["010", "000"]]] * 9, [["111", "100"], ["010", "000"]])
+    assert found is Verdict.NOT
+    assert "an answer has every component at 1 already, and among" in text
+
+
+def test_answers_of_which_one_is_best_on_all_components_are_not_worth_it() -> None:
+    found, text = verdict(*[[["110", "100"], ["010", "000"]]] * 10)
+    assert found is Verdict.NOT
+    assert "no 3 answers that were seen earn more together than the best one alone, and among" in text
+
+
+@pytest.mark.parametrize(("best", "said"), [("1111", "every component at 1"), ("1110", "no 3 answers")])
+def test_one_answer_that_is_best_on_all_does_not_make_conflicts_worthless(best: str, said: str) -> None:
+    conflict: list[Answers] = [["1100", "0110", "1010"], ["0000", "1000", "0010"]]
+    found, text = verdict(*[conflict] * 9, [[best, "1000", "0000"], ["0000", "0100", "0000"]])
+    assert found is Verdict.WORTH
+    assert said in text
+    assert "sets of answers help on the way there, not beyond" in text
+
+
+def test_groups_that_all_earn_the_same_are_not_worth_it() -> None:
+    found, text = verdict(*[[["10", "01"], ["01", "10"]]] * 10)
+    assert found is Verdict.NOT
+    assert "in no group do the chains differ" in text
+
+
+def test_few_groups_with_spread_ask_for_more_rollouts_where_the_rest_earns_nothing() -> None:
+    poor: list[Answers] = [["000", "000"]] * 4
+    found, text = verdict(*[poor] * 9, *[[["100", "010"], ["001", "000"], *poor[:2]]] * 2)
+    # 4 of 44 chains earn something: three groups of four hold one that does at G = ln 4 / -ln(10/11) = 14.5.
+    assert found is Verdict.CHANGE
+    assert "only 18 % of the groups" in text
+    assert "sample 15 completions a prompt" in text
+
+
+def test_few_groups_with_spread_ask_for_other_problems_where_the_rest_is_alike() -> None:
+    rich: list[Answers] = [["110", "001"]] * 2
+    found, text = verdict(*[rich] * 9, *[[["110", "001"], ["001", "000"]]] * 2)
+    assert found is Verdict.CHANGE
+    assert "solved already" in text
+    assert "completions a prompt" not in text
+
+
+def test_single_completions_ask_for_groups() -> None:
+    found, text = verdict(*[[chain] for chain in GOOD * 5])
+    assert found is Verdict.CHANGE
+    assert "search.rollouts=8" in text
+
+
+def test_single_answers_ask_for_chains() -> None:
+    found, text = verdict(*[[[answer] for chain in GOOD for answer in chain]] * 4)
+    assert found is Verdict.CHANGE
+    assert "search.answers=3" in text
+
+
+def test_unreadable_answers_ask_for_the_format() -> None:
+    found, text = verdict(*[[[*chain, None, None, None, None] for chain in GOOD]] * 5)
+    assert found is Verdict.CHANGE
+    assert "57 % of the answers hold no program" in text
+
+
+def test_specialists_that_never_share_a_chain_ask_for_sets_of_several_chains() -> None:
+    found, text = verdict(*[[["1100", "0000"], ["0011", "0000"], ["0100", "0000"]]] * 10)
+    assert found is Verdict.CHANGE
+    assert "single chains have a headroom of +0.000" in text
+    assert "--objective vpo-at-c" in text
+
+
+def test_specialists_that_never_share_a_prompt_ask_for_more_completions() -> None:
+    prompts = [[[answer, "0000"], ["0000", "0000"]] for answer in ("1100", "0011", "0110")]
+    found, text = verdict(*prompts * 8)
+    assert found is Verdict.CHANGE
+    assert "sample more than 2 completions a prompt" in text
+
+
+def test_few_answers_are_said_to_be_few_without_changing_the_verdict() -> None:
+    found, text = verdict(GOOD, GOOD)
+    assert found is Verdict.WORTH
+    assert "only 18 different answers" in text
+
+
+def many(components: int, kinds: int) -> Sample:
+    """Return chains whose components copy a few: component i passes whenever component i mod `kinds` does."""
+    rng = np.random.default_rng(1)
+
+    def answer() -> str:
+        passed = rng.random(kinds) < 0.3
+        passed[rng.integers(kinds)] = False  # none passes everything
+        return "".join(str(int(passed[index % kinds])) for index in range(components))
+
+    return sample_of(*[[[answer() for _ in range(3)] for _ in range(4)] for _ in range(10)])
+
+
+def test_more_than_16_components_are_to_be_grouped() -> None:
+    diagnosis = diagnose(many(24, 4))
+    assert diagnosis.verdict is Verdict.CHANGE
+    assert "over 24 components" in diagnosis.findings[0].text
+    assert diagnosis.advice.groups == tuple(tuple(range(kind, 24, 4)) for kind in range(4))
+    assert (diagnosis.advice.alpha, diagnosis.advice.ungrouped_alpha) == (1.0, 0.2)
+
+
+def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_verdict() -> None:
+    diagnosis = diagnose(many(6, 3))
+    assert diagnosis.verdict is Verdict.WORTH
+    assert [finding.text for finding in diagnosis.findings] == [
+        "the 6 components behave like 3: those that are alike (correlated 0.95 or more) count several times"
+        " in a random weighting"
+    ]
+
+
+def test_alike_components_stand_side_by_side_and_constant_ones_last() -> None:
+    sample = many(6, 3)
+    wider = sample._replace(
+        names=("dead", *sample.names),
+        members=(("dead",), *sample.members),
+        pools=tuple(tuple(np.pad(chain, ((0, 0), (1, 0))) for chain in pool) for pool in sample.pools),
+        different_N_D=np.pad(sample.different_N_D, ((0, 0), (1, 0))),
+    )
+    order = diagnose(wider).order
+    assert order[-1] == 0
+    assert [sorted(order[start : start + 2]) for start in (0, 2, 4)] == [[1, 4], [2, 5], [3, 6]]
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, "0 %"), (0.002, "under 1 %"), (0.02, "2 %"), (1.0, "100 %")]
+)
+def test_only_nothing_is_written_as_0_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+# ---------------------------------------------------------------- what a user sees
+
+SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    return load_problem(new_problem(tmp_path_factory.mktemp("problems") / "names"))
+
+
+@pytest.fixture(scope="module")
+def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with one run: half of its chains hold a program right on three rows and one right on two."""
+    small = ["search.evaluations=24", "search.rollouts=2", "search.in_flight=1"]
+    config = load_config(None, ["proposer.name=scripted", *doctor_report.SAMPLING, *small])
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}") as opened:
+        texts = [SWAP, "x0.strip()", "x0.upper()"], ["x0[::-1]", "x0.lower()", "1 +"]
+        start(problem, config, opened, ScriptedProposer(lambda p, i: join_chain(texts[i])), run_id="first")
+        yield opened
+
+
+def written(report: doctor_report.Report, width: int = 100) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, highlight=False).print(doctor_report.report_view(report), crop=False)
+    return file.getvalue()
+
+
+def with_diagnosis(report: doctor_report.Report, diagnosis: Diagnosis) -> doctor_report.Report:
+    return report._replace(diagnosis=diagnosis)
+
+
+def test_a_run_is_read_as_it_was_judged(store: Store) -> None:
+    report = doctor_report.examine_run(store, "latest")
+    sample = report.diagnosis.sample
+    assert (report.run.id, report.others, report.is_new) == ("first", 0, False)
+    assert (len(sample.pools), sample.slots, sample.unreadable, sample.answers) == (4, 24, 4, 3)
+    assert sample.different_N_D.tolist() == [[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], *[[0] * 5] * 3]
+    assert report.diagnosis.figures.copies == ((0, 1, 2), (3, 4))
+
+
+def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> None:
+    text = written(doctor_report.examine_run(store, "first"))
+    assert text.startswith("names: VPO is ")
+    assert "4 prompts, 8 completions of 3, 24 answers, 5 different programs; 5 objectives" in " ".join(
+        text.split()
+    )
+    for part in ("effective rank", "mean correlation", "headroom", "always as row-1", "one chain"):
+        assert part in text
+
+
+def test_the_newest_run_of_a_problem_is_taken_and_none_is_made(store: Store, problem: Problem) -> None:
+    report = doctor_report.examine_problem(store, problem, load_config(None, ["proposer.name=scripted"]))
+    assert report.run.id == "first"
+    assert len(store.runs()) == 1
+
+
+def test_a_grouping_in_the_folder_is_what_the_doctor_looks_at(store: Store, problem: Problem) -> None:
+    toml = Path(str(problem.folder)) / "problem.toml"
+    before = toml.read_text()
+    toml.write_text(before + '\n[grouping]\ngroups = [["row-1", "row-2", "row-3"], ["row-4", "row-5"]]\n')
+    try:
+        report = doctor_report.examine_run(store, "first")
+    finally:
+        toml.write_text(before)
+    assert report.diagnosis.sample.names == ("row-1+2 more", "row-4+row-5")
+    assert "5 objectives, grouped into 2 components" in " ".join(written(report).split())
+
+
+def test_json_survives_json_and_holds_the_figures(store: Store) -> None:
+    found = doctor_report.report_json(doctor_report.examine_run(store, "first"))
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert (found["run"], found["components"]) == ("first", [f"row-{number}" for number in range(1, 6)])
+    assert found["mean_correlation"] == pytest.approx((4 - 6 / 4) / 10)
+    # Half of the chains hold 11100 and 00011: E max(x, 1 - x) for x ~ Beta(3, 2) is 0.6875, their mean 0.6.
+    sets: Any = found["sets"]
+    assert sets["chains"]["headroom"] == pytest.approx(0.0875 / 2, abs=0.003)
+
+
+def test_the_printed_grouping_can_be_pasted_into_the_problem(tmp_path: Path) -> None:
+    names = ['quo"te', "back\\slash", "new\nline", "naïve ✓ 😀", "\x7f\x9b", "\u202e", "[bold]"]
+    folder = new_problem(tmp_path / "p", "score")
+    about = '[problem]\nstatement = "s"\ninputs = ["x"]\n'
+    sections = "".join(f"[[objectives]]\nname = {doctor_report.toml_text(name)}\n" for name in names)
+    (folder / "problem.toml").write_text(about + sections, encoding="utf-8")
+    sample = many(7, 4)._replace(names=tuple(names), members=tuple((name,) for name in names))
+    diagnosis = diagnose(sample)
+    setting = doctor_report.grouping_setting(diagnosis)
+    (folder / "problem.toml").write_text(f"{about}{sections}\n{setting}\n", encoding="utf-8")
+    assert load_problem(folder).groups == diagnosis.advice.groups == ((0, 4), (1, 5), (2, 6), (3,))
+
+
+def test_a_grouped_vector_that_is_grouped_further_is_named_by_its_objectives() -> None:
+    sample = many(4, 2)._replace(names=("a+b", "c", "d", "e"), members=(("a", "b"), ("c",), ("d",), ("e",)))
+    setting = doctor_report.grouping_setting(diagnose(sample))
+    assert '["a", "b", "d"],' in setting
+    assert '["c", "e"],' in setting
+
+
+def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
+    report = doctor_report.examine_run(store, "first")
+    names = ("\x1b[31mred", "[bold]b[/bold]", "\x9b31m", "\u202ed", "e")
+    sample = many(5, 2)._replace(names=names, members=tuple((name,) for name in names))
+    text = written(with_diagnosis(report, diagnose(sample)))
+    assert not set("\x1b\x9b\u202e") & set(text)
+    assert "groups = [" in text
+    assert "[bold]b[/bold]" in text
+
+
+@pytest.mark.parametrize("components", [2, 60])
+def test_the_picture_is_written_for_small_and_large_vectors(
+    store: Store, tmp_path: Path, components: int
+) -> None:
+    report = doctor_report.examine_run(store, "first")
+    sample = many(components, min(components, 5))
+    sample = sample._replace(names=("costs $x_1$\n2", *sample.names[1:]))
+    path = tmp_path / "picture.png"
+    doctor_report.write_png(with_diagnosis(report, diagnose(sample)), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_written_is_one_clear_error(store: Store, tmp_path: Path) -> None:
+    report = doctor_report.examine_run(store, "first")
+    with pytest.raises(ConfigError, match="give another --png"):
+        doctor_report.write_png(report, tmp_path / "missing" / "picture.png")
+
+
+def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> None:
+    config = load_config(None, ["proposer.name=scripted", "search.evaluations=4", "search.rollouts=2"])
+    with Store.open(str(tmp_path / "new.db")) as empty:
+        start(problem, config, empty, ScriptedProposer(lambda prompt, index: "1 +"), run_id="none")
+        with pytest.raises(StoreError, match="run none has no prompt whose completions"):
+            doctor_report.examine_run(empty, "none")
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        ("nothing", StoreError, "neither a run nor a problem"),
+        ("strings", StoreError, "a suite of several"),
+        ("strings/nothing", ProblemError, "expected a problem folder or the name"),
+    ],
+)
+def test_a_target_that_is_nothing_is_named_with_both_readings(
+    store: Store, target: str, error: type[EvovpoError], message: str
+) -> None:
+    def examine() -> None:
+        assert doctor_report.named_problem(target) is None
+        doctor_report.examine_run(store, target)
+
+    with pytest.raises(error, match=message):
+        examine()
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", *arguments])
+    return int(ended.value.code or 0), *capsys.readouterr()
+
+
+def test_the_command_samples_a_problem_once_and_then_reads_its_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ("--set", "proposer.name=random", "--set", "search.evaluations=48", "--json")
+    code, out, _ = command(capsys, "strings/file-extension", *small, "--png", "a.png")
+    first: dict[str, Any] = json.loads(out.splitlines()[-1])
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert (first["is_new_run"], first["answers"], first["answers_per_chain"]) == (True, 48, 3)
+    assert (first["prompts"], first["png"]) == (2, "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    second = json.loads(command(capsys, "strings/file-extension", *small, "--no-png")[1].splitlines()[-1])
+    assert second == first | {"is_new_run": False, "png": None}
+    code, out, _ = command(capsys, first["run"][:6], "--no-png")
+    assert code == 0
+    assert first["run"] in out
+    assert len(list(tmp_path.glob("*.png"))) == 1
+
+
+def test_the_command_makes_no_store_for_a_run_that_cannot_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(capsys, "latest")[0] == command(capsys, "strings/nothing")[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_grouped_pools_have_the_advised_scores() -> None:
+    diagnosis = diagnose(many(24, 4))
+    advice, sample = diagnosis.advice, diagnosis.sample
+    chains = [group_rewards(chain, advice.groups) for pool in sample.pools for chain in pool]
+    assert advice.scores.chains == set_scores(chains, weightings(4, advice.alpha))

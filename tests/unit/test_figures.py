@@ -1,0 +1,129 @@
+"""Pictures: what is drawn is what was given, files are whole or not there, labels do not overlap."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from evovpo.analysis.statistics import Interval
+from evovpo.errors import EvovpoError
+from trainer.reports.figures import (
+    COLOURS,
+    BeforeAfter,
+    Curve,
+    Line,
+    spread,
+    write_arms,
+    write_before_after,
+    write_training,
+)
+
+KS = (1, 3, 12)
+
+
+def curve(label: str, *means: float, half_width: float = 0.05) -> Curve:
+    return Curve(label, KS, tuple(Interval(m, m - half_width, m + half_width, 9) for m in means))
+
+
+def has_colour(path: Path, colour: str) -> bool:
+    """True if some pixel has this very colour."""
+    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    pixels = np.rint(imread(path)[..., :3] * 255).astype(int)
+    return bool((pixels == wanted).all(axis=2).any())
+
+
+def before_after(path: Path, title: str = "Before and after") -> None:
+    panel = BeforeAfter("best@k", curve("start", 0.2, 0.4, 0.5), curve("new", 0.3, 0.4, 0.4), (True,) * 3)
+    write_before_after(path, [panel, panel], title=title, note="9 problems")
+
+
+def arms(path: Path, differences: list[Curve], start: Curve | None = None) -> None:
+    write_arms(path, differences, reference="grpo", start=start, title="Arms", note="3 seeds")
+
+
+def test_before_and_after_is_one_readable_picture(tmp_path: Path) -> None:
+    before_after(tmp_path / "a.png")
+    height, width, _ = imread(tmp_path / "a.png").shape
+    assert width > 1200
+    assert height > 500
+    assert has_colour(tmp_path / "a.png", "#0072B2")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
+    before_after(tmp_path / "a.png")
+    before_after(tmp_path / "b.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_every_arm_has_a_panel_in_its_own_colour(tmp_path: Path) -> None:
+    found = [curve(f"arm {n}", 0.1 * n, 0.2, -0.3) for n in range(4)]
+    arms(tmp_path / "arms.png", found, start=curve("start model", -0.1, 0.0, 0.1))
+    assert all(has_colour(tmp_path / "arms.png", colour) for colour in COLOURS[:4])
+    assert not has_colour(tmp_path / "arms.png", COLOURS[4])
+
+
+def test_only_differences_that_exclude_zero_are_filled(tmp_path: Path) -> None:
+    def coloured(half_width: float) -> int:
+        path = tmp_path / f"{half_width}.png"
+        arms(path, [curve("arm", 0.2, 0.2, 0.2, half_width=half_width), curve("wide", 0, 0, 0, half_width=1)])
+        pixels = np.rint(imread(path)[..., :3] * 255).astype(int)
+        return int((pixels == [0x00, 0x72, 0xB2]).all(axis=2).sum())
+
+    assert coloured(0.19) > coloured(0.21) + 100
+
+
+def test_training_curves_draw_the_mean_of_the_seeds_that_match(tmp_path: Path) -> None:
+    seeds = [Line("vpo", [1, 2, 3], [0.1, 0.2, 0.3]), Line("vpo", [1, 2, 3], [0.2, 0.3, 0.5])]
+    shorter = [Line("grpo", [1, 2], [0.1, 0.1]), Line("grpo", [1], [0.3]), Line("grpo", [], [])]
+    write_training(
+        tmp_path / "t.png", {"set score": [*seeds, *shorter], "KL": seeds}, title="Training", note=""
+    )
+    assert has_colour(tmp_path / "t.png", COLOURS[0])
+
+
+def test_text_of_problems_is_not_read_as_a_formula(tmp_path: Path) -> None:
+    before_after(tmp_path / "a.png", title="price-in-$\\frac{$")
+    assert (tmp_path / "a.png").exists()
+
+
+def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EvovpoError, match="no arm to draw"):
+        arms(tmp_path / "a.png", [])
+    with pytest.raises(EvovpoError, match="no training step to draw"):
+        write_training(tmp_path / "a.png", {"loss": [Line("vpo", [], [])]}, title="", note="")
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(EvovpoError, match=r"gone/a\.png: the picture cannot be written \(No such file"):
+        before_after(tmp_path / "gone" / "a.png")
+
+
+def test_a_picture_that_fails_leaves_the_old_one_and_no_rest(tmp_path: Path) -> None:
+    target = tmp_path / "a.png"
+    target.mkdir()
+    with pytest.raises(EvovpoError, match="cannot be written"):
+        before_after(target)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_labels_move_apart_around_their_middle() -> None:
+    assert spread([0.5, 0.9, 0.5], 0.1) == pytest.approx([0.45, 0.9, 0.55])
+    # The pair is moved to .45 and .55 first; .6 is too near then, and the three share their middle.
+    assert spread([0.5, 0.5, 0.6], 0.1) == pytest.approx([1.6 / 3 - 0.1, 1.6 / 3, 1.6 / 3 + 0.1])
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.3))
+def test_labels_never_overlap_and_keep_their_order(positions: list[float], gap: float) -> None:
+    found = spread(positions, gap)
+    order = sorted(range(len(positions)), key=lambda i: positions[i])
+    placed = [found[i] for i in order]
+    assert all(second - first >= gap - 1e-9 for first, second in itertools.pairwise(placed))
+    assert sum(found) == pytest.approx(sum(positions), abs=1e-9)

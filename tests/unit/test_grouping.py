@@ -1,0 +1,267 @@
+"""Grouping of reward components: as a setting of a problem, as a mean, and as found from behaviour."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evovpo.analysis.grouping import (
+    Floats,
+    behavioural_groups,
+    component_names,
+    correlations,
+    group_rewards,
+    grouped,
+    merge_tree,
+)
+from evovpo.errors import ProblemError
+from evovpo.problem.folder import check_problem, load_problem, with_folder_grouping
+from evovpo.store.codecs import problem_from_json, problem_to_json
+from evovpo.types import Problem
+
+ABOUT = '[problem]\nstatement = "Shout."\ninputs = ["text"]\n'
+
+
+def folder(path: Path, grouping: str = "", rows: int = 4) -> Path:
+    """Write a problem of `rows` training rows, with further text at the end of its `problem.toml`."""
+    path.mkdir(exist_ok=True)
+    train = [{"inputs": [f"a{number}"], "output": f"A{number}"} for number in range(rows)]
+    heldout = [{"inputs": ["b"], "output": "B"}]
+    (path / "problem.toml").write_text(ABOUT + grouping)
+    (path / "seed.py").write_text("def solve(text):\n    return text\n")
+    (path / "examples.json").write_text(json.dumps({"train": train, "heldout": heldout}))
+    return path
+
+
+def columns(*texts: str) -> Floats:
+    """Return answers `[N, D]` from one text of digits a component: `"10"` is right on the first of two."""
+    return np.array([[float(digit) for digit in text] for text in texts]).T
+
+
+# ---------------------------------------------------------------- the setting
+
+
+def test_objectives_that_no_group_names_stay_on_their_own(tmp_path: Path) -> None:
+    setting = '[grouping]\ngroups = [["row-4", "row-2"]]\n'
+    loaded = load_problem(folder(tmp_path / "p", setting))
+    assert loaded.groups == ((0,), (1, 3), (2,))
+    assert component_names(loaded) == ("row-1", "row-2+row-4", "row-3")
+
+
+@pytest.mark.parametrize(
+    "setting", ["", "[grouping]\n", "[grouping]\ngroups = []\n", 'groups = [["row-2"]]\n']
+)
+def test_without_two_objectives_in_a_group_there_is_no_grouping(tmp_path: Path, setting: str) -> None:
+    setting = setting if setting.startswith("[") or not setting else f"[grouping]\n{setting}"
+    loaded = load_problem(folder(tmp_path / "p", setting))
+    assert loaded.groups == ()
+    assert component_names(loaded) == ("row-1", "row-2", "row-3", "row-4")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ('groups = [["row-1", "row-5"]]', "known objective, found 'row-5'; did you mean 'row-"),
+        ('groups = [["row-1", 2]]', "known objective, found 2"),
+        ('groups = [["row-1", "row-2"], ["row-1"]]', "each objective once, found 'row-1' again"),
+        ('groups = [["row-1", "row-1"]]', "each objective once, found 'row-1' again"),
+        ('groups = ["row-1", "row-2"]', "a list of lists of objective names"),
+        ("groups = [[]]", "a list of lists of objective names"),
+        ("groups = 3", "a list of lists of objective names"),
+        ('group = [["row-1"]]', "did you mean 'groups'"),
+    ],
+)
+def test_a_wrong_grouping_is_refused_with_what_was_expected(
+    tmp_path: Path, setting: str, message: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        load_problem(folder(tmp_path / "p", f"[grouping]\n{setting}\n"))
+    assert message in str(caught.value)
+
+
+def test_the_grouping_is_no_part_of_the_version_which_the_rows_are(tmp_path: Path) -> None:
+    plain = load_problem(folder(tmp_path / "p"))
+    assert load_problem(folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-2"]]\n')).groups
+    assert load_problem(tmp_path / "p").version == plain.version
+    assert load_problem(folder(tmp_path / "p", rows=5)).version != plain.version
+
+
+def test_a_stored_problem_keeps_its_groups_and_an_older_row_has_none(tmp_path: Path) -> None:
+    loaded = load_problem(folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-3"]]\n'))
+    assert problem_from_json(problem_to_json(loaded)) == loaded
+    older = json.loads(problem_to_json(loaded))
+    del older["groups"]
+    assert problem_from_json(json.dumps(older)) == dataclasses.replace(loaded, groups=())
+
+
+def test_a_grouping_set_after_the_run_is_found_in_the_folder(tmp_path: Path) -> None:
+    stored = load_problem(folder(tmp_path / "p"))
+    folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-3"]]\n')
+    assert with_folder_grouping(stored) == dataclasses.replace(stored, groups=((0, 2), (1,), (3,)))
+
+
+def test_a_folder_that_is_gone_or_another_version_leaves_the_stored_grouping(tmp_path: Path) -> None:
+    stored = load_problem(folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-3"]]\n'))
+    folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-2"]]\n', rows=5)
+    assert with_folder_grouping(stored) == stored
+    gone = dataclasses.replace(stored, folder=str(tmp_path / "gone"))
+    assert with_folder_grouping(gone) == gone
+
+
+def test_a_folder_that_cannot_be_used_is_not_passed_over(tmp_path: Path) -> None:
+    stored = load_problem(folder(tmp_path / "p"))
+    folder(tmp_path / "p", '[grouping]\ngroups = [["row-9"]]\n')
+    with pytest.raises(ProblemError, match="known objective"):
+        with_folder_grouping(stored)
+
+
+@pytest.mark.parametrize(("grouping", "warned"), [("", True), ('[["row-1", "row-2"]]', False)])
+def test_check_warns_of_more_than_16_components_and_names_the_setting(
+    tmp_path: Path, grouping: str, warned: bool
+) -> None:
+    setting = f"[grouping]\ngroups = {grouping}\n" if grouping else ""
+    report = check_problem(folder(tmp_path / "p", setting, rows=17))
+    assert any("17 objectives;" in text and "[grouping]" in text for text in report.warnings) == warned
+
+
+# ---------------------------------------------------------------- the mean of a group
+
+
+def problem(groups: tuple[tuple[int, ...], ...], tmp_path: Path) -> Problem:
+    return dataclasses.replace(load_problem(folder(tmp_path / "p")), groups=groups)
+
+
+def test_a_component_is_the_mean_of_its_group(tmp_path: Path) -> None:
+    two = problem(((0, 1, 3), (2,)), tmp_path)
+    rewards_G_M_D = np.array(  # noqa: N806
+        [[[1, 0, 0.25, 0.5], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 1, 1, 0.5]]]
+    )
+    assert grouped(two, rewards_G_M_D).tolist() == [[[0.5, 0.25], [0, 0]], [[1, 1], [0.5, 1]]]
+    assert grouped(two, [1, 0, 0.25, 0.5]).tolist() == [0.5, 0.25]
+
+
+def test_without_groups_rewards_stay_as_they_are(tmp_path: Path) -> None:
+    assert grouped(problem((), tmp_path), [[1, 0, 0.25, 0.5]]).tolist() == [[1, 0, 0.25, 0.5]]
+
+
+def test_the_name_of_a_large_group_is_short(tmp_path: Path) -> None:
+    assert component_names(problem(((0, 1, 3), (2,)), tmp_path)) == ("row-1+2 more", "row-3")
+
+
+def test_copies_in_one_group_are_the_component_itself() -> None:
+    answers = columns("0110", "0110", "1100")
+    assert (group_rewards(answers, ((0, 1), (2,))) == answers[:, [0, 2]]).all()
+
+
+# ---------------------------------------------------------------- likeness
+
+
+def test_correlations_are_those_of_numpy_and_none_for_a_constant() -> None:
+    answers = np.random.default_rng(1).random((20, 4))
+    assert np.allclose(correlations(answers), np.corrcoef(answers, rowvar=False))
+    answers[:, 2] = 0.1  # a mean of many tenths is not a tenth
+    found = correlations(answers)
+    assert np.isnan(found[2]).all()
+    assert np.isnan(found[:, 2]).all()
+    assert np.isnan(found).sum() == 7
+
+
+def test_a_hand_worked_tree_merges_by_the_least_alike_pair() -> None:
+    # 0-1 are closest. Then {0, 1} and 2 are as close as 1-2 (.5), not as 0-2 (.8); 2-3 (.6) comes before.
+    matrix = np.array(
+        [[1.0, 0.9, 0.8, 0.1], [0.9, 1.0, 0.5, 0.2], [0.8, 0.5, 1.0, 0.6], [0.1, 0.2, 0.6, 1.0]]
+    )
+    assert merge_tree(matrix) == [((0,), (1,), 0.9), ((2,), (3,), 0.6), ((0, 1), (2, 3), 0.1)]
+
+
+def test_of_equally_close_pairs_the_lowest_merges_first() -> None:
+    assert merge_tree(np.ones((4, 4))) == [((0,), (1,), 1.0), ((0, 1), (2,), 1.0), ((0, 1, 2), (3,), 1.0)]
+
+
+def test_the_smallest_matrices_have_the_smallest_trees() -> None:
+    assert merge_tree(np.ones((1, 1))) == merge_tree(np.ones((0, 0))) == []
+
+
+def slow_tree(matrix: Floats) -> list[tuple[frozenset[int], float]]:
+    """Return the clusters of a tree as they arise, each distance worked out from single components again."""
+    clusters = [frozenset({index}) for index in range(len(matrix))]
+    found = []
+    while len(clusters) > 1:
+        pairs = [(a, b) for a in clusters for b in clusters if min(a) < min(b)]
+        closeness = {pair: min(matrix[i, j] for i in pair[0] for j in pair[1]) for pair in pairs}
+        left, right = max(pairs, key=closeness.__getitem__)
+        clusters = [cluster for cluster in clusters if cluster not in (left, right)] + [left | right]
+        found.append((left | right, closeness[left, right]))
+    return found
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 10_000), count=st.integers(2, 9))
+def test_the_tree_is_that_of_a_slow_version_whatever_the_order(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = correlations(rng.random((30, count)))
+    merges = merge_tree(matrix)
+    slow = slow_tree(matrix)
+    assert [frozenset(left + right) for left, right, _ in merges] == [cluster for cluster, _ in slow]
+    assert np.allclose([merge.correlation for merge in merges], [closeness for _, closeness in slow])
+    order = rng.permutation(count)
+    permuted = merge_tree(matrix[np.ix_(order, order)])
+    renamed = [frozenset(int(order[index]) for index in left + right) for left, right, _ in permuted]
+    assert renamed == [cluster for cluster, _ in slow]
+
+
+# ---------------------------------------------------------------- groups by behaviour
+
+
+def test_components_that_pass_on_the_same_answers_are_a_group() -> None:
+    first, second = "1111110000000", "0000001111100"
+    assert behavioural_groups(columns(first, second, first, second, first)) == ((0, 2, 4), (1, 3))
+
+
+def test_components_less_alike_than_asked_stay_apart() -> None:
+    a, b = "11111000000", "11111100000"  # correlation 5/6
+    assert behavioural_groups(columns(a, b)) == ((0,), (1,))
+    assert behavioural_groups(columns(a, b), alike=0.8) == ((0, 1),)
+
+
+def test_components_that_moved_in_a_few_answers_only_are_not_taken_for_alike() -> None:
+    seldom, often = "1111" + 20 * "0", "11111" + 19 * "0"
+    assert behavioural_groups(columns(seldom, seldom)) == ((0,), (1,))
+    assert behavioural_groups(columns(often, often)) == ((0, 1),)
+    mostly = "0000" + 20 * "1"
+    assert behavioural_groups(columns(mostly, mostly)) == ((0,), (1,))
+
+
+def test_few_components_that_never_vary_stay_on_their_own() -> None:
+    assert behavioural_groups(columns("0000", "1111", "0000", "1111")) == ((0,), (1,), (2,), (3,))
+
+
+def test_of_many_components_the_dead_are_one_group_and_the_saturated_another() -> None:
+    rng = np.random.default_rng(0)
+    answers = rng.integers(0, 2, (200, 20)).astype(float)
+    answers[:, [3, 7]], answers[:, [4, 19]] = 0.0, 1.0
+    groups = behavioural_groups(answers)
+    assert len(groups) == 16
+    assert {(3, 7), (4, 19)} < set(groups)
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 1000), count=st.integers(17, 40), most=st.integers(3, 16))
+def test_never_more_groups_than_asked_and_every_component_in_one(seed: int, count: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    answers = (rng.random((25, count)) < rng.random(count)).astype(float)
+    groups = behavioural_groups(answers, most)
+    assert len(groups) <= most
+    assert sorted(index for group in groups for index in group) == list(range(count))
+    assert list(groups) == sorted(groups)
+
+
+def test_no_more_is_merged_than_it_takes() -> None:
+    answers = np.random.default_rng(0).random((100, 18))
+    assert sorted(map(len, behavioural_groups(answers)))[-3:] in ([1, 2, 2], [1, 1, 3])

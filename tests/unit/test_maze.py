@@ -1,0 +1,267 @@
+"""The maze: its generator keeps every published condition, and its rewards are those of the paper."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from trainer.domains.maze.generator import CELLS, MAX_BUDGET, SIZE, Maze, MazeError, distances, generate_maze
+from trainer.domains.maze.rewards import MOVES, route_rewards, walk
+
+MAZES = [generate_maze(f"test-{number}") for number in range(60)]
+
+BY_HAND = Maze(
+    "S.LG.....#..G...........................B...................L..........D........E",
+    budget=20,
+)
+
+GOLDEN = Maze(
+    "DDD..#..SD#.......D..#.........L........B.......#.......L.L.L....#......E.....GGG",
+    budget=25,
+)
+"""What `generate_maze("golden")` gave first; another result would change every split."""
+
+
+def slow_distance(maze: Maze, source: int, target: int, blocked: str) -> float:
+    """Shortest path of at most 40 steps, by relaxing all cells again and again, on coordinates."""
+    steps = {divmod(cell, SIZE): float("inf") for cell in range(CELLS) if maze.grid[cell] not in blocked}
+    steps[divmod(source, SIZE)] = 0.0
+    for _ in range(40):
+        for row, column in steps:
+            beside = [(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)]
+            nearest = min(steps.get(place, float("inf")) for place in beside)
+            steps[row, column] = min(steps[row, column], nearest + 1)
+    return steps[divmod(target, SIZE)]
+
+
+def slow_rewards(grid: list[str], budget: int, moves: str, convex: bool) -> tuple[float, ...]:
+    """The four components, from the published sentences: walk on coordinates, count by place."""
+    kinds = {(row, column): kind for row, line in enumerate(grid) for column, kind in enumerate(line)}
+    (row, column), *_ = [place for place, kind in kinds.items() if kind == "S"]
+    been, taken = [(row, column)], 0
+    while kinds[row, column] != "E":
+        if taken == len(moves) or taken == budget:
+            return (0.0, 0.0, 0.0, 0.0)
+        down, right = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}[moves[taken]]
+        taken += 1
+        if kinds.get((row + down, column + right), "#") != "#":
+            row, column = row + down, column + right
+        been.append((row, column))
+    shares = []
+    for wanted in "GDL":
+        places = [place for place, kind in kinds.items() if kind == wanted]
+        shares.append(len([place for place in places if place in been]) / len(places))
+    gold, diamond, lava = shares
+    if convex:
+        bonus = 1.5 if any(kinds[place] == "B" for place in been) else 1.0
+        gold, diamond = min(gold * gold * bonus, 1.0), min(diamond * diamond * bonus, 1.0)
+    return (1.0, gold, diamond, 1.0 - lava)
+
+
+def turned(maze: Maze) -> Maze:
+    """The maze turned by a quarter, clockwise."""
+    rows = maze.rows
+    return Maze(
+        "".join("".join(row[column] for row in reversed(rows)) for column in range(SIZE)), maze.budget
+    )
+
+
+def random_moves(maze: Maze, rng: Random) -> str:
+    """Moves that drift towards the exit, so that many routes arrive."""
+    down = "D" if maze.exit > maze.start else "U"
+    right = "R" if maze.exit % SIZE > maze.start % SIZE else "L"
+    return "".join(rng.choice(MOVES + 6 * (down + right)) for _ in range(rng.randint(10, 40)))
+
+
+# ---------------------------------------------------------------- generator
+
+
+def test_the_same_name_gives_the_same_maze_and_another_name_another() -> None:
+    assert generate_maze("test-0") == MAZES[0]
+    assert len(set(MAZES)) == len(MAZES)
+
+
+def test_the_generator_still_gives_the_maze_that_it_gave() -> None:
+    assert generate_maze("golden") == GOLDEN
+
+
+def test_start_and_exit_lie_on_opposite_corners_and_b_in_the_centre() -> None:
+    corners = {0: 80, 80: 0, 8: 72, 72: 8}
+    assert {maze.start for maze in MAZES} == set(corners)
+    for maze in MAZES:
+        assert maze.exit == corners[maze.start]
+        assert maze.cells("B") == [40]
+
+
+def test_items_lie_within_two_steps_of_the_two_other_corners() -> None:
+    gold_corners = set()
+    for maze in MAZES:
+        others = {0, 8, 72, 80} - {maze.start, maze.exit}
+        homes = []
+        for kind in "GD":
+            items = maze.cells(kind)
+            assert 3 <= len(items) <= 5
+            close = [corner for corner in others if all(manhattan(cell, corner) <= 2 for cell in items)]
+            homes += close
+        assert len(homes) == 2
+        assert set(homes) == others
+        gold_corners.add(homes[0])
+    assert gold_corners == {0, 8, 72, 80}
+
+
+def manhattan(one: int, other: int) -> int:
+    return abs(one // SIZE - other // SIZE) + abs(one % SIZE - other % SIZE)
+
+
+def test_lava_lies_in_the_interior() -> None:
+    for maze in MAZES:
+        lava = maze.cells("L")
+        assert 3 <= len(lava) <= 5
+        assert all(2 <= cell // SIZE <= 6 and 2 <= cell % SIZE <= 6 for cell in lava)
+
+
+def test_walls_are_what_prim_and_eighteen_to_twenty_eight_openings_leave() -> None:
+    counts = {maze.grid.count("#") for maze in MAZES}
+    assert min(counts) >= 81 - 25 - 24 - 28
+    assert max(counts) <= 81 - 25 - 24 - 18
+    assert len(counts) > 5
+    rooms = [row * SIZE + column for row in range(0, SIZE, 2) for column in range(0, SIZE, 2)]
+    for maze in MAZES:
+        assert all(maze.grid[room] != "#" for room in rooms)
+        assert all(
+            slow >= 0 for cell, slow in enumerate(distances(maze.grid, maze.start)) if maze.grid[cell] != "#"
+        )
+
+
+def test_the_budget_is_the_longer_way_over_a_zone_corner_plus_seven() -> None:
+    for maze in MAZES[:12]:
+        others = {0, 8, 72, 80} - {maze.start, maze.exit}
+        ways = [
+            slow_distance(maze, maze.start, corner, "#") + slow_distance(maze, corner, maze.exit, "#")
+            for corner in others
+        ]
+        assert maze.budget == max(ways) + 7
+        assert maze.budget <= MAX_BUDGET
+
+
+def test_a_lava_free_path_to_the_exit_fits_the_budget() -> None:
+    for maze in MAZES[:12]:
+        assert slow_distance(maze, maze.start, maze.exit, "#L") <= maze.budget
+
+
+def test_no_route_within_the_budget_takes_gold_and_diamonds() -> None:
+    for maze in MAZES:
+        states = frontier = {(maze.start, False, False)}
+        for _ in range(maze.budget):
+            frontier = {
+                (near, has_gold or maze.grid[near] == "G", has_diamond or maze.grid[near] == "D")
+                for cell, has_gold, has_diamond in frontier
+                if maze.grid[cell] != "E"
+                for near in range(CELLS)
+                if manhattan(near, cell) == 1 and maze.grid[near] != "#"
+            } - states
+            states = states | frontier
+        ends = {state[1:] for state in states if state[0] == maze.exit}
+        assert {(True, False), (False, True)} <= ends
+        assert (True, True) not in ends
+
+
+@pytest.mark.parametrize("blocked", ["#", "#L"])
+def test_distances_agree_with_slow_relaxation(blocked: str) -> None:
+    maze = MAZES[0]
+    found = distances(maze.grid, maze.start, blocked)
+    for cell in range(0, CELLS, 4):
+        if maze.grid[cell] not in blocked:
+            slow = slow_distance(maze, maze.start, cell, blocked)
+            assert found[cell] == (-1 if slow == float("inf") else slow)
+        else:
+            assert found[cell] == -1
+
+
+@pytest.mark.parametrize(
+    ("grid", "budget", "fragment"),
+    [
+        ("S.E", 20, "81 cells"),
+        (BY_HAND.grid.replace("S", "?"), 20, "out of '#.SEGDLB'"),
+        (BY_HAND.grid.replace("S", "."), 20, "one S and one E; got 0 and 1"),
+        (BY_HAND.grid.replace("G", "."), 20, "add the missing kind"),
+        (BY_HAND.grid, 0, "at least 1; got 0"),
+    ],
+)
+def test_a_grid_that_is_no_maze_is_refused(grid: str, budget: int, fragment: str) -> None:
+    with pytest.raises(MazeError, match=fragment):
+        Maze(grid, budget)
+
+
+# ---------------------------------------------------------------- rewards
+
+
+@pytest.mark.parametrize(
+    ("moves", "linear", "convex"),
+    [
+        # Lava at (0, 2), both gold cells, then down column 3 and along the last row.
+        ("RRR" + 8 * "D" + 5 * "R", (1, 1, 0, 0.5), (1, 1, 0, 0.5)),
+        # Along the first row: lava, one gold of two; down the last column: the diamond.
+        (8 * "R" + 8 * "D", (1, 0.5, 1, 0.5), (1, 0.25, 1, 0.5)),
+        # One gold of two, then column 4 over B: 1.5 times a quarter.
+        ("RRRR" + 8 * "D" + "RRRR", (1, 0.5, 0, 0.5), (1, 0.375, 0, 0.5)),
+        # Both gold cells and B: 1.5 is clamped to 1.
+        ("RRRDDDDRDDDDRRRR", (1, 1, 0, 0.5), (1, 1, 0, 0.5)),
+        # Neither lava cell nor item.
+        ("RDDDDDDD" + "D" + 7 * "R", (1, 0, 0, 1), (1, 0, 0, 1)),
+        # Back and forth over the same gold and lava counts once.
+        ("RRRLR" + 8 * "D" + 5 * "R", (1, 1, 0, 0.5), (1, 1, 0, 0.5)),
+        # A wall below the start and the edge above it: two steps spent, nothing else.
+        ("DURRR" + 8 * "D" + 5 * "R", (1, 1, 0, 0.5), (1, 1, 0, 0.5)),
+        # What comes after the exit is not walked.
+        (8 * "R" + 8 * "D" + "UUUULLLL", (1, 0.5, 1, 0.5), (1, 0.25, 1, 0.5)),
+        # Twenty steps fit, twenty-one do not.
+        ("DUDURRR" + 8 * "D" + 5 * "R", (1, 1, 0, 0.5), (1, 1, 0, 0.5)),
+        ("DUDUDRRR" + 8 * "D" + 5 * "R", (0, 0, 0, 0), (0, 0, 0, 0)),
+        # All gold, but the exit is not reached.
+        ("RRRD", (0, 0, 0, 0), (0, 0, 0, 0)),
+        ("", (0, 0, 0, 0), (0, 0, 0, 0)),
+    ],
+)
+def test_rewards_worked_out_by_hand(moves: str, linear: tuple[float, ...], convex: tuple[float, ...]) -> None:
+    assert route_rewards(BY_HAND, moves) == linear
+    assert route_rewards(BY_HAND, moves, convex=True) == convex
+
+
+def test_rewards_agree_with_the_slow_version() -> None:
+    rng = Random(1)
+    arrived = 0
+    for maze in MAZES * 8:
+        moves = random_moves(maze, rng)
+        for convex in (False, True):
+            expected = slow_rewards(list(maze.rows), maze.budget, moves, convex)
+            assert route_rewards(maze, moves, convex=convex) == pytest.approx(expected)
+        arrived += expected[0] == 1
+    assert arrived > 50
+
+
+def test_turning_maze_and_route_together_changes_nothing() -> None:
+    rng = Random(2)
+    for maze in MAZES:
+        moves = random_moves(maze, rng)
+        assert route_rewards(turned(maze), moves.translate(str.maketrans("URDL", "RDLU"))) == route_rewards(
+            maze, moves
+        )
+
+
+def test_no_route_has_both_gold_and_diamonds() -> None:
+    rng = Random(3)
+    for maze in MAZES * 8:
+        _, gold, diamond, _ = route_rewards(maze, random_moves(maze, rng))
+        assert gold * diamond == 0
+
+
+def test_a_walk_is_cut_at_the_exit_and_repeats_the_cell_of_a_blocked_step() -> None:
+    found = walk(BY_HAND, "D" + 8 * "R" + 8 * "D" + "LL")
+    assert found.reached_exit
+    assert found.moves == "D" + 8 * "R" + 8 * "D"
+    assert found.visited[:3] == (0, 0, 1)
+    assert found.visited[-1] == 80
+    assert len(found.visited) == len(found.moves) + 1
+    assert not walk(BY_HAND, "RRR").reached_exit

@@ -1,0 +1,133 @@
+"""The maze as a domain of the study: splits, prompts, judgements, figures of a pool."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
+from evovpo.errors import ConfigError
+from trainer.domains.domain import Answer, Domain, Split
+from trainer.domains.maze.domain import MazeDomain, MazeTask
+from trainer.domains.maze.generator import Maze
+from trainer.domains.maze.route_format import chain_ids, prompt_ids, route_ids
+from trainer.experiments.arms import Arm, TrainingBudget, train
+from trainer.recipes.maze.measure import describe_pools
+
+DOMAIN: Domain = MazeDomain()
+TASK = MazeTask(
+    "by-hand",
+    Maze(
+        "S.LG.....#..G...........................B...................L..........D........E",
+        budget=25,
+    ),
+)
+EDGE = [*range(1, 9), *range(17, 81, 9)]
+EDGE_REWARDS = (1.0, 0.5, 1.0, 0.5)
+ZEROS = (0.0, 0.0, 0.0, 0.0)
+
+
+def test_splits_and_seeds_have_no_maze_in_common() -> None:
+    splits: tuple[Split, ...] = ("train", "validation", "test")
+    tasks = [task for split in splits for seed in (0, 1) for task in DOMAIN.tasks(split, 40, seed)]
+    assert len({task.key for task in tasks}) == len(tasks)
+    assert len({task.maze for task in tasks}) == len(tasks)
+
+
+def test_tasks_repeat_and_a_longer_list_continues_a_shorter_one() -> None:
+    assert DOMAIN.tasks("train", 5) == DOMAIN.tasks("train", 8)[:5]
+
+
+def test_every_task_has_a_prompt_for_one_to_three_answers() -> None:
+    for task in DOMAIN.tasks("test", 50):
+        for answers in (1, 2, 3):
+            assert DOMAIN.prompt_ids(task, answers) == prompt_ids(task.maze, answers)
+
+
+def test_the_longest_completion_grows_with_the_answers_and_holds_the_largest_budget() -> None:
+    assert DOMAIN.max_tokens(3) == 3 * DOMAIN.max_tokens(1)
+    assert all(task.maze.budget < DOMAIN.max_tokens(1) for task in DOMAIN.tasks("validation", 50))
+
+
+def test_a_chain_is_judged_answer_by_answer() -> None:
+    found = DOMAIN.judge(TASK, chain_ids([EDGE, [1, 2], [5]]), 3)
+    assert found == [
+        Answer(8 * "R" + 8 * "D", EDGE_REWARDS, False, (0, 16)),
+        Answer("RR", ZEROS, False, (17, 19)),
+        Answer(None, ZEROS, False, (20, 21)),
+    ]
+
+
+def test_there_are_exactly_as_many_slots_as_asked_for() -> None:
+    missing = Answer(None, ZEROS, False, None)
+    assert DOMAIN.judge(TASK, chain_ids([EDGE]), 3)[1:] == [missing, missing]
+    assert len(DOMAIN.judge(TASK, chain_ids([EDGE, [1], [2]]), 1)) == 1
+    assert DOMAIN.judge(TASK, [], 2) == [Answer(None, ZEROS, False, (0, 0)), missing]
+
+
+def test_a_repeated_route_keeps_its_key_whatever_follows_the_exit() -> None:
+    longer = [*EDGE, 79]
+    first, second = DOMAIN.judge(TASK, chain_ids([EDGE, longer]), 2)
+    assert first.key == second.key
+    assert first.rewards == second.rewards
+    assert second.span == (17, 34)
+
+
+def test_an_answer_with_every_component_is_right() -> None:
+    # Both gold cells and the diamond without lava: a hand-made maze allows it.
+    route = [1, 10, 11, 12, 3, *range(4, 9), *range(17, 81, 9)]
+    (answer,) = DOMAIN.judge(TASK, chain_ids([route]), 1)
+    assert answer.rewards == (1.0, 1.0, 1.0, 1.0)
+    assert answer.is_right
+
+
+def test_convex_is_a_setting() -> None:
+    (answer,) = MazeDomain(convex=True).judge(TASK, chain_ids([EDGE]), 1)
+    assert answer.rewards == (1.0, 0.25, 1.0, 0.5)
+
+
+def test_order_of_the_answers_does_not_change_their_worth() -> None:
+    routes = [EDGE, [1, 2], [1, 10, 11]]
+    forward = DOMAIN.judge(TASK, chain_ids(routes), 3)
+    backward = DOMAIN.judge(TASK, chain_ids(routes[::-1]), 3)
+    assert [answer[:3] for answer in forward] == [answer[:3] for answer in backward[::-1]]
+
+
+def test_a_completion_cut_in_its_last_route_keeps_the_earlier_ones() -> None:
+    cut = [*route_ids(EDGE), SEPARATOR_ID, *route_ids(EDGE[:5])]
+    first, second = DOMAIN.judge(TASK, cut, 2)
+    assert first.rewards == EDGE_REWARDS
+    assert (second.key, second.rewards) == ("RRRRR", ZEROS)
+    assert END_ID not in cut
+
+
+def test_figures_of_a_pool_worked_out_by_hand() -> None:
+    good = Answer("RD", (1.0, 1.0, 0.0, 1.0), False, (0, 2))
+    fair = Answer("DDRR", (1.0, 0.0, 0.5, 0.5), False, (0, 4))
+    none = Answer(None, ZEROS, False, None)
+    figures = describe_pools([[none, fair, good], [none, none, fair]])
+    assert figures["readable"] == figures["reached_exit"] == 0.5
+    assert figures["with_gold"] == 0.1667
+    assert figures["with_diamond"] == 0.3333
+    assert figures["mean_moves_to_exit"] == 3.3333
+    assert figures["best@1"] == 0.0
+    assert figures["best@3"] == 0.625
+    assert "best@10" not in figures
+    assert figures["mean_lava"] == 0.3333
+    # First pool: distances 2, 3 and 0+1+.5+.5 = 2, mean 7/3; second: 0, 2, 2, mean 4/3.
+    assert figures["diversity"] == 1.8333
+    # All three differ in the first pool; the second has one route and twice nothing.
+    assert figures["different_keys"] == 0.8333
+
+
+def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent() -> None:
+    class Untouched(MazeDomain):
+        def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[MazeTask]:
+            raise AssertionError("tasks were made for a training that cannot be")
+
+    arm = Arm("vpo", "vpo", 3, 8, parent_share=0.25)
+    with pytest.raises(ConfigError, match=r"arm vpo: parent_share is 0\.25, and prompts of the domain maze"):
+        train(arm, Untouched(), TrainingBudget(1000), 0)
+    with pytest.raises(ConfigError, match="no place for one"):
+        DOMAIN.prompt_ids(TASK, 1, "RR")

@@ -1,0 +1,232 @@
+"""The route format, the supervised routes, and the pretraining on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+pytest.importorskip("torch")
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from evovpo.builtin.chain_format import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
+from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
+from trainer.domains.maze.rewards import route_rewards, walk
+from trainer.domains.maze.route_format import (
+    FIRST_CELL_ID,
+    MAX_ROUTE_TOKENS,
+    chain_ids,
+    prompt_ids,
+    read_route,
+    route_ids,
+    split_chain,
+    vocabulary,
+)
+from trainer.recipes.maze.examples import RouteSampler, draw_chain
+from trainer.recipes.maze.pretrain import MAZES, sample_block
+from trainer.recipes.maze.tokenizer import build_tokenizer
+from trainer.recipes.pretrain import PretrainConfig, pretrain
+
+GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
+
+BY_HAND = Maze(
+    "S.LG.....#..G...........................B...................L..........D........E",
+    budget=25,
+)
+ALONG_THE_EDGE = [*range(1, 9), *range(17, 81, 9)]
+
+
+# ---------------------------------------------------------------- format
+
+
+def test_the_first_ids_are_those_of_the_chain_format() -> None:
+    tokens = vocabulary()
+    assert [tokens[i] for i in (PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID)] == [PAD, BEGIN, END, SEPARATOR]
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_a_prompt_lists_everything_but_floor_row_by_row() -> None:
+    text = build_tokenizer().decode(list(prompt_ids(BY_HAND, 3)))
+    assert text == "⟦m3⟧⟦b25⟧⟦S00⟧⟦L02⟧⟦G03⟧⟦#10⟧⟦G13⟧⟦B44⟧⟦L66⟧⟦D78⟧⟦E88⟧⟦go⟧"
+
+
+def test_different_mazes_have_different_prompts_and_the_wish_changes_one_token() -> None:
+    assert len({prompt_ids(maze, 1) for maze in GENERATED}) == len(GENERATED)
+    one, three = prompt_ids(BY_HAND, 1), prompt_ids(BY_HAND, 3)
+    assert [a == b for a, b in zip(one, three, strict=True)] == [False] + [True] * (len(one) - 1)
+
+
+def test_a_route_reads_back_as_its_moves() -> None:
+    assert read_route(BY_HAND, route_ids(ALONG_THE_EDGE)) == 8 * "R" + 8 * "D"
+    assert read_route(BY_HAND, route_ids([1, 10, 1, 0])) == "RDUL"
+
+
+def test_a_wall_beside_the_walker_is_a_blocked_step() -> None:
+    assert read_route(BY_HAND, route_ids([9, 1, 2])) == "DRR"
+    assert walk(BY_HAND, "DRR").visited == (0, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [],
+        route_ids([2]),
+        route_ids([0]),
+        route_ids([1, 2, 4]),
+        route_ids([9, 18]),  # the wall was not entered, so that 18 is not beside the walker
+        [*route_ids(range(1, 9)), FIRST_CELL_ID + 9],  # the next cell number, but one row down
+        [*route_ids([1]), PAD_ID],
+        [*prompt_ids(BY_HAND, 1)[:1], *route_ids([1])],
+    ],
+)
+def test_what_is_not_a_route_is_unreadable(ids: list[int]) -> None:
+    assert read_route(BY_HAND, ids) is None
+
+
+def test_a_chain_splits_into_its_routes_and_their_spans() -> None:
+    ids = chain_ids([[1, 2], [1], [1, 10]])
+    assert ids.count(SEPARATOR_ID) == 2
+    assert ids[-1] == END_ID
+    slots = list(split_chain(BY_HAND, ids))
+    assert [slot.moves for slot in slots] == ["RR", "R", "RD"]
+    assert [slot.span for slot in slots] == [(0, 2), (3, 4), (5, 7)]
+    for slot, route in zip(slots, [[1, 2], [1], [1, 10]], strict=True):
+        assert ids[slice(*slot.span)] == route_ids(route)
+
+
+def test_one_bad_route_leaves_the_others_of_its_chain_alone() -> None:
+    assert [slot.moves for slot in split_chain(BY_HAND, chain_ids([[1], [7], [1, 2]]))] == ["R", None, "RR"]
+
+
+def test_a_chain_without_end_keeps_its_last_route_and_nothing_counts_after_the_end() -> None:
+    assert [slot.moves for slot in split_chain(BY_HAND, chain_ids([[1], [1, 2]])[:-1])] == ["R", "RR"]
+    after = [*chain_ids([[1]]), SEPARATOR_ID, *route_ids([1, 2])]
+    assert [slot.moves for slot in split_chain(BY_HAND, after)] == ["R"]
+    assert [slot.moves for slot in split_chain(BY_HAND, [])] == [None]
+
+
+@pytest.mark.parametrize(
+    ("maze", "answers", "fragment"),
+    [
+        (BY_HAND, 0, "1 to 3 routes; got 0"),
+        (BY_HAND, 4, "1 to 3 routes; got 4"),
+        (Maze(BY_HAND.grid, 24), 1, "23, 25, .*; got 24"),
+    ],
+)
+def test_a_prompt_that_the_model_cannot_read_is_refused(maze: Maze, answers: int, fragment: str) -> None:
+    with pytest.raises(MazeError, match=fragment):
+        prompt_ids(maze, answers)
+
+
+def test_text_survives_a_round_trip_and_other_text_becomes_unknown(tmp_path: Path) -> None:
+    tokenizer = build_tokenizer()
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert loaded.get_vocab() == {token: index for index, token in enumerate(vocabulary())}
+    for ids in (prompt_ids(GENERATED[0], 2), chain_ids([ALONG_THE_EDGE, [1]])):
+        text = loaded.decode(list(ids))
+        assert loaded(text)["input_ids"] == list(ids)
+        assert text == "".join(vocabulary()[token] for token in ids)
+    assert loaded("⟦01⟧ up ⟦02⟧")["input_ids"] == [FIRST_CELL_ID + 1, loaded.unk_token_id, FIRST_CELL_ID + 2]
+
+
+# ---------------------------------------------------------------- supervised routes
+
+
+def test_a_drawn_route_is_walkable_and_ends_at_the_exit_or_with_the_budget() -> None:
+    rng = Random(0)
+    for maze in GENERATED:
+        sampler = RouteSampler(maze)
+        for _ in range(10):
+            route = sampler.draw(rng)
+            for cell, following in zip((maze.start, *route), route, strict=False):
+                assert following in NEIGHBOURS[cell]
+                assert maze.grid[following] != "#"
+            assert (route[-1] == maze.exit) or len(route) == maze.budget
+            assert maze.exit not in route[:-1]
+            assert len(route) <= maze.budget
+
+
+def test_drawn_routes_are_of_mixed_quality() -> None:
+    rng = Random(1)
+    rewards = []
+    for maze in GENERATED:
+        sampler = RouteSampler(maze)
+        moves = [read_route(maze, route_ids(sampler.draw(rng))) or "" for _ in range(30)]
+        rewards += [route_rewards(maze, text) for text in moves]
+    shares = [sum(vector[component] > 0 for vector in rewards) / len(rewards) for component in range(3)]
+    assert 0.2 < shares[0] < 0.5
+    assert 0.02 < shares[1] < 0.2
+    assert 0.02 < shares[2] < 0.2
+    assert 0.05 < sum(0 < vector[3] < 1 for vector in rewards) / len(rewards) < 0.3
+
+
+def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
+    maze = Maze(
+        "SL.......L..............................B.....................LD......LG........E",
+        budget=25,
+    )
+    sampler = RouteSampler(maze)
+    rng = Random(2)
+    routes = [sampler.draw(rng) for _ in range(300)]
+    assert {maze.grid[route[0]] for route in routes} == {"L"}
+    assert any(71 in route for route in routes)
+
+
+def test_a_chain_holds_different_routes() -> None:
+    rng = Random(3)
+    for maze in GENERATED:
+        chain = draw_chain(RouteSampler(maze), 3, rng)
+        assert len(set(chain)) == 3
+
+
+# ---------------------------------------------------------------- pretraining
+
+
+def test_a_block_of_data_depends_on_seed_and_index_alone() -> None:
+    tokenizer = build_tokenizer()
+    block = sample_block(1, 5, 10, tokenizer)
+    assert block == sample_block(1, 5, 10, tokenizer)
+    assert len(block) == 10
+    assert block != sample_block(2, 5, 10, tokenizer)
+    assert block != sample_block(1, 6, 10, tokenizer)
+
+
+def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
+    tokenizer = build_tokenizer()
+    wishes = set()
+    for ids, prompt in sample_block(1, 0, 60, tokenizer):
+        text = str(tokenizer.decode(ids[:prompt]))
+        assert text.endswith("⟦go⟧")
+        wished = int(text[2])
+        wishes.add(wished)
+        completion = ids[prompt:]
+        assert completion[-1] == END_ID
+        assert completion.count(SEPARATOR_ID) == wished - 1
+        assert len(completion) <= wished * MAX_ROUTE_TOKENS
+    assert wishes == {1, 2, 3}
+
+
+def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Path) -> None:
+    tiny = PretrainConfig(
+        hidden_size=32,
+        layers=1,
+        heads=1,
+        intermediate_size=32,
+        steps=3,
+        processes=1,
+        batch_tokens=600,
+        block_sequences=8,
+        block_batches=1,
+        warmup_steps=1,
+    )
+    pretrain(tmp_path, tiny, MAZES)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert model.config.vocab_size == len(vocabulary())
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == build_tokenizer().get_vocab()
+    training = json.loads((tmp_path / "training.json").read_text())
+    assert training["recipe"]["block_sequences"] == 8
+    assert training["loss_curve"][-1]["step"] == 3

@@ -1,0 +1,145 @@
+"""Templates: what is put where, a folder of one's own, and which format a run takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_cases import EVALUATED, PARENT, SCORED
+from toy_runs import PROBLEM
+
+from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.config import Config, load_config
+from evovpo.errors import ConfigError, ProblemError
+from evovpo.prompts import DiffFormat, Request, RewriteFormat, Templates, load_templates, write_templates
+from evovpo.prompts.templates import PLACES
+from evovpo.runs.runs import choose_format
+from evovpo.types import Problem, Program, PromptKind
+
+
+def config(*overrides: str) -> Config:
+    return load_config(None, overrides)
+
+
+def filled(text: str, **values: str) -> str:
+    return Templates({"it": text}).fill("it", values)
+
+
+def test_places_are_filled_once_and_other_braces_are_text() -> None:
+    assert filled("{a} {{b}} {not here} {}", a="{b} {{b}} \\1", b="x") == "{b} {{b}} \\1 {b} {not here} {}"
+
+
+@given(st.text())
+def test_any_text_is_put_in_as_it_is(text: str) -> None:
+    assert filled("<{a}> {{a}}", a=text) == (f"<{text}> {{a}}" if text else filled("<{a}> {{a}}"))
+
+
+def test_a_paragraph_whose_places_are_all_empty_is_left_out() -> None:
+    text = "Plain.\n\nTitle:\n{a}\n \n{a} and {b}\n\n{b}\n"
+    assert filled(text, b="B") == "Plain.\n\n and B\n\nB"
+    assert filled(text) == "Plain."
+
+
+def test_the_templates_of_the_package_have_known_places_only(tmp_path: Path) -> None:
+    files = write_templates(tmp_path / "mine")
+    assert {file.stem for file in files} == set(PLACES)
+    assert load_templates(str(tmp_path / "mine")) == load_templates()
+
+
+def test_templates_are_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "root.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"found root\.txt"):
+        write_templates(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["root.txt"]
+
+
+def test_one_file_overrides_one_template(tmp_path: Path) -> None:
+    (tmp_path / "mutate.txt").write_text("Mend:\n{parent}\n\n{answer}")
+    (tmp_path / ".hidden").write_text("{x}")
+    made_by = RewriteFormat(templates=load_templates(str(tmp_path)))
+    request = Request(1, PromptKind.MUTATE, PARENT)
+    assert made_by.messages(EVALUATED, request)[-1].content.startswith("Mend:\n```python\nimport math\n")
+    assert made_by.messages(EVALUATED, Request(1)) == RewriteFormat().messages(EVALUATED, Request(1))
+
+
+def test_an_empty_system_template_leaves_the_message_out(tmp_path: Path) -> None:
+    (tmp_path / "system.txt").write_text("\n")
+    made_by = RewriteFormat(templates=load_templates(str(tmp_path)))
+    assert [message.role for message in made_by.messages(SCORED, Request(1))] == ["user"]
+
+
+def test_unknown_files_and_places_are_one_error_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "mutations.txt").write_text("x")
+    (tmp_path / "root.txt").write_text("{statment} {answer} {{fine}}")
+    (tmp_path / "system.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError) as raised:
+        load_templates(str(tmp_path))
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 3
+    assert "mutations.txt: expected a template" in lines[0]
+    assert "root.txt, mutate.txt" in lines[0]
+    assert "unknown place {statment}; known: {statement}, {signature}" in lines[1]
+    assert "system.txt: expected UTF-8" in lines[2]
+
+
+def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a folder"):
+        load_templates(str(tmp_path / "nowhere"))
+
+
+# Which format a run takes
+
+LONG = dataclasses.replace(SCORED, seeds=(Program("def solve(x):\n    return x\n" + "# more\n" * 400),))
+SERVER = ("proposer.name=openai",)
+
+
+@pytest.mark.parametrize(
+    ("problem", "overrides", "wanted"),
+    [
+        (PROBLEM, (), AlignmentFormat),
+        (PROBLEM, SERVER, AlignmentFormat),
+        (PROBLEM, (*SERVER, "proposer.endpoint=chat"), RewriteFormat),
+        (PROBLEM, (*SERVER, "proposer.endpoint=completions"), AlignmentFormat),
+        (PROBLEM, (*SERVER, "prompt.style=diff"), DiffFormat),
+        (PROBLEM, ("prompt.style=rewrite",), RewriteFormat),
+        (SCORED, SERVER, RewriteFormat),
+        (SCORED, ("proposer.name=scripted",), RewriteFormat),
+        (LONG, SERVER, DiffFormat),
+        (LONG, (*SERVER, "prompt.style=rewrite"), RewriteFormat),
+        (EVALUATED, SERVER, DiffFormat),
+        (dataclasses.replace(SCORED, seeds=()), SERVER, RewriteFormat),
+    ],
+)
+def test_the_format_fits_the_problem_and_the_proposer(
+    problem: Problem, overrides: tuple[str, ...], wanted: type
+) -> None:
+    assert type(choose_format(problem, config(*overrides))) is wanted
+
+
+@pytest.mark.parametrize("overrides", [(), ("proposer.name=random",), (*SERVER, "prompt.style=alignment")])
+def test_a_problem_that_the_built_in_model_cannot_read_is_refused_with_the_fault(
+    overrides: tuple[str, ...],
+) -> None:
+    with pytest.raises(ProblemError, match="has a scorer instead of examples"):
+        choose_format(SCORED, config(*overrides))
+
+
+def test_random_programs_know_one_format() -> None:
+    with pytest.raises(ConfigError, match=r"prompt\.style is 'rewrite'"):
+        choose_format(PROBLEM, config("proposer.name=random", "prompt.style=rewrite"))
+
+
+def test_settings_and_templates_reach_the_format(tmp_path: Path) -> None:
+    (tmp_path / "mutate.txt").write_text("{feedback}")
+    made_by = choose_format(
+        EVALUATED, config(*SERVER, f"prompt.templates={tmp_path}", "prompt.feedback_characters=100")
+    )
+    parent = dataclasses.replace(
+        PARENT, evaluation=dataclasses.replace(PARENT.evaluation, feedback="x" * 200)
+    )
+    text = made_by.messages(EVALUATED, Request(1, PromptKind.MUTATE, parent))[-1].content
+    assert "100 characters left out" in text
+    assert text.endswith("```")

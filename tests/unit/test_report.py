@@ -1,0 +1,279 @@
+"""Answers for people: what is read of a stored run, and how it is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from evovpo.builtin.chain_format import join_chain
+from evovpo.config import load_config
+from evovpo.errors import ConfigError, StoreError
+from evovpo.problem.folder import load_problem, new_problem
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.reports import report
+from evovpo.reports.report import Ancestor, Row, RunView, read_run
+from evovpo.runs.runs import Outcome, start
+from evovpo.store import CurvePoint, RunRow, Store
+from evovpo.types import ParentRole, Problem, Program, RunStatus
+
+SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
+"""Right on the three names of the skeleton problem that have a comma, wrong on the two without."""
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    return load_problem(new_problem(tmp_path_factory.mktemp("problems") / "names"))
+
+
+@pytest.fixture(scope="module")
+def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with one run: a model wrote `SWAP`, whose join with the starting program is the solution."""
+    settings = ["proposer.name=scripted", "search.in_flight=1", "search.rollouts=1", "search.answers=2"]
+    config = load_config(None, [*settings, "search.evaluations=40", "search.join_share=0.5"])
+    url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
+    with Store.open(url) as opened:
+        proposer = ScriptedProposer(lambda prompt, index: join_chain(["x0.title()", SWAP]))
+        start(problem, config, opened, proposer, run_id="first")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def view(store: Store) -> RunView:
+    return read_run(store, "first")
+
+
+def written(renderable: RenderableType, width: int = 100) -> str:
+    """Return what a plain terminal of this width shows."""
+    file = io.StringIO()
+    Console(file=file, width=width, highlight=False).print(renderable, crop=False)
+    return file.getvalue()
+
+
+def outcome(**changes: object) -> Outcome:
+    plain = Outcome("r", False, False, 0.5, 2, 4, 0, 3, 10, 10, 0, 1.0, "def solve(x):\n    return x\n")
+    return plain._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_a_stored_run_gives_the_outcome_that_it_ended_with(view: RunView) -> None:
+    found = view.outcome(0.0)
+    assert (found.solved, found.solved_unseen, found.train_passed, found.heldout_passed) == (True, True, 5, 2)
+    assert found.joins >= 1
+    assert view.best is not None
+    assert found.program == view.best.source
+
+
+def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, view: RunView) -> None:
+    assert view.best is not None
+    best, *others = report.lineage(store, "first", view.problem, view.best)
+    assert best.origin == "join"
+    assert [role for role, _ in best.made_from] == [ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE]
+    assert {"seed", "root"} >= {ancestor.origin for ancestor in others if not ancestor.made_from}
+    assert {ancestor.passed for ancestor in [best, *others]} == {5, 3, 2}
+
+
+def test_the_lineage_table_names_every_side_by_the_number_of_its_row(store: Store, view: RunView) -> None:
+    assert view.best is not None
+    text = written(
+        report.lineage_table(view.problem, report.lineage(store, "first", view.problem, view.best))
+    )
+    assert "join of 2 (then), 3 (else)" in text
+    assert "name.partition(', ')[2] + ' ' + name.partition(', ')[0]" in text
+
+
+def test_a_run_is_found_by_prefix_and_as_latest_but_not_by_another_text(store: Store) -> None:
+    assert report.find_run(store, "fi") == report.find_run(store, "latest") == "first"
+    with pytest.raises(StoreError, match="no run whose id"):
+        report.find_run(store, "second")
+
+
+def test_latest_in_an_empty_store_says_how_to_start(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "new.db")) as empty, pytest.raises(StoreError, match="evovpo evolve"):
+        report.find_run(empty, "latest")
+
+
+def test_heldout_rows_show_what_the_program_gave(problem: Problem, store: Store) -> None:
+    rows = report.run_heldout(problem, problem.seeds[0], load_config(None))
+    assert [(row.got, row.passed) for row in rows] == [("Noether, Emmy", False), ("Euclid", True)]
+    text = written(report.misses_view(problem, rows) or "")
+    assert "(1 of 2)" in text
+    assert "'Noether, Emmy'" in text
+    assert "'Euclid'" not in text
+
+
+def test_no_misses_are_announced_where_there_are_none(problem: Problem) -> None:
+    assert report.misses_view(problem, [Row(("a",), "b", "b", True)]) is None
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x9b", "\x07", "\r", "\u202e", "\x00"])
+def test_control_characters_of_programs_and_outputs_do_not_reach_the_terminal(
+    problem: Problem, character: str
+) -> None:
+    row = Row((f"in{character}[31m",), "[bold]out[/bold]", character, False)
+    text = written(report.rows_table(problem, [row], 5))
+    assert character not in text + report.printable(f"x{character}")
+    assert "[bold]out[/bold]" in text
+    assert character not in written(report.program_view(f"x = '{character}'\n"))
+
+
+def test_of_many_rows_the_failed_ones_are_shown_and_the_rest_counted(problem: Problem) -> None:
+    rows = [Row((f"in {number}",), "a", "a" if number != 7 else "b", number != 7) for number in range(1, 10)]
+    text = written(report.rows_table(problem, rows, 3))
+    assert "in 7" in text
+    assert "... and 6 more" in text
+
+
+def test_an_output_that_is_none_is_told_from_a_missing_one(problem: Problem) -> None:
+    text = written(
+        report.rows_table(problem, [Row(("a",), None, None, True), Row(("b",), "x", None, False)], 5)
+    )
+    assert "None" in text
+    assert "(no output)" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("import re\n\n\ndef solve(x):\n    return x [ 1: ]\n", "x [ 1: ]"),
+        ("def solve(x):\n    y = x\n    return y\n", "def solve(x): ⏎ y = x ⏎ return y"),
+        ("def solve(x)\n    return", "def solve(x) ⏎ return"),
+    ],
+)
+def test_a_program_in_one_line_is_its_expression_if_it_has_no_more(source: str, line: str) -> None:
+    assert report.one_line(source, "solve") == line
+
+
+def ancestor(source: str, origin: str, *parents: str) -> Ancestor:
+    made_from = tuple((ParentRole.PARENT, parent) for parent in parents)
+    return Ancestor(Program(source, source), origin, made_from, 0.5, 1)
+
+
+def test_of_a_longer_program_the_lineage_shows_the_lines_that_changed(problem: Problem) -> None:
+    first = "def solve(name):\n    text = name\n    text = text.strip()\n    return text\n"
+    second = first.replace("strip()", "strip(' ')").replace("return text", "return text.title()")
+    text = written(
+        report.lineage_table(problem, [ancestor(second, "mutate", first), ancestor(first, "seed")])
+    )
+    child, _, seed = text.partition("def solve(name): ⏎ text = name")
+    for line in ("-    text = text.strip()", "+    text = text.strip(' ')", "+    return text.title()"):
+        assert line in child
+    assert "text = name" not in child
+    assert "starting program" in seed
+
+
+def test_many_changed_lines_are_cut_and_counted() -> None:
+    after = "\n".join(f"x = {number}" for number in range(20))
+    changes = report.changes_view("y = 1\n", after).plain.splitlines()
+    assert changes[:3] == ["-y = 1", "+x = 0", "+x = 1"]
+    assert changes[8:] == ["... and 13 changed lines more"]
+    assert report.changes_view("y = 1\n", "y = 1").plain == ""
+
+
+def test_a_program_that_is_one_expression_is_shown_whole_in_its_lineage(problem: Problem) -> None:
+    one, other = "def solve(name):\n    return name[1:]\n", "def solve(name):\n    return name[2:]\n"
+    text = written(report.lineage_table(problem, [ancestor(one, "mutate", other), ancestor(other, "seed")]))
+    assert "name[1:]" in text
+    assert "+" not in text
+
+
+def test_eighty_columns_cut_neither_run_nor_problem() -> None:
+    name = "a-suite-with-a-long-name/a-problem-with-an-even-longer-name-than-that-suite-has"
+    row = RunRow("0123456789ab", name, RunStatus.INTERRUPTED, 500_000, 0.123)
+    text = written(report.runs_table([row]), width=80)
+    assert "…" not in text
+    assert "0123456789ab" in text
+    assert "interrupted" in text
+    assert name.startswith(text.splitlines()[2].split()[1])
+    assert "evaluations" in text
+
+
+def test_a_long_program_line_is_not_broken() -> None:
+    line = "    return " + " + ".join(["text"] * 60)
+    assert line in written(report.program_view(f"def solve(text):\n{line}\n"), width=60)
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "words"),
+    [
+        (RunStatus.SOLVED, {"solved": True, "solved_unseen": True, "heldout_passed": 3}, "right on all 3"),
+        (RunStatus.SOLVED, {"solved": True, "heldout_passed": 1}, "wrong on 2 of 3"),
+        (
+            RunStatus.SOLVED,
+            {"solved": True, "heldout_total": 0, "evaluations": 1},
+            "solved after 1 evaluation",
+        ),
+        (RunStatus.EXHAUSTED, {}, "not solved, best program passes 2 of 4"),
+        (RunStatus.INTERRUPTED, {}, "interrupted, best program passes 2 of 4"),
+    ],
+)
+def test_the_headline_says_how_the_run_ended(
+    problem: Problem, status: RunStatus, changes: dict[str, object], words: str
+) -> None:
+    assert words in report.headline(problem, status, outcome(**changes), None).plain
+
+
+def test_the_headline_counts_up_to_the_solution_not_to_the_end_of_its_group(problem: Problem) -> None:
+    text = report.headline(problem, RunStatus.SOLVED, outcome(solved=True), 7).plain
+    assert "solved after 7 evaluations" in text
+
+
+def test_a_reward_just_below_one_is_not_written_as_one() -> None:
+    texts = [report.reward_text(value) for value in (0.0, 0.25, 0.9999999, 1.0)]
+    assert texts == ["0.000", "0.250", "0.999", "1.000"]
+
+
+def test_the_curve_rises_where_the_best_program_improved() -> None:
+    curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 50, 0.5, 1), CurvePoint(2, 100, 1.0, 2)]
+    lines = report.curve_lines(curve, width=16, height=4)
+    # Ten columns of ten evaluations: nothing before 50, half height from column 5 on, full at the end.
+    assert lines == [
+        " 1.0 ┤         █",
+        " 0.5 ┤         █",
+        "     ┤    ██████",
+        "     ┤    ██████",
+        " 0.0 └──────────",
+        "      0100 evaluations",
+    ]
+
+
+def test_there_is_no_curve_before_the_first_evaluation() -> None:
+    assert report.curve_lines([CurvePoint(0, 0, 0.3, 0)]) == []
+    assert report.curve_lines([]) == []
+
+
+def test_solved_at_is_the_first_point_with_every_objective() -> None:
+    curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 8, 1.0, 2), CurvePoint(2, 9, 1.0, 2)]
+    assert report.solved_at(curve, 2) == 8
+    assert report.solved_at(curve, 3) is None
+
+
+@pytest.mark.parametrize("objectives", [1, 5, 40])
+def test_the_picture_is_a_png_of_readable_size(view: RunView, objectives: int, tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    many = dataclasses.replace(view.problem, objectives=view.problem.objectives[:1] * objectives)
+    path = tmp_path / "curve.png"
+    report.write_curve_png(dataclasses.replace(view, problem=many), path)
+    height, width, _ = imread(path).shape
+    assert (width, height) == (1200, 675)
+
+
+def test_a_picture_that_cannot_be_written_names_the_file(view: RunView, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing/curve\.png"):
+        report.write_curve_png(view, tmp_path / "missing" / "curve.png")
+
+
+def test_a_run_that_judged_nothing_can_be_shown(view: RunView) -> None:
+    summary = view.summary._replace(best_program_id=None, best_mean_reward=None, curve=())
+    empty = dataclasses.replace(view, best=None, evaluation=None, heldout=(), summary=summary)
+    assert "judged nothing yet" in written(report.run_report(empty, []))
+
+
+def test_a_run_whose_candidates_hold_no_program_is_told_from_one_that_judged_some(view: RunView) -> None:
+    assert report.nothing_judged(outcome(), view.summary) == ""
+    assert "held a program" in report.nothing_judged(outcome(), view.summary._replace(by_status={}))
+    assert report.nothing_judged(outcome(evaluations=0), view.summary._replace(by_status={})) == ""

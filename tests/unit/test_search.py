@@ -1,0 +1,575 @@
+"""Ask and tell: the protocol, the budget, the population's moves, and a whole search kept as a golden file.
+
+The golden file holds every ask and insertion of one search. After a change that is meant to alter
+searches, write it again with `EVOVPO_WRITE_GOLDEN=1 pytest tests/unit/test_search.py -k golden`, and say in
+the commit why searches come out differently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_runs import (
+    CONFIG,
+    HARD,
+    PROBLEM,
+    SWAP,
+    Loop,
+    evaluation,
+    population,
+    random_writer,
+    source,
+)
+
+from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.config import SELECTIONS, SearchConfig
+from evovpo.errors import SearchError
+from evovpo.judging.evaluator import Evaluator
+from evovpo.prompts import Request
+from evovpo.sandbox import Sandbox
+from evovpo.search.population import LEARNING_PROGRAMS
+from evovpo.types import (
+    Evaluation,
+    Example,
+    ParentRole,
+    ParseStatus,
+    Program,
+    Prompt,
+    PromptKind,
+    Tell,
+    content_id,
+)
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
+NO_JOINS = dataclasses.replace(CONFIG, joins=False)
+
+
+def seeded(loop: Loop) -> Loop:
+    """Judge the starting programs."""
+    loop.tell(loop.proposals(loop.ask()))
+    return loop
+
+
+def config(**changes: object) -> SearchConfig:
+    return dataclasses.replace(CONFIG, **changes)  # type: ignore[arg-type]
+
+
+# The protocol
+
+
+def test_the_first_ticket_carries_the_starting_programs_and_costs_nothing() -> None:
+    loop = Loop()
+    prompt = loop.ask()
+    assert (prompt.kind, prompt.sequence, prompt.proposals, prompt.slots) == (
+        PromptKind.SEED,
+        0,
+        HARD.seeds,
+        0,
+    )
+    loop.tell(loop.proposals(prompt))
+    assert (loop.search.proposed, loop.search.tells) == (0, 1)
+    assert [[m.source for m in island.members] for island in loop.search.islands] == [
+        [HARD.seeds[0].source]
+    ] * 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_replies_may_come_in_any_order_late_or_never(order: Random) -> None:
+    loop = seeded(Loop(config(evaluations=80, joins=False)))
+    write = random_writer(1)
+    waiting: list[tuple[Prompt, int]] = []
+    asked = 0
+    while True:
+        prompt = loop.search.ask() if order.random() < 0.4 or not waiting else None
+        if prompt is not None:
+            asked += prompt.slots
+            waiting += [(prompt, index) for index in range(prompt.rollouts)]
+        elif waiting:
+            ticket, index = waiting.pop(order.randrange(len(waiting)))
+            if order.random() < 0.9:
+                loop.tell(loop.reply(ticket, index, write(ticket, index)))
+        else:
+            break
+    assert asked == 80
+    assert loop.search.proposed == sum(len(tell.judged) for tell in loop.told[1:]) <= 80
+    missing = sum(len(indices) for _, indices in loop.search.open_tickets)
+    assert missing * CONFIG.answers >= 80 - loop.search.proposed >= missing
+
+
+def test_telling_twice_changes_nothing() -> None:
+    loop = seeded(Loop())
+    prompt = loop.ask()
+    tell = loop.reply(prompt, 1, ["x0.upper()", "x0[0]"])
+    loop.tell(tell)
+    before = (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best)
+    other = loop.reply(prompt, 1, [SWAP, "x0"])
+    assert loop.search.tell(tell) == loop.search.tell(other) == []
+    assert (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best) == before
+    assert loop.search.open_tickets == [(prompt, (0,))]
+
+
+def test_open_tickets_are_those_that_lack_replies_oldest_first() -> None:
+    loop = seeded(Loop(NO_JOINS))
+    first, second, third = loop.ask(), loop.ask(), loop.ask()
+    loop.tell(loop.reply(second, 0, ["x0", "x0"]))
+    for index in range(first.rollouts):
+        loop.tell(loop.reply(first, index, ["x0", "x0"]))
+    assert loop.search.open_tickets == [(second, (1,)), (third, (0, 1))]
+
+
+def test_an_unknown_ticket_is_an_error() -> None:
+    with pytest.raises(SearchError, match="no ticket nothing"):
+        Loop().search.tell(Tell("nothing", None, ()))
+
+
+def test_a_vector_of_the_wrong_length_is_an_error_and_nothing_is_applied() -> None:
+    loop = seeded(Loop(judge=lambda text: evaluation(text, (1.0,) if "upper" in text else (0.0,) * 8)))
+    prompt = loop.ask()
+    before = population(loop.search)
+    with pytest.raises(SearchError, match=r"1 components.*has 8 objectives"):
+        loop.tell(loop.reply(prompt, 0, ["x0[0]", "x0.upper()"]))
+    assert (population(loop.search), loop.search.tells) == (before, 1)
+    assert loop.search.open_tickets == [(prompt, (0, 1))]
+
+
+def test_a_reply_that_does_not_fit_its_ticket_is_an_error() -> None:
+    loop = seeded(Loop())
+    prompt = loop.ask()
+    good = loop.reply(prompt, 0, ["x0", "x0"])
+    assert good.rollout is not None
+    for index in (-1, prompt.rollouts):
+        with pytest.raises(SearchError, match="asked for 2"):
+            loop.search.tell(
+                dataclasses.replace(good, rollout=dataclasses.replace(good.rollout, index=index))
+            )
+    with pytest.raises(SearchError, match="with the rollout that a model wrote"):
+        loop.search.tell(dataclasses.replace(good, rollout=None))
+    with pytest.raises(SearchError, match="1 candidates, expected 2"):
+        loop.search.tell(dataclasses.replace(good, judged=good.judged[:1]))
+    seed_tell = dataclasses.replace(good, prompt_id=Loop().ask().id)
+    assert loop.search.tells == 1
+    unseeded = Loop()
+    unseeded.ask()
+    with pytest.raises(SearchError, match="without a rollout"):
+        unseeded.search.tell(seed_tell)
+
+
+# The budget
+
+
+@pytest.mark.parametrize("evaluations", [1, 2, 3, 5, 23, 100])
+@pytest.mark.parametrize("joins", [True, False])
+def test_the_budget_is_used_exactly(evaluations: int, joins: bool) -> None:
+    loop = Loop(config(evaluations=evaluations, rollouts=4, answers=3, joins=joins))
+    loop.run(random_writer(2))
+    assert sum(len(tell.judged) for tell in loop.told[1:]) == loop.search.proposed == evaluations
+    assert sum(prompt.slots for prompt in loop.asked) == evaluations
+    assert loop.search.ask() is None
+    assert loop.search.open_tickets == []
+
+
+def test_open_tickets_count_against_the_budget_before_they_are_told() -> None:
+    search = seeded(Loop(config(evaluations=10, rollouts=2, answers=2))).search
+    asked = [search.ask() for _ in range(6)]
+    assert [None if prompt is None else prompt.slots for prompt in asked] == [4, 4, 2, None, None, None]
+
+
+def test_a_duplicate_is_never_judged_again_and_takes_no_second_place() -> None:
+    loop = Loop(config(evaluations=300))
+    loop.run(random_writer(3, pool=40))
+    assert max(Counter(loop.judged).values()) == 1
+    statuses = Counter(judged.candidate.parse_status for tell in loop.told for judged in tell.judged)
+    assert statuses[ParseStatus.DUPLICATE] > 100
+    assert len(loop.judged) == statuses[ParseStatus.PARSED]
+    assert statuses.total() - 1 == 300
+    for island in loop.search.islands:
+        ids = [m.program_id for m in island.members]
+        assert len(ids) == len(set(ids))
+
+
+def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:
+    is_broken = True
+
+    def judge(text: str) -> Evaluation:
+        return evaluation(text, None if is_broken and "upper" in text else [float("upper" in text)] * 8)
+
+    loop = seeded(Loop(judge=judge))
+    prompt = loop.ask()
+    loop.tell(loop.reply(prompt, 0, ["x0.upper()", "1 +"]))
+    assert not loop.search.is_solved
+    is_broken = False
+    loop.tell(loop.reply(prompt, 1, ["x0.upper()", "1 +"]))
+    assert loop.judged[1:] == [source("x0.upper()")] * 2
+    assert loop.search.is_solved
+
+
+# Determinism
+
+
+def trace(loop: Loop) -> object:
+    return loop.asked, loop.told, loop.insertions, population(loop.search), loop.search.best
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_the_same_seed_and_replies_give_the_same_lineage(selection: str) -> None:
+    traces = []
+    for _ in range(2):
+        loop = Loop(config(selection=selection, evaluations=300), seed=7)
+        loop.run(random_writer(4))
+        traces.append(trace(loop))
+    assert traces[0] == traces[1]
+
+
+def test_another_seed_gives_another_search() -> None:
+    first, second = Loop(seed=1), Loop(seed=2)
+    for loop in (first, second):
+        loop.run(random_writer(4))
+    assert [prompt.messages for prompt in first.asked] != [prompt.messages for prompt in second.asked]
+
+
+def test_held_out_rows_change_nothing() -> None:
+    other = dataclasses.replace(HARD, heldout=(Example(("Zq, Xj",), "Xj Zq"), Example(("Zq",), "ZQ")))
+    loops = [Loop(config(evaluations=300), problem=problem) for problem in (HARD, other)]
+    for loop in loops:
+        loop.run(random_writer(5))
+    assert trace(loops[0]) == trace(loops[1])
+
+
+def test_prompts_are_numbered_from_the_run_and_know_the_tells_before_them() -> None:
+    loop = Loop(run="some-run")
+    loop.run(random_writer(6))
+    assert [prompt.sequence for prompt in loop.asked] == list(range(len(loop.asked)))
+    assert [prompt.id for prompt in loop.asked] == [
+        content_id("some-run", str(number)) for number in range(len(loop.asked))
+    ]
+    told = 0
+    for prompt in loop.asked:
+        assert prompt.tells_before == told
+        told += prompt.rollouts
+
+
+# Best, islands, migration, cells
+
+
+def test_the_best_has_most_mean_reward_then_is_shortest_then_first() -> None:
+    vectors = {"x0.upper()": 3, "x0.lower()": 3, "x0.title()": 2, "x0[0]": 3, "x0[1]": 3, "x0.strip()": 4}
+    loop = seeded(
+        Loop(
+            config(rollouts=8, answers=1, joins=False),
+            judge=lambda text: evaluation(
+                text,
+                next(
+                    ([1.0] * n + [0.0] * (8 - n) for e, n in vectors.items() if source(e) == text), [0.0] * 8
+                ),
+            ),
+        )
+    )
+    prompt = loop.ask()
+    best = []
+    for index, expression in enumerate(vectors):
+        loop.tell(loop.reply(prompt, index, [expression]))
+        assert loop.search.best is not None
+        best.append(loop.search.best.program.source)
+    assert best == [
+        source(e) for e in ("x0.upper()", "x0.upper()", "x0.upper()", "x0[0]", "x0[0]", "x0.strip()")
+    ]
+    assert not loop.search.is_solved
+
+
+def test_a_program_with_full_reward_everywhere_solves_the_problem() -> None:
+    loop = seeded(Loop(judge=lambda text: evaluation(text, [float("upper" in text)] * 8)))
+    assert not loop.search.is_solved
+    loop.tell(loop.reply(loop.ask(), 0, ["x0.upper()", "1 +"]))
+    assert loop.search.is_solved
+
+
+def test_islands_take_turns_and_keep_their_own_programs() -> None:
+    loop = Loop(config(islands=3, migrants=0, joins=False, evaluations=120))
+    loop.run(random_writer(8))
+    model_asks = [prompt for prompt in loop.asked if prompt.kind is not PromptKind.SEED]
+    assert [prompt.island for prompt in model_asks] == [number % 3 for number in range(len(model_asks))]
+    home = {prompt.id: prompt.island for prompt in loop.asked}
+    origin = {
+        judged.candidate.program.id: home[tell.prompt_id]
+        for tell in loop.told[1:]
+        for judged in tell.judged
+        if judged.candidate.program is not None and judged.executed
+    }
+    for island in loop.search.islands:
+        assert {origin.get(m.program_id, island.index) for m in island.members} == {island.index}
+        assert len(island.members) > 1
+
+
+def test_migration_copies_members_to_the_next_island_in_the_ring() -> None:
+    # Each island gets a program that passes a row of its own; the third ask of each is the migration.
+    good = {0: "x0.upper()", 1: "x0.lower()", 2: "x0.title()"}
+    rewards = {source(e): [float(row == number) for row in range(8)] for number, e in good.items()}
+    loop = seeded(
+        Loop(
+            config(islands=3, migration_interval=1, migrants=4, rollouts=1, answers=1, joins=False),
+            judge=lambda text: evaluation(text, rewards.get(text, [0.0] * 8)),
+        )
+    )
+    for _ in range(2):
+        prompt = loop.ask()
+        loop.tell(loop.reply(prompt, 0, [good[prompt.island]]))
+    third = loop.ask()  # the third ask of three islands migrates before it is made
+    loop.tell(loop.reply(third, 0, [good[2]]))
+    held = [{m.source for m in island.members} for island in loop.search.islands]
+    assert held[0] == {source(good[0]), *(s for s in held[0] if s == HARD.seeds[0].source)}
+    assert source(good[0]) in held[1]
+    assert source(good[1]) in held[2]
+    assert source(good[0]) not in held[2]
+    orders = {m.source: m.order for island in loop.search.islands for m in island.members}
+    for island in loop.search.islands:
+        assert all(m.order == orders[m.source] for m in island.members)
+
+
+def test_learned_bin_edges_freeze_once_and_cells_keep_their_meaning() -> None:
+    loop = Loop(config(evaluations=400, joins=False))
+    write = random_writer(9)
+    edges: object = None
+    cells: dict[str, object] = {}
+    while loop.step(write):
+        grid = loop.search._grid
+        if not grid.is_frozen:
+            assert all(island.filled_cells == {} for island in loop.search.islands)
+            assert len(loop.judged) < LEARNING_PROGRAMS
+            continue
+        edges = edges or grid.edges
+        assert grid.edges == edges
+        for island in loop.search.islands:
+            for cell, ids in island.filled_cells.items():
+                for program_id in ids:
+                    assert cells.setdefault(program_id, cell) == cell
+    assert len(set(map(str, cells.values()))) > 3
+
+
+def test_a_seed_that_the_format_cannot_show_is_never_a_parent() -> None:
+    documented = Program('"""A starting program."""\n\n\ndef solve(name):\n    return name\n')
+    problem = dataclasses.replace(HARD, seeds=(documented,))
+    loop = Loop(
+        config(root_share=0.0, evaluations=60, joins=False),
+        problem=problem,
+        judge=lambda text: evaluation(text, [float(text == documented.source)] * 7 + [0.0]),
+    )
+    loop.run(random_writer(10))
+    kinds = Counter(prompt.kind for prompt in loop.asked[1:])
+    assert kinds[PromptKind.ROOT] > 0
+    assert all((prompt.kind is PromptKind.MUTATE) == bool(prompt.parents) for prompt in loop.asked)
+    assert all(parent.program_id != documented.id for prompt in loop.asked for parent in prompt.parents)
+    assert all(("⟦par⟧" in prompt.messages[0].content) == bool(prompt.parents) for prompt in loop.asked[1:])
+
+
+def test_root_share_says_how_many_asks_show_no_parent() -> None:
+    for share, allowed in ((0.0, {PromptKind.MUTATE}), (1.0, {PromptKind.ROOT})):
+        loop = Loop(config(root_share=share, joins=False))
+        loop.run(random_writer(11))
+        assert {prompt.kind for prompt in loop.asked[1:]} == allowed
+
+
+def test_focus_prompts_show_only_rows_that_the_chosen_program_fails() -> None:
+    passed = {0, 3, 6}
+    loop = Loop(
+        config(root_share=1.0, focus_share=1.0, joins=False, evaluations=40),
+        judge=lambda text: evaluation(text, [float(row in passed) for row in range(8)]),
+    )
+    loop.run(random_writer(12))
+    shown = AlignmentFormat(HARD)
+    for prompt in loop.asked[1:]:
+        # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
+        assert prompt.messages[0].content.count("⟦ex⟧") == 5
+        rows = sorted(set(range(8)) - passed)
+        wanted = shown.messages(HARD, Request(prompt.answers, rows=tuple(rows)))[0].content
+        assert sorted(prompt.messages[0].content.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]) == sorted(
+            wanted.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]
+        )
+
+
+def test_without_focus_every_row_is_shown_as_far_as_there_is_room() -> None:
+    loop = Loop(config(root_share=1.0, focus_share=0.0, joins=False, evaluations=40))
+    loop.run(random_writer(12))
+    assert all(prompt.messages[0].content.count("⟦ex⟧") == 7 for prompt in loop.asked[1:])
+
+
+# Joins
+
+
+def judge_by_rows(text: str) -> Evaluation:
+    """Judge the two halves of the solution, and their join, by what they are."""
+    left, right = float(SWAP.replace("x0", "name") in text), float("name.upper()" in text)
+    return evaluation(text, [left] * 3 + [right] * 3, PROBLEM.version)
+
+
+def test_joins_of_complementary_programs_are_asked_next_and_are_marked() -> None:
+    loop = seeded(Loop(problem=PROBLEM, judge=judge_by_rows))
+    first = loop.ask()
+    loop.tell(loop.reply(first, 0, [SWAP, "x0[0]"]))
+    loop.tell(loop.reply(first, 1, ["x0.upper()", "x0[1]"]))
+    prompt = loop.ask()
+    assert prompt.kind is PromptKind.JOIN
+    assert prompt.messages == ()
+    assert prompt.proposals[0].source == source(f"{SWAP} if ' ' in x0 else x0.upper()")
+    assert prompt.slots == len(prompt.proposals)
+    parents = loop.search.join_parents(prompt.id)
+    assert [(p.role, p.program_id) for p in parents[0]] == [
+        (ParentRole.JOIN_THEN, content_id(source(SWAP))),
+        (ParentRole.JOIN_ELSE, content_id(source("x0.upper()"))),
+    ]
+    before = loop.search.proposed
+    loop.tell(loop.proposals(prompt))
+    assert loop.search.proposed - before == loop.search.joined == len(prompt.proposals)
+    assert loop.search.is_solved
+
+
+def test_joins_never_take_more_than_their_share_even_while_they_are_open() -> None:
+    settings_ = config(evaluations=200, join_share=0.05, join_proposals=3, islands=1)
+    loop = seeded(Loop(settings_))
+    write = random_writer(13)
+    joined = 0
+    while (prompt := loop.search.ask()) is not None:
+        if prompt.kind is PromptKind.JOIN:
+            joined += len(prompt.proposals)
+            assert len(prompt.proposals) <= 3
+        else:
+            for index in range(prompt.rollouts):
+                loop.tell(loop.reply(prompt, index, write(prompt, index)))
+    assert 0 < joined <= 10
+
+
+def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
+    loop = seeded(Loop(config(evaluations=600, join_share=0.5)))
+    write = random_writer(14)
+    proposed: list[str] = []
+    while (prompt := loop.search.ask()) is not None:
+        if prompt.kind is PromptKind.JOIN:
+            assert loop.search.best is not None
+            for join in loop.search._ticket(prompt.id).joins:
+                assert join.passed > loop.search.best.passed
+                assert loop.search.evaluation(join.then_id) is not None
+                assert loop.search.evaluation(join.else_id) is not None
+            proposed += [program.id for program in prompt.proposals]
+            loop.tell(loop.proposals(prompt))
+        else:
+            for index in range(prompt.rollouts):
+                loop.tell(loop.reply(prompt, index, write(prompt, index)))
+    assert len(proposed) == len(set(proposed)) > 10
+
+
+@pytest.mark.parametrize(("after", "given_out"), [(0.0, 4), (0.5, 20), (1.0, None)])
+def test_joins_that_single_out_a_row_wait_for_their_part_of_the_budget(
+    after: float, given_out: int | None
+) -> None:
+    # Only `len(x0) < 4` tells row 6 from all others.
+    passed = {"x0.upper()": {0, 1, 2, 3, 4, 5, 7}, "x0.lower()": {6}}
+    rewards = {source(e): [float(row in rows) for row in range(8)] for e, rows in passed.items()}
+    loop = seeded(
+        Loop(
+            config(evaluations=40, lone_row_joins_after=after),
+            judge=lambda text: evaluation(text, rewards.get(text, [0.0] * 8)),
+        )
+    )
+    before_join: int | None = None
+    reserved = 0
+    while (prompt := loop.search.ask()) is not None:
+        if prompt.kind is PromptKind.JOIN:
+            before_join = reserved
+            break
+        reserved += prompt.slots
+        for index in range(prompt.rollouts):
+            loop.tell(loop.reply(prompt, index, list(passed)))
+    assert before_join == given_out
+
+
+def test_without_joins_none_is_asked() -> None:
+    loop = Loop(config(joins=False))
+    loop.run(random_writer(14))
+    assert PromptKind.JOIN not in {prompt.kind for prompt in loop.asked}
+
+
+# The golden search
+
+
+def golden_events() -> list[object]:
+    """Return every ask and insertion of one search with real judgements and scripted replies."""
+    expressions = [SWAP, "x0.upper()", "x0[0]", "1 +", "int(x0)", *GOLDEN_EXPRESSIONS]
+    settings_ = SearchConfig(
+        evaluations=120, islands=2, rollouts=2, answers=2, migration_interval=3, join_share=0.2, in_flight=1
+    )
+
+    def write(prompt: Prompt, index: int) -> Sequence[str]:
+        place = 7 * prompt.sequence + 3 * index
+        return [expressions[(place + 2 * slot) % len(expressions)] for slot in range(prompt.answers)]
+
+    with Sandbox(workers=1, preload=()) as sandbox:
+        judge = Evaluator(HARD, sandbox)
+        loop = Loop(settings_, seed=11, judge=lambda text: judge.evaluate(Program(text)))
+        loop.run(write)
+    told = iter(zip(loop.told, loop.insertions, strict=True))
+    events: list[object] = []
+    for prompt in loop.asked:
+        events.append(
+            {
+                "ask": prompt.sequence,
+                "kind": str(prompt.kind),
+                "island": prompt.island,
+                "seed": prompt.seed,
+                "parents": [[parent.program_id, str(parent.role)] for parent in prompt.parents],
+                "messages": [message.content for message in prompt.messages],
+                "proposals": [program.source for program in prompt.proposals],
+            }
+        )
+        for _ in range(prompt.rollouts):
+            tell, insertions = next(told)
+            events.append(
+                {
+                    "tell": [
+                        [
+                            str(j.candidate.parse_status),
+                            j.evaluation and j.evaluation.rewards and sum(j.evaluation.rewards),
+                        ]
+                        for j in tell.judged
+                    ],
+                    "insertions": [[i.program_id, i.island, str(i.status)] for i in insertions],
+                }
+            )
+    events.append(
+        {"best": loop.search.best and loop.search.best.program.source, "islands": population(loop.search)}
+    )
+    plain: list[object] = json.loads(json.dumps(events))
+    return plain
+
+
+GOLDEN_EXPRESSIONS = (
+    "x0.lower()", "x0[::-1]", "x0.split(', ')[0]", "x0.split(', ')[-1]", "x0.split(',')[1]", "x0.title()",
+    "x0.partition(', ')[2]", "x0 + '!'", "x0.swapcase()", "x0[:5].upper()", "x0.replace(', ', ' ')", "x0[1:]",
+    "x0.split()[-1] + ' ' + x0.split(',')[0]", "x0.upper()[:6]", "re.sub('[a-z]', '', x0)", "x0.strip()",
+    "x0 if ',' in x0 else x0.upper()", "'-'.join(x0.split())", "x0[-3:]", "len(x0)", "str(len(x0))", "x1",
+    "x0 *",
+    "x0.capitalize()", "x0.zfill(9)", "x0[0] + x0[1:].lower()", "''", "'PLATO'", "x0.partition('p')[0]",
+    "''.join([w.capitalize() for w in x0.split()])", "x0.count('a')", "x0.find(',')", "x0[2:4]", "x0[5]",
+)  # fmt: skip
+
+
+def test_a_whole_search_comes_out_as_the_golden_file_says() -> None:
+    events = golden_events()
+    if os.environ.get("EVOVPO_WRITE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        lines = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
+        GOLDEN.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for number, (event, wanted) in enumerate(zip(events, stored, strict=False)):
+        assert event == wanted, f"event {number}"
+    assert len(events) == len(stored)
+    kinds = Counter(event.get("kind") for event in stored)
+    assert min(kinds[kind] for kind in ("root", "mutate", "join", "seed")) > 0

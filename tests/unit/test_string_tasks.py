@@ -1,0 +1,134 @@
+"""The strings domain of the study: its tasks, and that its judge is the sandbox."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+from transformers import AutoTokenizer
+
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.builtin.chain_format import END_ID, join_chain
+from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.expressions import canonical, to_source
+from evovpo.config import SearchConfig
+from evovpo.judging.evaluator import Evaluator
+from evovpo.sandbox import Sandbox
+from evovpo.search.search import Search
+from evovpo.types import Candidate, Judged, ParseStatus, Program, PromptKind, Tell
+from trainer.domains.strings.domain import MIN_ROWS, StringDomain, StringTask
+from trainer.experiments.arms import Arm, TrainingBudget, train
+
+
+@pytest.fixture(scope="module")
+def domain() -> Iterator[StringDomain]:
+    with StringDomain() as opened:
+        yield opened
+
+
+def completion(*answers: str) -> list[int]:
+    ids: list[int] = AutoTokenizer.from_pretrained(BUILT_IN_MODEL)(join_chain(answers))["input_ids"]
+    return ids
+
+
+def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringDomain) -> None:
+    first, again = domain.tasks("test", 6), domain.tasks("test", 8)
+    assert first == again[:6]
+    versions = [
+        {task.problem.version for task in domain.tasks(split, 30)}
+        for split in ("train", "validation", "test")
+    ]
+    assert sum(map(len, versions)) == len(set.union(*versions)) == 90
+    assert {task.problem.version for task in domain.tasks("test", 30, seed=1)}.isdisjoint(versions[2])
+
+
+def test_every_task_has_rows_enough_to_conflict(domain: StringDomain) -> None:
+    tasks = domain.tasks("train", 40)
+    assert all(len(task.problem.train) >= MIN_ROWS for task in tasks)
+    assert all(len(task.problem.objectives) == len(task.problem.train) for task in tasks)
+
+
+def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: StringDomain) -> None:
+    task = domain.tasks("test", 1)[0]
+    wanted = [str(example.output) for example in task.problem.train]
+    constant = repr(wanted[0])
+    ids = completion(constant, "a(", constant)
+    answers = domain.judge(task, ids, 4)
+    hits = tuple(float(output == wanted[0]) for output in wanted)
+    assert [answer.rewards for answer in answers] == [hits, (0.0,) * len(hits), hits, (0.0,) * len(hits)]
+    canonical_text = canonical(constant)
+    assert canonical_text is not None
+    program = Program(to_source(canonical_text, task.problem.entry, task.problem.parameters))
+    assert [answer.key for answer in answers] == [program.id, None, program.id, None]
+    assert answers[3].span is None
+    assert answers[2].span is not None
+    assert ids[answers[2].span[1]] == END_ID
+
+
+def test_an_answer_is_right_only_with_every_row(domain: StringDomain) -> None:
+    task = domain.tasks("test", 1)[0]
+    rows = [(example.inputs[0], str(example.output)) for example in task.problem.train]
+    table = repr(rows[-1][1])
+    for given, output in reversed(rows[:-1]):
+        table = f"({output!r} if x0 == {given!r} else {table})"
+    answers = domain.judge(task, completion(table), 1)
+    assert answers[0].is_right
+    assert set(answers[0].rewards) == {1.0}
+    assert not domain.judge(task, completion(repr("\x7f")), 1)[0].is_right
+
+
+def test_a_program_is_run_once_per_task(domain: StringDomain, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = domain.tasks("validation", 1)[0]
+    first = domain.judge(task, completion("x0.upper()"), 1)
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the sandbox ran a program that it had judged")
+
+    monkeypatch.setattr(domain._sandbox, "run", fail)
+    assert domain.judge(task, completion("x0.upper()"), 1) == first
+
+
+def test_a_prompt_asks_for_so_many_answers(domain: StringDomain) -> None:
+    task = domain.tasks("test", 1)[0]
+    one, three = (domain.prompt_ids(task, answers) for answers in (1, 3))
+    assert one[1:] == three[1:]
+    assert one[0] != three[0]
+
+
+def prompts_of_a_search(task: StringTask, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
+    """Yield the prompts of a search that knows one program, each with the rows in another order."""
+    problem = dataclasses.replace(task.problem, seeds=(parent,))
+    settings = SearchConfig(evaluations=100_000, islands=1, root_share=0.0, joins=False, answers=answers)
+    search = Search(problem, settings, AlignmentFormat(problem), "run", 0)
+    first = search.ask()
+    assert first is not None
+    with Sandbox(workers=1, preload=()) as sandbox:
+        evaluation = Evaluator(problem, sandbox).evaluate(parent)
+    candidate = Candidate("c", first.id, None, 0, ParseStatus.PARSED, parent, None, ())
+    search.tell(Tell(first.id, None, (Judged(candidate, evaluation, True),)))
+    tokenizer = AutoTokenizer.from_pretrained(BUILT_IN_MODEL)
+    while (prompt := search.ask()) is not None:
+        assert prompt.kind is PromptKind.MUTATE
+        yield tuple(tokenizer(prompt.messages[0].content)["input_ids"])
+
+
+@pytest.mark.parametrize("text", ["x0.upper()", "x0[:3]", "x0[0].lower() + x0[1:]", "re.sub(1, x0)"])
+def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: StringDomain, text: str) -> None:
+    task = next(task for task in domain.tasks("test", 20) if len(task.problem.train) == MIN_ROWS)
+    (answer,) = domain.judge(task, completion(text), 1)
+    assert answer.key is not None
+    expression = canonical(text)
+    assert expression is not None
+    parent = Program(to_source(expression, task.problem.entry, task.problem.parameters))
+    wanted = domain.prompt_ids(task, 3, answer.key)
+    # A search shows rows in random order: among some hundred prompts is the order that they are stored in.
+    assert wanted in islice(prompts_of_a_search(task, parent, 3), 400)
+    assert wanted != domain.prompt_ids(task, 3)
+
+
+def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringDomain) -> None:
+    arm = Arm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
+    _, (step,) = train(arm, domain, TrainingBudget(1, 4, 6), 0)
+    assert 0.0 < step["parent_share"] <= 0.5

@@ -1,0 +1,318 @@
+"""The command that closes the loop, mounted by `trainer/cli.py`: wiring and progress only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evovpo.cli.terminal import (
+    STOPPED,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    StoreUrl,
+    console,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
+from trainer.cli.options import Objective, Policies, check_installed
+
+if TYPE_CHECKING:
+    from evovpo.runs.driver import Progress as SearchProgress
+    from evovpo.runs.runs import Outcome
+    from evovpo.store import Store
+    from evovpo.types import Problem, TrainingStep
+    from trainer.loop.loop import Loop, LoopWatch
+    from trainer.loop.retrain import Plan, RetrainResult
+
+
+class Half(StrEnum):
+    """The part of a loop side by side that a process does."""
+
+    SEARCH = "search"
+    TRAIN = "train"
+
+
+def loop(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEM|SUITE", help="A problem or a suite: folder, or name of a bundled one."
+        ),
+    ],
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-r", min=1, metavar="N", help="Searches of every problem.")
+    ] = 3,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, metavar="TASKS", help="Search only so many problems of the suite."),
+    ] = None,
+    evaluations: Annotated[
+        int,
+        typer.Option(
+            "--evaluations", "-n", min=1, metavar="N", help="Budget of one search, in proposed programs."
+        ),
+    ] = 240,
+    objective: Objective = None,
+    side_by_side: Annotated[
+        bool,
+        typer.Option(
+            "--side-by-side",
+            help="Search and train at the same time, in two processes, instead of in turns.",
+        ),
+    ] = False,
+    half: Annotated[
+        Half | None,
+        typer.Option(
+            help="Do one half of a loop side by side only, for example each on a machine of its own.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Source of all randomness.")] = 0,
+    store_url: StoreUrl = None,
+    policies: Policies = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    train_overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--train-set",
+            metavar="SECTION.KEY=VALUE",
+            help="Change one setting of the trainer ([bold]evovpo retrain --show-config[/bold] lists them).",
+        ),
+    ] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write the picture.  [dim]\\[default: evovpo-loop-ID.png][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search, train on what the searches logged, and search with the better model, round after round.
+
+    Part of a suite is held out: it says at the end what the training was worth.
+    A new version that is clearly worse there than its parent is not used.
+    Problems with a scorer are all searched; what each round found takes the place of that comparison.
+    Ctrl-C or a crash loses nothing: the same command goes on.
+
+    [dim]Examples:[/dim]
+
+    evovpo loop strings --rounds 3 --limit 12
+
+    evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
+    """
+    check_installed()
+    from evovpo.config import load_config
+    from evovpo.errors import ConfigError
+    from trainer.config import TrainConfig
+    from trainer.loop.loop import plan_loop
+    from trainer.objectives import find_objective
+
+    if side_by_side and half is not None:
+        raise ConfigError(
+            "--half does one half of a loop side by side, --side-by-side both; give one of them"
+        )
+    train = TrainConfig.load(
+        None,
+        [
+            f"run.seed={seed}",
+            *(train_overrides or ()),
+            *([] if objective is None else [f"objective.name={objective}"]),
+        ],
+    )
+    answers = 1 if find_objective(train.objective.name).answers == "one" else 3
+    given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
+    given += ["proposer.policy=served", *(overrides or ())]
+    if store_url is not None:
+        given.append(f"store.url={store_url}")
+    search = load_config(config_file, given)
+    plan = plan_loop(_problems(target), search, train, limit=limit)
+    with open_store(search.store.url, create=True) as store:
+        from trainer.loop.retrain import default_policies
+
+        _run(plan, store, rounds, policies or default_policies(store), side_by_side, half, png, as_json)
+
+
+def _problems(target: str) -> list[Problem]:
+    """Return the problems of a suite, or the one problem that is meant."""
+    from evovpo.errors import ProblemError
+    from evovpo.problem.folder import load_problem, load_suite, resolve_problem
+
+    try:
+        folders = [entry.path for entry in load_suite(target)]
+    except ProblemError as no_suite:
+        try:
+            folders = [resolve_problem(target)]
+        except ProblemError as no_problem:
+            raise ProblemError(f"{no_problem} (as a suite: {no_suite})") from no_problem
+    return [load_problem(folder) for folder in folders]
+
+
+def _run(
+    plan: Loop,
+    store: Store,
+    rounds: int,
+    policies: Path,
+    side_by_side: bool,
+    half: Half | None,
+    png: Path | None,
+    as_json: bool,
+) -> None:
+    from trainer.loop import loop as loops
+    from trainer.loop.probe import before_after_table, write_before_after_png
+
+    progress = _Progress(plan, rounds)
+    watch = progress.watch()
+    say(
+        f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of {plan.search.search.evaluations} "
+        f"evaluations each, {len(plan.held_out)} problems held out, objective {plan.train.objective.name}",
+        stderr=True,
+    )
+    trainer: subprocess.Popen[bytes] | None = None
+    try:
+        with progress:
+            if side_by_side:
+                trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *_other_half(sys.argv[1:])])
+            if half is Half.TRAIN:
+                parent = os.getppid()
+                loops.train_beside(
+                    plan, store, rounds, policies, watch, is_alone=lambda: os.getppid() != parent
+                )
+                return
+            if side_by_side or half is Half.SEARCH:
+                loops.search_rounds(plan, store, rounds, watch)
+            else:
+                loops.begin(plan, store)
+                for number in range(1, rounds + 1):
+                    loops.search_round(plan, store, number, watch)
+                    loops.train_round(plan, store, number, policies, watch)
+            if trainer is not None and trainer.wait() != 0:
+                say("The trainer ended with an error; the same command goes on with both.", stderr=True)
+                raise typer.Exit(trainer.returncode)
+            if half is Half.SEARCH:
+                return
+            result, comparison = loops.compare(plan, store, rounds, watch)
+    except KeyboardInterrupt:
+        say("Stopped. All that was done is stored; the same command goes on.", stderr=True)
+        raise typer.Exit(STOPPED) from None
+    finally:
+        if trainer is not None and trainer.poll() is None:
+            trainer.terminate()
+            trainer.wait()
+    picture = png or Path(f"evovpo-loop-{plan.id}.png")
+    if comparison is not None:
+        write_before_after_png(picture, comparison.before, comparison.after)
+    if as_json:
+        print_json(result._asdict())
+        return
+    if comparison is None:
+        by_round = ", ".join(f"{value:.3f}" for value in loops.best_by_round(plan, store, rounds))
+        say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
+    else:
+        show_answer(before_after_table(comparison.before, comparison.after))
+    say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
+    if comparison is not None:
+        say(f"Picture written to {picture}")
+    say(f"Versions and their comparisons:  evovpo policies{store_option(store)}")
+    say(f"More rounds:                     the same command with --rounds {rounds + 3}")
+
+
+def _other_half(arguments: list[str]) -> list[str]:
+    """Return the command line of the trainer's process."""
+    kept = [argument for argument in arguments if argument not in ("--side-by-side", "--json")]
+    return [*kept, "--half", "train"]
+
+
+class _Progress:
+    """A bar over the searches and one over the work at hand, on standard error; a line for each that ends."""
+
+    def __init__(self, plan: Loop, rounds: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=console(stderr=True),
+            transient=True,
+        )
+        self._rounds = rounds
+        self._problems = len(plan.searched)
+        self._evaluations = plan.search.search.evaluations
+        self._work: Any = self._bar.add_task("starting", total=None, figures="")
+        self._name = ""
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def watch(self) -> LoopWatch:
+        """Return the hooks of the loop."""
+        from trainer.loop.loop import LoopWatch
+        from trainer.loop.retrain import Watch
+
+        return LoopWatch(
+            searching=self._searching,
+            told=self._told,
+            searched=self._searched,
+            training=Watch(self._planned, self._stepped, self._guarded),
+            trained=self._trained,
+            not_trained=lambda reason: self._line(f"not trained: {reason}"),
+            probed=self._probed,
+        )
+
+    def _line(self, text: str) -> None:
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _task(self, name: str, total: int, completed: int = 0) -> None:
+        self._bar.update(self._work, description=name, total=total, completed=completed, figures="")
+
+    def _searching(self, round_number: int, index: int, problem: Problem) -> None:
+        self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{self._problems}: {problem.id}"
+        self._task(self._name, self._evaluations)
+
+    def _told(self, progress: SearchProgress) -> None:
+        best = progress.search.best
+        figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
+        self._bar.update(self._work, completed=progress.search.proposed, figures=figures)
+
+    def _searched(self, outcome: Outcome) -> None:
+        solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
+        self._line(f"{self._name}: {solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s")
+
+    def _planned(self, plan: Plan, done: int) -> None:
+        from trainer.reports.training import plan_line
+
+        self._line(f"training: {plan_line(plan)}")
+        self._task("training", len(plan.steps), done)
+
+    def _stepped(self, step: TrainingStep) -> None:
+        self._bar.update(self._work, advance=1, figures=f"set score {step.set_score:.3f}  KL {step.kl:.4f}")
+
+    def _guarded(self, done: int, total: int) -> None:
+        self._task("comparing with the parent", total, done)
+
+    def _trained(self, result: RetrainResult) -> None:
+        verdict = result.probe.get("verdict") if isinstance(result.probe, dict) else None
+        reason = f", {verdict['reason']}" if isinstance(verdict, dict) else ""
+        self._line(f"policy version {result.policy_version}: {result.steps} steps{reason}")
+
+    def _probed(self, name: str, done: int, total: int) -> None:
+        self._task(f"before and after: {name}", total, done)

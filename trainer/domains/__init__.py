@@ -1,0 +1,1 @@
+"""What can be trained on without a search: tasks, prompts, rewards."""

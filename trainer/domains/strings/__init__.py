@@ -1,0 +1,1 @@
+"""Generated string tasks whose examples conflict."""

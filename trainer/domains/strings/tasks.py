@@ -1,0 +1,159 @@
+"""Pretraining tasks for the built-in model: sampled programs run on sampled columns.
+
+Endless and seeded; nothing comes from a benchmark. Programs here are sentences that our own
+grammar sampled, so they are run in this process; programs that a model wrote never are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from evovpo.builtin.chain_format import encode_prompt, join_chain
+from evovpo.builtin.expressions import ARGUMENTS, Sampler, Tree, has_branch, render, shorter_variants, size
+from trainer.domains.strings.columns import column
+
+MAX_OUTPUT = 70
+"""Longest output, in characters, of a task."""
+_NAMES: dict[str, object] = {"re": re, "__builtins__": {"len": len, "str": str, "int": int}}
+_SIGNATURE = ", ".join(f"{name}=''" for name in ARGUMENTS)
+_FAILURES = (IndexError, ValueError, TypeError, re.error)
+
+
+class Task(NamedTuple):
+    """N rows of arguments, what the program returns for them, and the program."""
+
+    rows: list[tuple[str, ...]]
+    outputs: list[str]
+    tree: Tree
+    text: str
+
+
+def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
+    """Return what an expression of our own making gives for each row; none for an error or a non-string."""
+    function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
+    outputs: list[str | None] = []
+    for row in rows:
+        try:
+            value = function(*row)
+        except _FAILURES:
+            outputs.append(None)
+        else:
+            outputs.append(value if isinstance(value, str) and len(value) <= 200 else None)
+    return outputs
+
+
+def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
+    """Return `tree` without the operations that change nothing on these rows."""
+    changed = True
+    while changed:
+        changed = False
+        for variant in shorter_variants(tree):
+            if run_own(render(variant), rows) == outputs:
+                tree, changed = variant, True
+                break
+    return tree
+
+
+def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
+    """True for outputs worth a task: texts, mostly not empty, not the input; constant ones rarely."""
+    if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
+        return False
+    if sum(output == "" for output in outputs) * 2 > len(outputs):
+        return False
+    if all(output == row[0] for row, output in zip(rows, outputs, strict=True)):
+        return False
+    if len(set(outputs)) == 1 and len(outputs) > 1:
+        return rng.random() < 0.02
+    return True
+
+
+def sample_task(rng: Random) -> Task:
+    """Return a task of two to seven rows whose program is in its shortest form."""
+    while True:
+        arguments = rng.choices((1, 2, 3, 4), (70, 22, 6, 2))[0]
+        cells = [column(rng) for _ in range(arguments)]
+        count = rng.choices((2, 3, 4, 5, 6, 7), (2, 4, 4, 3, 3, 3))[0]
+        rows = [tuple(cell() for cell in cells) for _ in range(count)]
+        if len(set(rows)) < count or max(len(text) for row in rows for text in row) > 60:
+            continue
+        sampler = Sampler(rng, rows)
+        for _ in range(6):
+            tree = sampler.program()
+            outputs = run_own(render(tree), rows)
+            if not is_interesting(rows, outputs, rng):
+                continue
+            branched = has_branch(tree)
+            tree = shortest(tree, rows, outputs)
+            text = render(tree)
+            if branched and not has_branch(tree) and rng.random() < 0.8:
+                continue
+            if size(tree) < 2 and rng.random() < 0.6:
+                continue
+            if tree[0] == "arg" or tree[0] == "lit" or len(text) > 120:
+                continue
+            return Task(rows, [output or "" for output in outputs], tree, text)
+
+
+class _Attempts(NamedTuple):
+    """Programs near the truth: equal on all rows, right on some, and other runnable ones."""
+
+    same: list[str]
+    partial: list[str]
+    other: list[str]
+
+
+def _attempts(rng: Random, task: Task, count: int) -> _Attempts:
+    sampler = Sampler(rng, task.rows)
+    found = _Attempts([], [], [])
+    for _ in range(count):
+        tree = sampler.mutate(task.tree)
+        if rng.random() < 0.3:
+            tree = sampler.mutate(tree)
+        if tree[0] == "lit":
+            continue
+        text = render(tree)
+        if text == task.text or len(text) > 120 or any(text in texts for texts in found):
+            continue
+        outputs = run_own(text, task.rows)
+        right = sum(output == wanted for output, wanted in zip(outputs, task.outputs, strict=True))
+        if right == len(task.outputs):
+            found.same.append(text)
+        elif right:
+            found.partial.append(text)
+        elif any(outputs):
+            found.other.append(text)
+    return found
+
+
+def _chain(rng: Random, task: Task, attempts: _Attempts, answers: int) -> list[str]:
+    """Return `answers` different programs: the truth, mostly first, and plausible attempts."""
+    others: list[str] = []
+    pools = [list(pool) for pool in attempts]
+    while len(others) < answers - 1:
+        weights = [weight if pool else 0.0 for weight, pool in zip((0.45, 0.45, 0.10), pools, strict=True)]
+        if not any(weights):
+            break
+        pool = rng.choices(pools, weights)[0]
+        others.append(pool.pop(rng.randrange(len(pool))))
+    place = 0 if rng.random() < 0.6 else rng.randint(0, len(others))
+    return [*others[:place], task.text, *others[place:]]
+
+
+def sample_sequence(rng: Random) -> tuple[str, str]:
+    """Return one training pair: prompt text and completion text."""
+    task = sample_task(rng)
+    wanted = rng.choices((1, 2, 3, 4), (50, 12, 28, 10))[0]
+    with_parent = rng.random() < 0.35
+    attempts = _attempts(rng, task, 3 * (wanted - 1) + 4 * with_parent)
+    parent, parent_outputs = None, []
+    if with_parent:
+        weights = [weight if pool else 0.0 for weight, pool in zip((0.0, 0.75, 0.25), attempts, strict=True)]
+        if any(weights):
+            parent = rng.choice(rng.choices(attempts, weights)[0])
+            parent_outputs = run_own(parent, task.rows)
+    chain = _chain(rng, task, attempts, wanted)
+    prompt = encode_prompt(task.rows, task.outputs, len(chain), parent, parent_outputs)
+    return prompt, join_chain(chain)

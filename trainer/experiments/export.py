@@ -1,0 +1,105 @@
+"""The compact export of a study: what every finished training and search came to, one JSON line each.
+
+Rows are appended as they come and never changed; whatever has a row is not computed again, on this machine
+or another. `study.json` holds what the rows depend on; a file that says otherwise is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evovpo.errors import ConfigError
+from trainer.experiments.json_files import write_json
+from trainer.experiments.plan import Study
+
+
+class SearchKey(NamedTuple):
+    """What tells searches apart."""
+
+    arm: str
+    strategy: str
+    seed: int
+    problem: str
+
+
+class Export:
+    """Rows of one study, in a folder beside its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.trainings: dict[str, dict[str, Any]] = {}
+        """By name of the training."""
+        self.searches: dict[SearchKey, dict[str, Any]] = {}
+        for row in self._rows("trainings"):
+            self.trainings[row["training"]] = row
+        for row in self._rows("searches"):
+            self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = row
+
+    def hold(self, study: Study) -> None:
+        """Keep what the rows of `study` depend on.
+
+        Raises `ConfigError` that lists what the rows at hand were made with and the file says otherwise.
+        """
+        path = self._folder / "study.json"
+        before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        now = json.loads(json.dumps(study.resolved()))
+        changed = [
+            f"- {part}: {key} was {before[part].get(key)!r} and is {now[part].get(key)!r}"
+            for part in now
+            if part in before
+            for key in sorted({*before[part], *now[part]})
+            if before[part].get(key) != now[part].get(key)
+        ]
+        if changed:
+            raise ConfigError(
+                f"{self._folder} holds rows that were made with other settings; give the arm or strategy "
+                "another name, put the settings back, or move the folder away:\n" + "\n".join(changed)
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, before | now, indent=2)
+
+    def add_training(self, row: Mapping[str, Any]) -> None:
+        """Append the row of a finished training. Raises `OSError` where the disk is full."""
+        self._append("trainings", row)
+        self.trainings[row["training"]] = dict(row)
+
+    def add_search(self, row: Mapping[str, Any]) -> None:
+        """Append the row of a finished search. Raises `OSError` where the disk is full."""
+        self._append("searches", row)
+        self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = dict(row)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.jsonl"
+
+    def _rows(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the whole rows of a file; a last one that was cut off by a crash is cut away."""
+        path = self._path(name)
+        if not path.exists():
+            return
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(path, len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}, line {number}: expected a JSON row ({error}); remove the line"
+                ) from error
+
+    def _append(self, name: str, row: Mapping[str, Any]) -> None:
+        line = json.dumps(row, separators=(",", ":")) + "\n"
+        try:
+            with self._path(name).open("ab", buffering=0) as file:
+                file.write(line.encode())
+                os.fsync(file.fileno())
+        except PermissionError as error:
+            raise ConfigError(
+                f"{self._path(name)}: a finished row cannot be written ({error.strerror}); allow it: the "
+                "same command goes on"
+            ) from error

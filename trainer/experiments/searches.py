@@ -1,0 +1,257 @@
+"""Makes the searches of a study that have no row yet: ordinary batch cells in one store, a row as each ends.
+
+Seed i of an arm that was trained is its training i, searched with run seed i; seed i of a given model is run
+seed i. A search counts as solved by the first of its programs that is right on all training rows, if that
+one is right on all held-out rows too; which it is, is judged here, after the search.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
+from evovpo.experiments.plan import FINISHED, Batch, Variant, Work, plan_cells, raise_faults
+from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
+from evovpo.judging.evaluator import Evaluator
+from evovpo.problem.folder import problem_id
+from evovpo.reports.report import solved_at
+from evovpo.sandbox import Sandbox
+from evovpo.store import Store, unescape_text
+from evovpo.types import Problem, Program
+from trainer.experiments.export import Export, SearchKey
+from trainer.experiments.plan import START, Strategy, Study, StudyArm, store_url
+from trainer.experiments.trainings import finals, model_folder
+
+
+class Searching(NamedTuple):
+    """How the searches of a study stand."""
+
+    done: int
+    total: int
+    failed: int
+
+
+def missing(study: Study, export: Export, arm: StudyArm) -> list[SearchKey]:
+    """Return the searches of an arm that have no row."""
+    keys = [
+        SearchKey(arm.name, strategy, seed, problem_id(path))
+        for strategy in arm.strategies
+        for seed in study.search_seeds(arm, strategy)
+        for path in study.problems
+    ]
+    return [key for key in keys if key not in export.searches]
+
+
+def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -> list[Work]:
+    """Return the cells of all searches that have no row and whose models are there, adding what is wrong."""
+    batches: list[Batch] = []
+    wanted: set[SearchKey] = set()
+    for arm in study.arms:
+        if arm.rounds:
+            continue
+        keys = missing(study, export, arm)
+        wanted |= set(keys)
+        if keys:
+            batches += _batches(study, export, arm, work, {(key.strategy, key.seed) for key in keys})
+    works = plan_cells(batches, store_url(work), faults)
+    return [one for one in works if key_of(one) in wanted]
+
+
+def key_of(work: Work) -> SearchKey:
+    """Return what a cell's row is filed under."""
+    cell = work.cell
+    return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)
+
+
+def _batches(
+    study: Study, export: Export, arm: StudyArm, work: Path, wanted: set[tuple[str, int]]
+) -> Iterator[Batch]:
+    for seed in sorted({seed for _, seed in wanted}):
+        if arm.is_trained_before:
+            model = model_folder(work, finals(study, arm, export)[seed]).resolve()
+        else:
+            model = study.start if arm.model == START else Path(arm.model)
+        strategies = [one for one in study.strategies if (one.name, seed) in wanted]
+        yield _batch(study, arm, model, seed, strategies)
+
+
+def trial_batches(study: Study, arm: StudyArm) -> Iterator[Batch]:
+    """Yield what an arm will search, with the start model in the place of those that are not there yet."""
+    batch = _batch(study, arm, study.start, 0, [study.strategy(name) for name in arm.strategies])
+    yield dataclasses.replace(batch, name=f"{study.name} (trial)")
+
+
+def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
+    return Batch(
+        name=study.name,
+        problems=study.problems,
+        evaluations=(arm.evaluations,),
+        seeds=(seed,),
+        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model), "threads": 1}}),),
+        strategies=tuple(Variant(one.name, settings_of(one, arm)) for one in strategies),
+        settings={},
+        origin=f"{study.path}: arm {arm.name}",
+    )
+
+
+def settings_of(strategy: Strategy, arm: StudyArm) -> dict[str, object]:
+    """Return the settings of a strategy's runs with an arm's model: the same answers an ask for every arm.
+
+    Independent samples are not joined, and go on after the first solution: best@k needs all of them.
+    """
+    search = strategy.settings.get("search", {})
+    assert isinstance(search, Mapping)
+    shape = {"answers": arm.search_answers, "rollouts": strategy.answers_per_ask // arm.search_answers}
+    if strategy.is_independent:
+        shape |= {"joins": False, "stop_when_solved": False}
+    return {**strategy.settings, "search": {**search, **shape}}
+
+
+def run_searches(
+    study: Study,
+    export: Export,
+    work: Path,
+    processes: int,
+    on_search: Callable[[Searching], None],
+) -> list[Failed]:
+    """Make the missing searches and export each as it ends; return those that failed.
+
+    Raises `ConfigError` for what is wrong with them, `StoreError` if the store fails.
+    """
+    faults: list[str] = []
+    works = plan_searches(study, export, work, faults)
+    raise_faults(faults)
+    total, done, failed = len(works), 0, 0
+    by_run = {one.cell.run_id: one for one in works}
+    url = store_url(work)
+    with Store.open(url, create=True) as store, only_batch(url), Judge() as judge:
+
+        def export_one(run_id: str) -> None:
+            one = by_run[run_id]
+            row = search_row(
+                store, run_id, one.problem, judge, study.ks if _is_independent(study, one) else ()
+            )
+            export.add_search({**key_of(one)._asdict(), **row})
+
+        def take(message: Message) -> None:
+            nonlocal done, failed
+            if isinstance(message, Ended):
+                export_one(message.run_id)
+            if isinstance(message, Ended | Failed):
+                done += 1
+                failed += isinstance(message, Failed)
+                on_search(Searching(done, total, failed))
+
+        for one in works:  # ended before their rows were written
+            if one.status in FINISHED:
+                export_one(one.cell.run_id)
+                done += 1
+        left = [one for one in works if one.status not in FINISHED]
+        on_search(Searching(done, total, failed))
+        return run_all(sized(left, processes), url, processes, take) if left else []
+
+
+def _is_independent(study: Study, work: Work) -> bool:
+    return study.strategy(work.cell.arm.strategy).is_independent
+
+
+class Judge:
+    """Judges programs on held-out rows; a context manager that keeps one sandbox open."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._sandbox = Sandbox(workers=1, preload=())
+
+    def __enter__(self) -> Judge:
+        self._stack.enter_context(self._sandbox)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def is_right(self, problem: Problem, source: str) -> bool:
+        """Return whether a program is right on all held-out rows, where there are any."""
+        if not problem.heldout:
+            return True
+        return all(Evaluator(problem, self._sandbox).evaluate_heldout(Program(source)))
+
+
+def search_row(
+    store: Store, run_id: str, problem: Problem, judge: Judge, ks: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring."""
+    summary = store.run_summary(run_id)
+    full = len(problem.objectives)
+    solved_after = solved_at(summary.curve, full)
+    source = None if solved_after is None else _first_solution(store, run_id)
+    curve: list[list[float]] = []
+    for point in summary.curve:
+        best = round(point.best_mean_reward, 5)
+        if not curve or best > curve[-1][1]:
+            curve.append([point.evaluations, best])
+    row: dict[str, Any] = {
+        "run": run_id,
+        "evaluations": summary.proposed,
+        "solved_after": solved_after,
+        "is_right": source is not None and judge.is_right(problem, source),
+        "curve": curve,
+        "tokens": summary.tokens,
+        "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
+    }
+    return row | (_independent(store, run_id, full, ks) if ks else {})
+
+
+def _first_solution(store: Store, run_id: str) -> str:
+    rows = store.query(
+        "SELECT programs.source FROM candidates JOIN programs ON programs.id = candidates.program_id "
+        "WHERE candidates.run_id = :run AND (SELECT min(value) FROM rewards "
+        "WHERE rewards.evaluation_id = candidates.evaluation_id) = 1 "
+        "ORDER BY candidates.position, candidates.slot LIMIT 1",
+        run=run_id,
+    )
+    return unescape_text(str(rows[0]["source"]))
+
+
+def _independent(store: Store, run_id: str, components: int, ks: tuple[int, ...]) -> dict[str, Any]:
+    """Return best@k and pass@k of independent answers, and how different they are.
+
+    The answers of a completion are a chain; what lies between chains is independent.
+    """
+    rows = store.query(
+        "SELECT candidates.position, candidates.slot, candidates.program_id AS program, "
+        "candidates.evaluation_id AS evaluation, prompts.answers AS m FROM candidates "
+        "JOIN prompts ON prompts.id = candidates.prompt_id "
+        "WHERE candidates.run_id = :run AND candidates.rollout_id IS NOT NULL "
+        "ORDER BY candidates.position, candidates.slot",
+        run=run_id,
+    )
+    rewards = store.query(
+        "SELECT evaluation_id, objective, value FROM rewards WHERE evaluation_id IN "
+        "(SELECT evaluation_id FROM candidates WHERE run_id = :run)",
+        run=run_id,
+    )
+    vectors: dict[str, np.ndarray[Any, np.dtype[np.float64]]] = {}
+    for one in rewards:
+        vectors.setdefault(one["evaluation_id"], np.zeros(components))[one["objective"]] = one["value"]
+    chains: dict[int, list[float]] = {}
+    width = max(int(row["m"]) for row in rows)
+    nothing = np.zeros(components)
+    for row in rows:
+        chain = chains.setdefault(row["position"], [0.0] * width)
+        chain[row["slot"]] = float(vectors.get(row["evaluation"], nothing).mean())
+    values_C_m = np.array(list(chains.values()))  # noqa: N806
+    best = best_at_k_chains(values_C_m, ks)
+    passed = pass_at_k_chains(values_C_m == 1.0, ks)
+    return {
+        "best_at_k": dict(zip(map(str, ks), np.round(best, 6).tolist(), strict=True)),
+        "pass_at_k": dict(zip(map(str, ks), np.round(passed, 6).tolist(), strict=True)),
+        "distinct_share": round(distinct_share([row["program"] for row in rows]), 4),
+        "diversity": round(diversity([tuple(vectors.get(row["evaluation"], nothing)) for row in rows]), 4),
+        "full_reward_answers": int((values_C_m == 1.0).sum()),
+    }

@@ -1,0 +1,427 @@
+"""Stored groups to training steps: what is read, what is left out and why, and which groups share a step.
+
+Nothing is dropped silently: every group of a run is either trained on or counted under one `Skip`. Nothing
+is normalised here: advantages belong to `trainer/objectives.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.grouping import grouped
+from evovpo.errors import PolicyError, TrainingError
+from evovpo.problem.folder import with_folder_grouping
+from evovpo.store import Store
+from evovpo.types import Group, PolicyVersion, Problem, Rollout
+from trainer.config import ObjectiveConfig
+from trainer.learning.offline import TrainingRow, spread_advantages
+from trainer.learning.step_figures import GroupFigures, group_figures, mean_figures
+from trainer.objectives import (
+    EPSILON,
+    Floats,
+    advantages,
+    batch_advantages,
+    draw_weights,
+    find_objective,
+)
+
+Encode = Callable[[str], Sequence[int]]
+"""The start model's tokenizer: the token ids of a prompt's text."""
+
+
+class Skip(StrEnum):
+    """Why a group is not trained on; the first that applies counts."""
+
+    ONE_ROLLOUT = "one rollout"
+    """There is nothing to compare it with."""
+    FEW_ROLLOUTS = "too few rollouts for k or c"
+    """The objective's search budget is not below them; the last group of a run is often a smaller one."""
+    ANSWERS = "several answers a rollout"
+    """The objective is one of single answers."""
+    NO_LOGPROBS = "no log-probabilities"
+    """A rollout came without its tokens or their log-probabilities."""
+    MASKED = "grammar mask"
+    """Its log-probabilities are those of a masked distribution, which the trainer does not compute."""
+    NO_SPANS = "answers without token positions"
+    """The objective gives credit per answer."""
+    SANDBOX_FAULT = "sandbox fault"
+    """Fewer than two rollouts were judged."""
+    STALE = "stale"
+    """Written by a version too far from the one that is trained."""
+    NO_SPREAD = "no spread"
+    """All its rollouts score alike. Such groups still count in the figures of a step."""
+
+    @property
+    def is_of_run(self) -> bool:
+        """True if what is wrong is how the run was made, so that a run of nothing else is a mistake."""
+        return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
+
+
+_REMEDIES = {
+    Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual)",
+    Skip.FEW_ROLLOUTS: "lower objective.k or objective.c, or search with more search.rollouts",
+    Skip.ANSWERS: "choose an objective of sets, such as vpo, or search with search.answers=1",
+    Skip.NO_LOGPROBS: "sample with a proposer that gives token ids and log-probabilities, such as local",
+    Skip.MASKED: "search without sampling.grammar_masked",
+    Skip.NO_SPANS: "choose an objective with one advantage a rollout, such as vpo",
+    Skip.SANDBOX_FAULT: "see `evovpo show` for what failed, and search again",
+    Skip.STALE: "raise data.staleness_limit, or search with the version that is served now",
+    Skip.NO_SPREAD: "search a problem that is neither solved nor hopeless for the model",
+}
+
+
+class TrainingGroup(NamedTuple):
+    """A group that can be trained on, or would be but for its lack of spread."""
+
+    run_id: str
+    prompt_id: str
+    prompt_ids: tuple[int, ...]
+    rollouts: tuple[Rollout, ...]
+    """G, all of them with tokens and log-probabilities, but for those that are not valid."""
+    rewards: tuple[Floats, ...]
+    """G arrays `[m_g, D]`, grouped as the problem says."""
+    valid_G: tuple[bool, ...]  # noqa: N815
+    programs_G_M: tuple[tuple[str | None, ...], ...]  # noqa: N815
+    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...]  # noqa: N815
+    staleness: float
+    """Mean over the rollouts, in policy versions."""
+
+    @property
+    def tokens(self) -> int:
+        """Completion tokens of the valid rollouts."""
+        pairs = zip(self.rollouts, self.valid_G, strict=True)
+        return sum(len(rollout.token_ids or ()) for rollout, is_valid in pairs if is_valid)
+
+
+class RunData(NamedTuple):
+    """What one run has for a training."""
+
+    run_id: str
+    grouping: tuple[tuple[int, ...], ...]
+    """Of the problem's components, as they were read."""
+    through: str | None
+    """Prompt of the last complete group that was read, or none if there is no group."""
+    total: int
+    """Complete groups read."""
+    groups: tuple[TrainingGroup, ...]
+    """To be trained on, in the order of their completion."""
+    alike: tuple[TrainingGroup, ...]
+    """Without spread, for the figures; counted in `skipped` too."""
+    skipped: Mapping[Skip, int]
+    faulty_rollouts: int
+    """Rollouts that a sandbox fault took out of groups that are trained on."""
+
+
+class StepData(NamedTuple):
+    """The groups of one optimiser step."""
+
+    groups: tuple[TrainingGroup, ...]
+    alike: tuple[TrainingGroup, ...]
+    """Without spread: they count in the figures only."""
+
+
+class Reader(NamedTuple):
+    """How groups are read: for which objective, model and version."""
+
+    objective: ObjectiveConfig
+    encode: Encode
+    vocabulary: int
+    """Token ids are below this."""
+    versions: Mapping[int, PolicyVersion]
+    start_version: int
+    staleness_limit: int
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_run(
+    store: Store, run_id: str, reader: Reader, *, after: str | None = None, through: str | None = None
+) -> RunData:
+    """Return the groups of a run completed after prompt `after`, up to and with prompt `through`.
+
+    None stands for the first and the last there is. Raises `TrainingError` if the groups there are cannot
+    be trained on because of how the run was made, or were written in another format than the start model's.
+    """
+    run = store.run(run_id)
+    problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
+    groups: list[TrainingGroup] = []
+    alike: list[TrainingGroup] = []
+    skipped: Counter[Skip] = Counter()
+    total = faulty = 0
+    last = after
+    for group in _until(store.groups(run_id, after), through):
+        total += 1
+        last = group.prompt.id
+        reason = skip_reason(group, reader)
+        if reason is not None:
+            skipped[reason] += 1
+            continue
+        read = _training_group(group, problem, reader)
+        if has_spread(read, reader.objective):
+            groups.append(read)
+            faulty += sum(not is_valid for is_valid in read.valid_G)
+        else:
+            skipped[Skip.NO_SPREAD] += 1
+            alike.append(read)
+    if total and skipped.total() == total and all(reason.is_of_run for reason in skipped):
+        raise TrainingError(f"run {run_id} cannot be trained on: {nothing_left(total, skipped)}")
+    return RunData(run_id, problem.groups, last, total, tuple(groups), tuple(alike), skipped, faulty)
+
+
+def skip_reason(group: Group, reader: Reader) -> Skip | None:
+    """Return why a group cannot be trained on whatever its rewards are, or none.
+
+    Raises `TrainingError` if it was written in another format than that of the start model, and
+    `PolicyError` if a version that wrote it is not stored.
+    """
+    objective = find_objective(reader.objective.name)
+    judged = [rollout for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True) if is_valid]
+    if len(group.rollouts) < 2:
+        return Skip.ONE_ROLLOUT
+    budgets = (getattr(reader.objective, name) for name in ("k", "c") if name in objective.settings)
+    if any(budget >= len(group.rollouts) for budget in budgets):
+        return Skip.FEW_ROLLOUTS
+    if objective.answers == "one" and any(len(rows) > 1 for rows in group.rewards_G_M_D):
+        return Skip.ANSWERS
+    if any(not _has_logprobs(rollout) for rollout in judged):
+        return Skip.NO_LOGPROBS
+    if any(rollout.sampling.grammar_masked for rollout in judged):
+        return Skip.MASKED
+    if objective.credit == "answer" and _lacks_spans(group):
+        return Skip.NO_SPANS
+    if len(judged) < 2:
+        return Skip.SANDBOX_FAULT
+    _check_format(group, judged, reader)
+    written_by = {rollout.policy_version for rollout in judged}
+    if any(
+        version_distance(reader.versions, reader.start_version, number) > reader.staleness_limit
+        for number in written_by
+    ):
+        return Skip.STALE
+    return None
+
+
+def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
+    """True if the objective tells the rollouts apart. Which weightings are drawn makes no difference."""
+    found = advantages(
+        objective.name,
+        group.rewards,
+        rng=np.random.default_rng(0),
+        valid=group.valid_G,
+        **objective_settings(objective),
+    )
+    return bool(np.abs(found).max() > EPSILON)
+
+
+def objective_settings(objective: ObjectiveConfig) -> dict[str, Any]:
+    """Return the settings as `trainer.objectives` takes them."""
+    return {
+        "draws": objective.draws,
+        "alpha": objective.alpha,
+        "k": objective.k or None,
+        "c": objective.c,
+        "reading": objective.reading,
+        "sampler": objective.sampler,
+    }
+
+
+def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:
+    """Return how many trainings lie between two versions: up from one to a common ancestor, and down.
+
+    Raises `PolicyError` for a version that is not stored.
+    """
+    lines: list[list[int]] = []
+    for number in (first, second):
+        line = []
+        ancestor: int | None = number
+        while ancestor is not None:
+            if ancestor not in versions:
+                known = ", ".join(map(str, versions)) or "none"
+                raise PolicyError(
+                    f"policy version {ancestor}, which wrote answers or stands between versions that did, is "
+                    f"not stored (known: {known}); restore the database that the run was made with"
+                )
+            line.append(ancestor)
+            ancestor = versions[ancestor].parent
+        lines.append(line)
+    ups, downs = lines
+    return min(
+        (ups.index(number) + downs.index(number) for number in ups if number in downs), default=len(ups)
+    )
+
+
+def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
+    """Return the end of an error about groups of which none is left: how many went why, and what to do."""
+    if not total:
+        return "it has no complete group yet; let the search go on, or name another run"
+    ordered = sorted(skipped.items(), key=lambda item: -item[1])
+    counts = ", ".join(f"{count} {reason}" for reason, count in ordered)
+    return f"of {total} groups none is left ({counts}); {_REMEDIES[ordered[0][0]]}"
+
+
+def _until(groups: Iterator[Group], through: str | None) -> Iterator[Group]:
+    for group in groups:
+        yield group
+        if group.prompt.id == through:
+            return
+
+
+def _training_group(group: Group, problem: Problem, reader: Reader) -> TrainingGroup:
+    distances = [
+        version_distance(reader.versions, reader.start_version, rollout.policy_version)
+        for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True)
+        if is_valid
+    ]
+    first = group.rollouts[group.valid_G.index(True)]
+    return TrainingGroup(
+        run_id=group.prompt.run_id,
+        prompt_id=group.prompt.id,
+        prompt_ids=first.prompt_token_ids or (),
+        rollouts=group.rollouts,
+        rewards=tuple(grouped(problem, np.asarray(rows)) for rows in group.rewards_G_M_D),
+        valid_G=group.valid_G,
+        programs_G_M=group.programs_G_M,
+        spans_G_M=group.spans_G_M,
+        staleness=float(np.mean(distances)),
+    )
+
+
+def _has_logprobs(rollout: Rollout) -> bool:
+    return (
+        rollout.prompt_token_ids is not None
+        and rollout.token_ids is not None
+        and rollout.logprobs is not None
+        and len(rollout.token_ids) == len(rollout.logprobs)
+    )
+
+
+def _lacks_spans(group: Group) -> bool:
+    """True if an answer that was read has no known place in its rollout."""
+    pairs = zip(group.programs_G_M, group.spans_G_M, strict=True)
+    return any(
+        program is not None and span is None
+        for programs, spans in pairs
+        for program, span in zip(programs, spans, strict=True)
+    )
+
+
+def _check_format(group: Group, judged: Sequence[Rollout], reader: Reader) -> None:
+    """Raise `TrainingError` unless the start model reads and writes the tokens that are stored."""
+    expected = tuple(reader.encode("".join(message.content for message in group.prompt.messages)))
+    fault = ""
+    for rollout in judged:
+        highest = max((*(rollout.token_ids or ()), *(rollout.prompt_token_ids or ())), default=0)
+        if highest >= reader.vocabulary:
+            fault = f"token {highest} is stored, and the model has {reader.vocabulary}"
+        elif rollout.prompt_token_ids != expected:
+            fault = (
+                f"prompt {group.prompt.id} was stored as {len(rollout.prompt_token_ids or ())} tokens, and "
+                f"the model reads it as {len(expected)} others"
+            )
+    if fault:
+        raise TrainingError(
+            f"run {group.prompt.run_id} holds answers of another format version: {fault}; train the model "
+            "that the run was sampled from, or search again with this one"
+        )
+
+
+# ---------------------------------------------------------------- steps
+
+
+def plan_steps(
+    groups: Sequence[TrainingGroup],
+    alike: Sequence[TrainingGroup],
+    *,
+    groups_per_step: int,
+    passes: int,
+    seed: int,
+) -> list[StepData]:
+    """Return the steps of a training: each pass takes all groups once, in an order of its own.
+
+    The steps of a pass are as equal as can be, about `groups_per_step` groups each; the groups without
+    spread are dealt out among them in the same way. The same arguments give the same steps.
+    """
+    rng = np.random.default_rng([seed, 0])
+    steps: list[StepData] = []
+    for _ in range(passes):
+        count = max(1, round(len(groups) / groups_per_step))
+        parts = np.array_split(rng.permutation(len(groups)), count)
+        others = np.array_split(rng.permutation(len(alike)), count)
+        steps += [
+            StepData(tuple(groups[i] for i in part), tuple(alike[i] for i in other))
+            for part, other in zip(parts, others, strict=True)
+        ]
+    return steps
+
+
+def training_rows(
+    step: StepData, objective: ObjectiveConfig, *, seed: int, number: int
+) -> list[list[TrainingRow]]:
+    """Return the rows of each group of step `number`, with advantages drawn anew for that step.
+
+    Rollouts that a sandbox fault took out, and those without a token, are no rows.
+    """
+    found = batch_advantages(
+        objective.name,
+        [group.rewards for group in step.groups],
+        rng=np.random.default_rng([seed, 1, number]),
+        valid=[group.valid_G for group in step.groups],
+        **objective_settings(objective),
+    )
+    batch: list[list[TrainingRow]] = []
+    for group, values in zip(step.groups, found, strict=True):
+        lengths = [len(rollout.token_ids or ()) for rollout in group.rollouts]
+        spread = spread_advantages(values, group.spans_G_M, lengths)
+        batch.append(
+            [
+                TrainingRow(group.prompt_ids, rollout.token_ids, rollout.logprobs, per_token)
+                for rollout, per_token, is_valid in zip(group.rollouts, spread, group.valid_G, strict=True)
+                if is_valid and rollout.token_ids and rollout.logprobs
+            ]
+        )
+    return batch
+
+
+class StepFigures(NamedTuple):
+    """What the groups of a step say about the policies that wrote them; see `TrainingStep`."""
+
+    of_groups: GroupFigures
+    """Means over the groups, those without spread included."""
+    zero_spread_share: float
+    staleness: float
+
+
+def step_figures(step: StepData, objective: ObjectiveConfig) -> StepFigures:
+    """Return the figures of a step's groups.
+
+    The weightings of the two scores are the same in every step, so that steps compare.
+    """
+    groups = [*step.groups, *step.alike]
+    found = []
+    for group in groups:
+        weights = draw_weights(
+            group.rewards[0].shape[1],
+            objective.draws,
+            np.random.default_rng(0),
+            alpha=objective.alpha,
+            sampler=objective.sampler,
+        )
+        found.append(
+            group_figures(
+                [rows for rows, is_valid in zip(group.rewards, group.valid_G, strict=True) if is_valid],
+                [ids for ids, is_valid in zip(group.programs_G_M, group.valid_G, strict=True) if is_valid],
+                weights,
+            )
+        )
+    rollouts = [sum(group.valid_G) for group in groups]
+    return StepFigures(
+        mean_figures(found),
+        len(step.alike) / len(groups),
+        float(np.average([group.staleness for group in groups], weights=rollouts)),
+    )

@@ -1,0 +1,357 @@
+"""Policy-gradient steps on given rollouts: the one update that logged groups and on-policy arms share.
+
+Works for groups of any size. Rollouts of one prompt are packed behind it into one sequence, so that the
+prompt is computed once and hardly anything is padded. The loss is that of `trainer/learning/grpo.py` (TRL),
+and a test holds the two gradients together: PPO's clipped ratio to the *behaviour* log-probabilities, mean
+over all completion tokens of the step, plus a k3 KL term to a frozen reference. Judging, objectives and
+storage are elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from evovpo.errors import DivergedError
+
+PACKED_TOKENS = 512
+"""Length that completions are packed to behind their shared prompt; attention costs its square."""
+TOKENS_AT_ONCE = 2048
+"""Tokens in one forward and backward pass; more are accumulated, with the same gradient."""
+
+
+class TrainingRow(NamedTuple):
+    """One rollout of T completion tokens, the end token included when there is one."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Of the behaviour policy, under the temperature of `UpdateSettings` (T)."""
+    advantages: npt.NDArray[np.float64]
+    """(T)"""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSettings:
+    """How one step is made; defaults as in VPO's code; learning rate and KL (1e-3 there) tuned here."""
+
+    learning_rate: float = 3e-4
+    kl: float = 0.05
+    """Coefficient of the k3 estimate of KL(policy ‖ reference); 0 computes no reference."""
+    clip: float = 0.2
+    """The ratio counts within 1 ± clip."""
+    dual_clip: float = 3.0
+    """A negative advantage counts at most this often (Ye et al. 2020); 0 switches it off."""
+    importance: Literal["clip", "truncate"] = "clip"
+    """`clip`: PPO. `truncate`: the ratio, at most `truncate_at`, weighs the policy gradient."""
+    truncate_at: float = 2.0
+    entropy: float = 0.0
+    """Coefficient of a bonus on the entropy of every token's distribution."""
+    temperature: float = 1.0
+    """That the rollouts were sampled at."""
+    max_grad_norm: float = 1.0
+    bf16: bool = False
+
+
+class Updater:
+    """A model with its optimiser (AdamW, constant rate) and frozen reference.
+
+    `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
+    `reference` is the policy that the KL term holds on to; none with a PEFT model means: the model without
+    its adapter. Raises `ValueError` if a KL term is wanted and there is neither.
+    """
+
+    def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:
+        if settings.kl > 0 and reference is None and not hasattr(model, "disable_adapter"):
+            raise ValueError("a KL term needs a reference model, or a model with an adapter; give one")
+        self.model, self.settings, self.reference = model, settings, reference
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=settings.learning_rate, betas=(0.9, 0.999), weight_decay=0.0
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the trained weights and the optimiser's state."""
+        trained = {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+        return {"model": trained, "optimizer": self._optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        parameters = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, value in state["model"].items():
+                parameters[name].copy_(value)
+        self._optimizer.load_state_dict(state["optimizer"])
+
+    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> dict[str, float]:
+        """Make one optimiser step over these groups and return its figures.
+
+        The rows of a group share their prompt. Figures: `loss`, `kl` (nats a token, to the reference; 0
+        without a KL term), `entropy` (nats a token), `clip_share` (tokens whose ratio was cut), `ratio_max`,
+        `grad_norm` (before clipping), `tokens` (completion tokens). Raises `DivergedError`, with the weights
+        as they were, if the loss or the gradient is not finite; `ValueError` if a group mixes prompts.
+        """
+        groups = [group for group in groups if group]
+        tokens = sum(len(row.completion_ids) for group in groups for row in group)
+        sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
+        ratio_max = 0.0
+        self.model.train()
+        self._optimizer.zero_grad(set_to_none=True)
+        for part in _parts(pack(groups)):
+            batch = collate(part, self.model.device)
+            with _autocast(self.model, self.settings.bf16):
+                logits = completion_logits(self.model, batch)
+            losses = _token_losses(logits, batch, self._reference(batch), self.settings)
+            loss = losses.loss.sum() / tokens
+            loss.backward()
+            for name in sums:
+                sums[name] += float(getattr(losses, name).detach().sum()) / tokens
+            ratio_max = max(ratio_max, float(losses.ratio.detach().max()))
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm))
+        if not (math.isfinite(sums["loss"]) and math.isfinite(norm)):
+            self._optimizer.zero_grad(set_to_none=True)
+            raise DivergedError(
+                f"training diverged: loss {sums['loss']}, gradient norm {norm}; the step was not taken; "
+                f"lower the learning rate (it is {self.settings.learning_rate:g})"
+            )
+        self._optimizer.step()
+        return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(tokens)}
+
+    def _reference(self, batch: Batch) -> Tensor | None:
+        if self.settings.kl == 0:
+            return None
+        adapter = contextlib.nullcontext() if self.reference is not None else self.model.disable_adapter()
+        model = self.model if self.reference is None else self.reference
+        with torch.no_grad(), adapter, _autocast(model, self.settings.bf16):
+            logits = completion_logits(model, batch)
+        return _chosen(_log_softmax(logits, self.settings.temperature), batch.completion_ids)
+
+
+def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float = 1.0) -> list[Tensor]:
+    """Return the log-probability (T) of every completion token of each row, in order, in float32."""
+    found: list[Tensor] = []
+    with torch.inference_mode():
+        for row in rows:
+            batch = collate([[row]], model.device)
+            logits = completion_logits(model, batch)
+            found.append(_chosen(_log_softmax(logits, temperature), batch.completion_ids).cpu())
+    return found
+
+
+def spread_advantages(
+    advantages: npt.NDArray[np.float64],
+    spans_G_M: Sequence[Sequence[tuple[int, int] | None]],  # noqa: N803
+    lengths_G: Sequence[int],  # noqa: N803
+) -> list[npt.NDArray[np.float64]]:
+    """Return one array (T) a rollout from advantages `[G]` or `[G, M]`.
+
+    Per answer: the tokens of an answer and the separator or end token behind it get its advantage, and
+    whatever follows the last answer gets that of the last. A rollout without any span is one answer.
+    """
+    found = []
+    for row, spans, length in zip(advantages, spans_G_M, lengths_G, strict=True):
+        values = np.asarray(row, dtype=np.float64)
+        if values.ndim == 0:
+            found.append(np.full(length, float(values)))
+            continue
+        spread = np.full(length, values[0])
+        start = 0
+        for answer, span in enumerate(spans[: len(values)]):
+            if span is not None:
+                spread[start:] = values[answer]
+                start = span[1] + 1
+        found.append(spread)
+    return found
+
+
+# ---------------------------------------------------------------- tensors
+
+
+class Batch(NamedTuple):
+    """B packed sequences of L tokens, padded, and their N completion tokens laid end to end.
+
+    A sequence is one prompt, padded on the left to P tokens, and some of its completions one after the
+    other. A completion sees its prompt and itself.
+    """
+
+    ids: Tensor
+    """(B, L)"""
+    positions: Tensor
+    """(B, L), counted from the start of the prompt in every completion."""
+    owner: Tensor
+    """(B, L), -1 for padding, 0 for the prompt, i for the i-th completion."""
+    prompt_length: int
+    """P"""
+    sequence: Tensor
+    """(N), the sequence of each completion token."""
+    source: Tensor
+    """(N), where in it the logits of the token are: at the token before it."""
+    completion_ids: Tensor
+    """(N)"""
+    logprobs: Tensor
+    """(N), of the behaviour policy."""
+    advantages: Tensor
+    """(N)"""
+
+
+def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
+    """Return the rows as sequences: each shares one prompt and holds at most `PACKED_TOKENS` if it can.
+
+    Raises `ValueError` if a group mixes prompts.
+    """
+    sequences: list[list[TrainingRow]] = []
+    for group in groups:
+        if len({row.prompt_ids for row in group}) != 1:
+            raise ValueError("the rows of a group must share one prompt")
+        room = 0
+        for row in group:
+            if len(row.completion_ids) > room or row is group[0]:
+                sequences.append([])
+                room = PACKED_TOKENS - len(row.prompt_ids)
+            sequences[-1].append(row)
+            room -= len(row.completion_ids)
+    return sequences
+
+
+def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | str = "cpu") -> Batch:
+    """Return packed sequences as one padded batch."""
+    rows = [row for sequence in sequences for row in sequence]
+    prompt_length = max(len(row.prompt_ids) for row in rows)
+    longest = max(sum(len(row.completion_ids) for row in sequence) for sequence in sequences)
+    # Few different lengths keep the memory of cached matrix kernels small.
+    length = -(-(prompt_length + longest) // 32) * 32
+    prompt_length = length - longest
+    ids = np.zeros((len(sequences), length), dtype=np.int64)
+    positions = np.zeros_like(ids)
+    owner = np.full_like(ids, -1)
+    index, source = [], []
+    for b, sequence in enumerate(sequences):
+        prompt = sequence[0].prompt_ids
+        ids[b, prompt_length - len(prompt) : prompt_length] = prompt
+        positions[b, prompt_length - len(prompt) : prompt_length] = np.arange(len(prompt))
+        owner[b, prompt_length - len(prompt) : prompt_length] = 0
+        start = prompt_length
+        for number, row in enumerate(sequence, start=1):
+            end = start + len(row.completion_ids)
+            ids[b, start:end] = row.completion_ids
+            positions[b, start:end] = len(prompt) + np.arange(end - start)
+            owner[b, start:end] = number
+            index.append(np.full(end - start, b))
+            source.append(np.concatenate([[prompt_length - 1], np.arange(start, end - 1)]))
+            start = end
+
+    def tensor(array: npt.NDArray[Any], kind: torch.dtype = torch.long) -> Tensor:
+        return torch.from_numpy(array).to(device, kind)
+
+    return Batch(
+        tensor(ids),
+        tensor(positions),
+        tensor(owner),
+        prompt_length,
+        tensor(np.concatenate(index)),
+        tensor(np.concatenate(source)),
+        tensor(np.concatenate([row.completion_ids for row in rows])),
+        tensor(np.concatenate([row.logprobs for row in rows]), torch.float32),
+        tensor(np.concatenate([row.advantages for row in rows]), torch.float32),
+    )
+
+
+def completion_logits(model: Any, batch: Batch) -> Tensor:
+    """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
+
+    The model must take a mask over pairs of tokens: attention `eager` or `sdpa`.
+    """
+    length = batch.ids.shape[1]
+    before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()
+    own = batch.owner[:, None, :] == batch.owner[:, :, None]
+    sees = before & (own | (batch.owner[:, None, :] == 0))
+    mask = torch.zeros(sees.shape, device=sees.device).masked_fill_(~sees, torch.finfo(torch.float32).min)
+    logits = model(
+        input_ids=batch.ids,
+        attention_mask=mask[:, None],
+        position_ids=batch.positions,
+        use_cache=False,
+        logits_to_keep=length - batch.prompt_length + 1,
+    ).logits
+    return torch.as_tensor(logits[batch.sequence, batch.source - (batch.prompt_length - 1)])
+
+
+class _Losses(NamedTuple):
+    """Per completion token, (N)."""
+
+    loss: Tensor
+    kl: Tensor
+    entropy: Tensor
+    clip_share: Tensor
+    ratio: Tensor
+
+
+def _token_losses(
+    logits: Tensor, batch: Batch, reference: Tensor | None, settings: UpdateSettings
+) -> _Losses:
+    distribution = _log_softmax(logits, settings.temperature)
+    logprobs = _chosen(distribution, batch.completion_ids)
+    ratio = torch.exp(logprobs - batch.logprobs)
+    advantages = batch.advantages
+    if settings.importance == "clip":
+        clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+        gain = torch.min(ratio * advantages, clipped * advantages)
+        is_cut = (ratio * advantages > clipped * advantages).float()
+        if settings.dual_clip > 0:
+            gain = torch.where(advantages < 0, torch.max(gain, settings.dual_clip * advantages), gain)
+    else:
+        gain = ratio.detach().clamp(max=settings.truncate_at) * advantages * logprobs
+        is_cut = (ratio > settings.truncate_at).float()
+    if settings.entropy:
+        entropy = -(distribution.exp() * distribution).sum(-1)
+    else:
+        with torch.no_grad():
+            entropy = -(distribution.exp() * distribution).sum(-1)
+    loss = -gain - settings.entropy * entropy
+    kl = torch.zeros_like(loss)
+    if reference is not None:
+        difference = reference - logprobs
+        kl = torch.exp(difference) - difference - 1
+        loss = loss + settings.kl * kl
+    return _Losses(loss, kl, entropy, is_cut, ratio)
+
+
+def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
+    return torch.log_softmax(logits.float() / temperature, -1)
+
+
+def _chosen(distribution: Tensor, ids: Tensor) -> Tensor:
+    return distribution.gather(1, ids[:, None])[:, 0]
+
+
+def _parts(sequences: list[list[TrainingRow]]) -> Iterator[list[list[TrainingRow]]]:
+    """Yield the sequences in parts of similar length, of at most `TOKENS_AT_ONCE` with their padding."""
+
+    def tokens(sequence: list[TrainingRow]) -> int:
+        return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)
+
+    part: list[list[TrainingRow]] = []
+    for sequence in sorted(sequences, key=tokens):
+        if part and tokens(sequence) * (len(part) + 1) > TOKENS_AT_ONCE:
+            yield part
+            part = []
+        part.append(sequence)
+    if part:
+        yield part
+
+
+@contextlib.contextmanager
+def _autocast(model: Any, is_on: bool) -> Iterator[None]:
+    if not is_on:
+        yield
+        return
+    with torch.autocast(model.device.type, dtype=torch.bfloat16):
+        yield

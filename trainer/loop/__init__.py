@@ -1,0 +1,1 @@
+"""Retrain, publish, probe, roll back; search and training in turns."""

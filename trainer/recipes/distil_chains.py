@@ -1,0 +1,202 @@
+"""Teach chains from single answers: `python -m trainer.recipes.distil_chains OUT`.
+
+The built-in model was pretrained on chains whose later answers are mutations of the truth, so that a chain of
+three covers less than three single answers do. Here it learns from itself instead: for generated tasks
+its own single answers are sampled, and different ones are put into chains in the order in which they came.
+Nothing is judged: what a chain holds becomes what independent sampling without repetition would have
+given, and training can start from there. Single answers are trained on too, so that they stay as they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from transformers import AutoTokenizer
+
+from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
+from evovpo.proposers.sampler import Request, Weights, sample
+from trainer.domains.domain import Domain
+from trainer.domains.strings.domain import StringDomain
+from trainer.experiments.arms import curves, load_start_model, measure
+from trainer.learning.offline import TOKENS_AT_ONCE, TrainingRow, collate, completion_logits, pack
+
+
+class DistilSettings(NamedTuple):
+    """The recipe."""
+
+    tasks: int = 1500
+    samples: int = 24
+    """Single answers sampled for a task."""
+    answers: int = 3
+    tasks_per_step: int = 6
+    learning_rate: float = 3e-4
+    seed: int = 1
+    """Of tasks and sampling; studies draw their tasks from other seeds."""
+
+
+def chain_rows(
+    prompts: tuple[tuple[int, ...], tuple[int, ...]],
+    completions: Sequence[Sequence[int]],
+    answers: int,
+    rng: Random,
+) -> list[list[TrainingRow]]:
+    """Return the rows of a task: its chains behind the second prompt, and as many singles behind the first.
+
+    Completions that end without the end token are left out. The different ones are dealt into chains as they
+    came, again in another order once all are used, until there are as many chains as whole ones fit.
+    """
+    whole = [tuple(ids) for ids in completions if ids and ids[-1] == END_ID]
+    different = list(dict.fromkeys(whole))
+    if len(different) < answers:
+        return []
+    chains: list[TrainingRow] = []
+    for _ in range(max(1, len(whole) // answers)):
+        chosen = _draw(whole, answers, rng)
+        ids = tuple(
+            token
+            for place, answer in enumerate(chosen)
+            for token in (*answer[:-1], END_ID if place == answers - 1 else SEPARATOR_ID)
+        )
+        chains.append(_row(prompts[1], ids))
+    return [[_row(prompts[0], ids) for ids in whole[: len(chains)]], chains]
+
+
+def _draw(whole: Sequence[tuple[int, ...]], answers: int, rng: Random) -> list[tuple[int, ...]]:
+    """Return different answers, drawn one after the other with the frequencies in which they came."""
+    pool = list(whole)
+    chosen = []
+    for _ in range(answers):
+        chosen.append(rng.choice(pool))
+        pool = [ids for ids in pool if ids != chosen[-1]]
+    return chosen
+
+
+def _row(prompt_ids: tuple[int, ...], ids: tuple[int, ...]) -> TrainingRow:
+    return TrainingRow(prompt_ids, ids, (0.0,) * len(ids), np.zeros(len(ids)))
+
+
+def distil(
+    domain: Domain, settings: DistilSettings, on_step: Callable[[int, int, float], None] = lambda *_: None
+) -> Any:
+    """Return the start model of `domain`, taught to write chains of its own single answers.
+
+    `on_step` is told the step, how many there are, and the loss in nats a token.
+    """
+    torch.manual_seed(settings.seed)
+    model = load_start_model(domain)
+    weights = Weights(model)
+    tasks = domain.tasks("train", settings.tasks, settings.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.0)
+    steps = -(-len(tasks) // settings.tasks_per_step)
+    rng = Random(settings.seed)
+    for step in range(steps):
+        part = tasks[step * settings.tasks_per_step : (step + 1) * settings.tasks_per_step]
+        requests = [
+            Request(domain.prompt_ids(task, 1), rng.getrandbits(62), tuple(range(settings.samples)), 1.0,
+                    domain.max_tokens(1))
+            for task in part
+        ]  # fmt: skip
+        groups = [
+            group
+            for task, completions in zip(part, sample(weights, requests, (END_ID,)), strict=True)
+            for group in chain_rows(
+                (domain.prompt_ids(task, 1), domain.prompt_ids(task, settings.answers)),
+                [completion.token_ids for completion in completions],
+                settings.answers,
+                rng,
+            )
+        ]
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * min(1.0, 2 * (1 - step / steps))
+        on_step(step + 1, steps, _step(model, optimizer, groups))
+    return model
+
+
+def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequence[TrainingRow]]) -> float:
+    tokens = sum(len(row.completion_ids) for group in groups for row in group)
+    total = 0.0
+    part: list[list[TrainingRow]] = []
+    for sequence in [*pack(groups), None]:
+        if sequence is not None:
+            part.append(sequence)
+            if sum(len(row.completion_ids) for rows in part for row in rows) < TOKENS_AT_ONCE // 2:
+                continue
+        if part:
+            batch = collate(part, model.device)
+            loss = F.cross_entropy(completion_logits(model, batch), batch.completion_ids, reduction="sum")
+            (loss / tokens).backward()
+            total += loss.item() / tokens
+            part = []
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return total
+
+
+class Coverage(NamedTuple):
+    """What answers of one model in one format are worth."""
+
+    name: str
+    best_at_k: tuple[float, ...]
+    """Mean over tasks for each of `KS`."""
+
+
+KS = (1, 2, 3, 6, 12, 24, 48)
+
+
+def coverage(name: str, model: Any, domain: Domain, tasks: Sequence[Any], answers: int) -> Coverage:
+    """Return best@k of `model` on `tasks`, from 48 answers a task in chains of `answers`."""
+    found = curves(measure(model, domain, tasks, answers, max(KS), seed=7), KS)
+    return Coverage(name, tuple(np.mean(found.best_at_k, axis=0).tolist()))
+
+
+def coverage_markdown(rows: Sequence[Coverage]) -> str:
+    """Return the table of several models, in Markdown."""
+    lines = ["| best@k | " + " | ".join(f"k = {k}" for k in KS) + " |", "|---" * (len(KS) + 1) + "|"]
+    lines += [
+        f"| {row.name} | " + " | ".join(f"{value:.3f}" for value in row.best_at_k) + " |" for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Command line: write the taught model to a folder, and print what it covers beside the model before."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path, help="folder for the model")
+    parser.add_argument(
+        "--tasks", type=int, default=DistilSettings().tasks, help="tasks to sample answers for"
+    )
+    parser.add_argument("--validation-tasks", type=int, default=60, help="held-out tasks to measure on")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+               TextColumn("loss {task.fields[loss]:.3f}"))  # fmt: skip
+    with StringDomain() as domain, Progress(*columns) as progress:
+        bar = progress.add_task("teaching chains", total=None, loss=float("nan"))
+        model = distil(
+            domain,
+            DistilSettings(tasks=options.tasks),
+            lambda step, steps, loss: progress.update(bar, completed=step, total=steps, loss=loss),
+        )
+        model.save_pretrained(options.out)
+        AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(options.out)
+        tasks = domain.tasks("validation", options.validation_tasks)
+        rows = []
+        for when, measured in (("before", load_start_model(domain)), ("after", model)):
+            for answers, what in ((1, "single answers"), (DistilSettings().answers, "chains of three")):
+                progress.update(bar, description=f"measuring {what} {when}")
+                rows.append(coverage(f"{when} teaching, {what}", measured, domain, tasks, answers))
+    print(coverage_markdown(rows))
+
+
+if __name__ == "__main__":
+    main()

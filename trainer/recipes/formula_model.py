@@ -1,0 +1,84 @@
+"""Train the built-in model for numeric rules from scratch: `python -m trainer.recipes.formula_model OUT`.
+
+The loop, the optimisers and the files are those of `trainer.recipes.pretrain`; here are the tokenizer, the
+data and the sizes. The data know no problem: chains of random formulas, and for half of the prompts a random
+parent with chains of random changes of it. The reward digits beside a parent are random too. So the model
+knows the language, and that a parent is there to be changed; what a good formula is, and what the digits
+mean, it can only learn from a search.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from transformers import PreTrainedTokenizerFast
+
+from evovpo.builtin.chain_format import join_chain
+from evovpo.builtin.formula_format import (
+    LEVELS,
+    MAX_COMPONENTS,
+    TOKEN_PATTERN,
+    UNKNOWN,
+    encode_prompt,
+    vocabulary,
+)
+from evovpo.builtin.formulas import ARGUMENTS, FormulaSampler
+from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, as_sequences, main
+from trainer.recipes.tokenizer import word_tokenizer
+
+_ANSWERS = (1, 2, 3, 4)
+_ANSWER_WEIGHTS = (5, 1, 3, 1)
+_INPUT_WEIGHTS = (1, 2, 4, 1)
+_PARENT_SHARE = 0.5
+_COMPONENTS = (2, 4, 8, 8, 12, MAX_COMPONENTS)
+
+FORMULA_CONFIG = PretrainConfig(
+    hidden_size=64,
+    layers=4,
+    heads=2,
+    intermediate_size=192,
+    steps=800,
+    processes=2,
+    batch_tokens=1600,
+    block_sequences=512,
+    block_batches=17,
+    warmup_steps=50,
+)
+"""The recipe of the model that is shipped."""
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer: `TOKEN_PATTERN` cuts the text, all else is unknown; decoding is concatenation."""
+    return word_tokenizer(vocabulary(), TOKEN_PATTERN, UNKNOWN, model_max_length=768)
+
+
+def sample_sequence(rng: Random) -> tuple[str, str]:
+    """Return prompt and completion of one training sequence."""
+    inputs = rng.choices(range(1, len(ARGUMENTS) + 1), _INPUT_WEIGHTS)[0]
+    answers = rng.choices(_ANSWERS, _ANSWER_WEIGHTS)[0]
+    sampler = FormulaSampler(rng, inputs)
+    if rng.random() >= _PARENT_SHARE:
+        return encode_prompt(answers, inputs), join_chain([sampler.formula() for _ in range(answers)])
+    parent = sampler.formula()
+    # Parents of a search are the fruit of changes, and a chain changes its parent in several ways.
+    for _ in range(rng.choice((0, 0, 1, 2, 4))):
+        parent = sampler.mutant(parent)
+    centre = rng.randrange(LEVELS)
+    levels = [min(max(centre + rng.randint(-3, 3), 0), LEVELS - 1) for _ in range(rng.choice(_COMPONENTS))]
+    return (
+        encode_prompt(answers, inputs, parent, levels),
+        join_chain([sampler.mutant(parent) for _ in range(answers)]),
+    )
+
+
+def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+    """Return block `index` of the endless data: the same for the same seed, whatever came before."""
+    rng = Random(f"formulas:{seed}:{index}")
+    pairs = [sample_sequence(rng) for _ in range(sequences)]
+    return as_sequences(pairs, tokenizer)
+
+
+FORMULAS = Language(build_tokenizer, sample_block)
+
+if __name__ == "__main__":
+    main(__doc__, FORMULA_CONFIG, FORMULAS)

@@ -1,0 +1,395 @@
+"""Train the built-in model from scratch: `python -m trainer.recipes.pretrain OUT`.
+
+A small Llama-architecture causal model learns to write string expressions from alignment prompts.
+Data are endless, seeded and of our own making (`trainer/domains/strings/tasks.py`); only completion tokens
+carry loss. The learning rate warms up, stays constant, and falls linearly to zero over the last part, so
+that a run can be lengthened up to the moment the fall begins. Hidden matrices are trained with
+Muon, the rest with AdamW. Resumable: run the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import multiprocessing.queues
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import torch
+import torch.distributed
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.multiprocessing.spawn import spawn
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from evovpo.builtin.chain_format import BEGIN_ID, END_ID, PAD_ID
+from trainer.domains.strings.tasks import sample_sequence
+from trainer.recipes.tokenizer import build_tokenizer
+
+MAX_TOKENS = 448
+"""Longer sequences are dropped; fewer than one in two hundred is."""
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """The whole recipe; stored beside the weights."""
+
+    hidden_size: int = 128
+    layers: int = 5
+    heads: int = 4
+    intermediate_size: int = 384
+    steps: int = 3000
+    processes: int = 2
+    """Data-parallel processes of one thread each; their gradients are averaged."""
+    batch_tokens: int = 7200
+    """Padded tokens in the batch of one process, about 50 sequences."""
+    block_sequences: int = 1024
+    block_batches: int = 19
+    """Batches taken from each block, drawn at random; a block gives 20 or 21."""
+    muon_rate: float = 0.007
+    adam_rate: float = 3e-3
+    weight_decay: float = 0.02
+    warmup_steps: int = 100
+    decay_share: float = 0.3
+    """Last share of the steps over which the learning rate falls to zero."""
+    seed: int = 1
+
+
+def build_model(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """Return the untrained model."""
+    torch.manual_seed(config.seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=config.hidden_size,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.heads,
+            intermediate_size=config.intermediate_size,
+            max_position_embeddings=768,
+            tie_word_embeddings=True,
+            pad_token_id=PAD_ID,
+            bos_token_id=BEGIN_ID,
+            eos_token_id=END_ID,
+        )
+    )
+
+
+Sequence = tuple[list[int], int]
+"""Token ids of prompt and completion, and the length of the prompt."""
+
+
+def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+    """Return block `index` of the endless data: the same for the same seed, whatever came before."""
+    rng = Random(f"{seed}:{index}")
+    pairs = [sample_sequence(rng) for _ in range(sequences)]
+    return as_sequences(pairs, tokenizer)
+
+
+def as_sequences(pairs: list[tuple[str, str]], tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+    """Return pairs of prompt and completion as tokens, without those that are longer than `MAX_TOKENS`."""
+    prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
+    completions = tokenizer([completion for _, completion in pairs])["input_ids"]
+    return [
+        (prompt + completion, len(prompt))
+        for prompt, completion in zip(prompts, completions, strict=True)
+        if len(prompt) + len(completion) <= MAX_TOKENS
+    ]
+
+
+class Language(NamedTuple):
+    """What a model is trained to write: module-level functions, because other processes call them."""
+
+    build_tokenizer: Callable[[], PreTrainedTokenizerFast]
+    sample_block: Callable[[int, int, int, PreTrainedTokenizerFast], list[Sequence]]
+    """(seed, index, sequences, tokenizer) to block `index` of the data of `seed`."""
+
+
+STRINGS = Language(build_tokenizer, sample_block)
+"""String expressions from alignment prompts: the built-in model."""
+
+
+def _write_blocks(
+    queue: multiprocessing.queues.Queue[list[Sequence]],
+    config: PretrainConfig,
+    language: Language,
+    first: int,
+    rank: int,
+) -> None:
+    tokenizer = language.build_tokenizer()
+    for index in itertools.count(first):
+        block = index * config.processes + rank
+        queue.put(language.sample_block(config.seed, block, config.block_sequences, tokenizer))
+
+
+def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[list[Sequence]]:
+    """Return the block cut into batches of similar lengths, in random order."""
+    found: list[list[Sequence]] = []
+    batch: list[Sequence] = []
+    for sequence in sorted(block, key=lambda item: len(item[0])):
+        if batch and len(sequence[0]) * (len(batch) + 1) > config.batch_tokens:
+            found.append(batch)
+            batch = []
+        batch.append(sequence)
+    found.append(batch)
+    rng.shuffle(found)
+    return found
+
+
+def collate(batch: list[Sequence]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return token ids (B, T), padded on the right, and the mask (B, T) of completion tokens."""
+    # Few different lengths keep the memory of cached matrix kernels small.
+    longest = -(-max(len(ids) for ids, _ in batch) // 16) * 16
+    ids = torch.full((len(batch), longest), PAD_ID)
+    mask = torch.zeros((len(batch), longest), dtype=torch.bool)
+    for row, (tokens, prompt) in enumerate(batch):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        mask[row, prompt : len(tokens)] = True
+    return ids, mask
+
+
+def completion_loss(model: LlamaForCausalLM, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the mean negative log-likelihood (nats) per completion token.
+
+    Right padding needs no attention mask: under causal attention no completion token sees it.
+    """
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
+        logits = model.lm_head(hidden[mask[:, 1:]])
+    return F.cross_entropy(logits.float(), ids[:, 1:][mask[:, 1:]])
+
+
+def rate_factor(step: int, config: PretrainConfig) -> float:
+    """Return the learning rate of a step as a share of its peak."""
+    fall = config.decay_share * config.steps
+    return min(1.0, (step + 1) / config.warmup_steps, max(0.0, (config.steps - step) / fall))
+
+
+def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[torch.optim.Optimizer]:
+    """Return Muon over the hidden matrices and AdamW over embeddings and norms."""
+    matrices = [
+        p
+        for name, p in model.named_parameters()
+        if p.ndim == 2 and "embed" not in name and "lm_head" not in name
+    ]
+    chosen = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in chosen]
+    return [
+        torch.optim.Muon(
+            matrices, lr=config.muon_rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(rest, lr=config.adam_rate, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def _training_batches(
+    config: PretrainConfig, language: Language, first_block: int, rank: int
+) -> Iterator[tuple[int, list[Sequence]]]:
+    """Yield (block index, batch) for one process; a worker samples ahead.
+
+    Process `rank` trains on the blocks `index * processes + rank`; all blocks give the same number
+    of batches to every process: what one block has more than the agreed number is left out.
+    """
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.queues.Queue[list[Sequence]] = context.Queue(maxsize=3)
+    worker = context.Process(
+        target=_write_blocks, args=(queue, config, language, first_block, rank), daemon=True
+    )
+    worker.start()
+    try:
+        for index in itertools.count(first_block):
+            found = batches(queue.get(), config, Random(f"{config.seed}:{index}:{rank}"))
+            for batch in found[: config.block_batches]:
+                yield index, batch
+    finally:
+        worker.terminate()
+
+
+def _save_checkpoint(
+    path: Path,
+    model: LlamaForCausalLM,
+    optimizers: list[torch.optim.Optimizer],
+    step: int,
+    block: int,
+    log: _Log,
+) -> None:
+    aside = path.with_suffix(".aside")
+    states = [optimizer.state_dict() for optimizer in optimizers]
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimizers": states,
+            "step": step,
+            "block": block,
+            "log": log.rows,
+            "seconds": log.seconds(),
+        },
+        aside,
+    )
+    aside.replace(path)
+
+
+def save_policy(
+    folder: Path,
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    config: PretrainConfig,
+    log: list[dict[str, float]],
+) -> None:
+    """Write the model folder: weights, tokenizer, sampling defaults, recipe and loss curve."""
+    model.generation_config = GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=END_ID,
+        pad_token_id=PAD_ID,
+        bos_token_id=BEGIN_ID,
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "training.json").write_text(
+        json.dumps({"recipe": asdict(config), "loss_curve": log}, indent=1) + "\n"
+    )
+
+
+def _average_gradients(model: LlamaForCausalLM) -> None:
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= torch.distributed.get_world_size()
+    for gradient, part in zip(
+        gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True
+    ):
+        gradient.copy_(part.view_as(gradient))
+
+
+def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
+    """One data-parallel process; number 0 also logs and saves."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes
+    )
+    checkpoint = out / "checkpoint.pt"
+    tokenizer = language.build_tokenizer()
+    model = build_model(config, tokenizer)
+    # On CPU the backward pass of fused attention costs more than the plain one at these lengths.
+    model.set_attn_implementation("eager")
+    optimizers = build_optimizers(model, config)
+    peaks = (config.muon_rate, config.adam_rate)
+    log = _Log(out / "loss.jsonl", [], 0.0)
+    step = block = 0
+    if checkpoint.exists():
+        stored = torch.load(checkpoint, weights_only=False)
+        model.load_state_dict(stored["model"])
+        for optimizer, state in zip(optimizers, stored["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        step, block = stored["step"], stored["block"]
+        log = _Log(out / "loss.jsonl", stored["log"], stored["seconds"])
+    model.train()
+    columns = (
+        TextColumn("pretraining"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+    )
+    with Progress(*columns, disable=rank > 0) as progress:
+        bar = progress.add_task("", total=config.steps, completed=step, loss="")
+        for index, batch in _training_batches(config, language, block, rank):
+            if index != block:
+                block = index
+                if rank == 0:
+                    _save_checkpoint(checkpoint, model, optimizers, step, block, log)
+            if step >= config.steps:
+                break
+            for optimizer, peak in zip(optimizers, peaks, strict=True):
+                for group in optimizer.param_groups:
+                    group["lr"] = peak * rate_factor(step, config)
+            ids, mask = collate(batch)
+            loss = completion_loss(model, ids, mask)
+            loss.backward()
+            _average_gradients(model)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+            step += 1
+            if rank == 0:
+                log.add(
+                    step,
+                    loss.item(),
+                    len(batch) * config.processes,
+                    ids.numel() * config.processes,
+                    step == config.steps,
+                )
+                progress.update(bar, completed=step, loss=f"{log.rows[-1]['loss']:.3f}" if log.rows else "")
+    if rank == 0:
+        save_policy(out, model, tokenizer, config, log.rows)
+    torch.distributed.destroy_process_group()
+
+
+class _Log:
+    """The loss curve: one row for every fifty steps, on disk at once."""
+
+    EVERY = 50
+
+    def __init__(self, path: Path, rows: list[dict[str, float]], seconds: float) -> None:
+        self.path, self.rows = path, rows
+        self._started = time.monotonic() - seconds
+        self._losses: list[float] = []
+        self._sequences = self._tokens = 0
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def add(self, step: int, loss: float, sequences: int, tokens: int, is_last: bool) -> None:
+        self._losses.append(loss)
+        self._sequences += sequences
+        self._tokens += tokens
+        if step % self.EVERY and not is_last:
+            return
+        mean = sum(self._losses) / len(self._losses)
+        row = {
+            "step": step,
+            "loss": round(mean, 4),
+            "sequences": self._sequences,
+            "padded_tokens": self._tokens,
+            "seconds": round(self.seconds()),
+        }
+        self.rows.append(row)
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        self._losses, self._sequences, self._tokens = [], 0, 0
+
+
+def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) -> None:
+    """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        spawn(_train, (out, config, language, f"{folder}/meet"), nprocs=config.processes)
+
+
+def main(
+    description: str | None = __doc__, defaults: PretrainConfig | None = None, language: Language = STRINGS
+) -> None:
+    """Command line of a recipe; every option is a field of `PretrainConfig`."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
+    parser.add_argument("out", type=Path, help="folder for checkpoints and the finished model")
+    for name, value in asdict(defaults or PretrainConfig()).items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}"
+        )
+    options = vars(parser.parse_args())
+    out = options.pop("out")
+    pretrain(out, PretrainConfig(**options), language)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Tokenizers of the built-in models, as Hugging Face `tokenizer.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from evovpo.builtin.chain_format import BEGIN, END, PAD, TOKEN_PATTERN, vocabulary
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer: `TOKEN_PATTERN` cuts the text, characters without a token become bytes.
+
+    A byte-pair model without merges whose pre-tokens are looked up whole; decoding is plain
+    concatenation, so that every text without the two bracket characters survives a round trip.
+    """
+    vocab = {token: index for index, token in enumerate(vocabulary())}
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocab, merges=[], unk_token="⟦unk⟧", byte_fallback=True, ignore_merges=True)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), behavior="isolated")
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token="⟦unk⟧",
+        clean_up_tokenization_spaces=False,
+        model_max_length=768,
+    )
+
+
+def word_tokenizer(
+    tokens: Iterable[str], pattern: str, unknown: str, model_max_length: int
+) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words: `pattern` cuts the text, what is no token is `unknown`.
+
+    Decoding is concatenation.
+    """
+    ids = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=unknown,
+        clean_up_tokenization_spaces=False,
+        model_max_length=model_max_length,
+    )

@@ -1,0 +1,1 @@
+"""What trainings and studies say: tables and pictures."""

@@ -1,0 +1,348 @@
+"""Pictures of measurements: before and after training, arms against the best-tuned GRPO, training curves.
+
+Functions take figures that were already computed and write a PNG beside its final place before renaming
+it. Matplotlib is used through its objects, without pyplot and its global state. Colours are those of Okabe
+and Ito (2008), told apart by colour-blind readers; each line has its name at its end, besides a mark of
+its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evovpo.analysis.statistics import Interval
+from evovpo.errors import ConfigError
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+START_COLOUR = "#5B5B5B"
+"""The start model's, in every picture."""
+TRAINED_COLOUR = "#0072B2"
+_QUIET = "#C9C9C9"
+_DPI = 150
+MOST_BANDS = 4
+"""Curves with bands in one panel; more hide each other."""
+
+
+class Curve(NamedTuple):
+    """A figure against k, with its intervals."""
+
+    label: str
+    ks: tuple[int, ...]
+    intervals: tuple[Interval, ...]
+    """One for each k."""
+
+
+class BeforeAfter(NamedTuple):
+    """One figure of the start model and of the trained one."""
+
+    panel: str
+    """Title of its panel."""
+    before: Curve
+    after: Curve
+    is_clear: tuple[bool, ...]
+    """For each k, whether the paired difference excludes zero; its mark is filled then."""
+
+
+class Line(NamedTuple):
+    """One training run's figure against its steps; lines of one label are seeds of one arm."""
+
+    label: str
+    steps: Sequence[float]
+    values: Sequence[float]
+
+
+def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str, note: str) -> None:
+    """Write one panel for each figure: start model and trained model against k, with bands.
+
+    `note` says below the picture what was measured. Raises `ConfigError` if the file cannot be written.
+    """
+    figure = _figure(6.2 * len(panels), 4.9)
+    for index, (panel, first, second, is_clear) in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), index + 1)
+        for curve, colour, dashes in ((first, START_COLOUR, "--"), (second, TRAINED_COLOUR, "-")):
+            _draw_band(axes, curve, colour)
+            means = [interval.mean for interval in curve.intervals]
+            axes.plot(curve.ks, means, dashes, color=colour, linewidth=2, zorder=3)
+        _draw_marks(axes, first, START_COLOUR, "s", [True] * len(first.ks))
+        _draw_marks(axes, second, TRAINED_COLOUR, "o", is_clear)
+        _k_axis(axes, first.ks)
+        top = max(interval.high for curve in (first, second) for interval in curve.intervals)
+        axes.set_ylim(0, min(1.0, _round_up(top)))
+        _label_ends(
+            axes,
+            [
+                (first.ks[-1], first.intervals[-1].mean, first.label, START_COLOUR),
+                (second.ks[-1], second.intervals[-1].mean, second.label, TRAINED_COLOUR),
+            ],
+        )
+        axes.set_title(_plain(panel), loc="left", fontsize=12)
+    _finish(figure, path, title, note)
+
+
+def write_arms(
+    path: Path,
+    differences: Sequence[Curve],
+    *,
+    reference: str,
+    start: Curve | None,
+    title: str,
+    note: str,
+    figure_name: str = "best@k",
+) -> None:
+    """Write one panel an arm: its difference to the reference arm against k, with paired 95 % intervals.
+
+    All panels share their axes and show the start model's difference dashed and the other arms in grey, so
+    that each panel reads alone. A filled mark is a difference whose interval excludes zero. Raises
+    `ConfigError` if the file cannot be written.
+    """
+    if not differences:
+        raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
+    columns = min(3, len(differences))
+    rows = math.ceil(len(differences) / columns)
+    figure = _figure(4.3 * columns + 0.6, 3.4 * rows + 0.9)
+    everything = [*differences, *([] if start is None else [start])]
+    ends = [end for curve in everything for i in curve.intervals for end in (i.low, i.high)]
+    margin = 0.06 * (max(*ends, 0.0) - min(*ends, 0.0) or 1.0)
+    shared: Any = None
+    for index, curve in enumerate(differences):
+        axes = figure.add_subplot(rows, columns, index + 1, sharex=shared, sharey=shared)
+        shared = shared or axes
+        colour, mark = COLOURS[index % (len(COLOURS) - 1)], MARKS[index % len(MARKS)]
+        for other in differences:
+            if other is not curve:
+                axes.plot(other.ks, [i.mean for i in other.intervals], color=_QUIET, linewidth=1, zorder=1)
+        axes.axhline(0.0, color="black", linewidth=1.2, zorder=2)
+        if start is not None:
+            means = [i.mean for i in start.intervals]
+            axes.plot(start.ks, means, "--", color=START_COLOUR, linewidth=1.5, zorder=2.5)
+        _draw_band(axes, curve, colour)
+        axes.plot(curve.ks, [i.mean for i in curve.intervals], color=colour, linewidth=2, zorder=4)
+        _draw_marks(axes, curve, colour, mark, [i.is_above_zero or i.is_below_zero for i in curve.intervals])
+        _k_axis(axes, curve.ks)
+        axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
+        labels = [(curve.ks[-1], 0.0, reference, "black")]
+        if start is not None:
+            labels.append((start.ks[-1], start.intervals[-1].mean, start.label, START_COLOUR))
+        _label_ends(axes, labels, size=9)
+        axes.set_title(_plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
+        if index % columns == 0:
+            axes.set_ylabel(_plain(f"{figure_name} minus {reference}'s"), fontsize=10)
+        else:
+            axes.tick_params(labelleft=False)
+    _finish(figure, path, title, note)
+
+
+def write_training(
+    path: Path, panels: Mapping[str, Sequence[Line]], *, title: str, note: str, x_label: str = "training step"
+) -> None:
+    """Write training figures against steps, one panel each: every seed thin, the mean of an arm's seeds bold.
+
+    The mean is drawn where all seeds of an arm have the same steps. Raises `ConfigError` if the file
+    cannot be written.
+    """
+    if not any(len(line.values) for lines in panels.values() for line in lines):
+        raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
+    columns = min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = _figure(4.3 * columns + 0.6, 3.0 * rows + 0.9)
+    labels = list(dict.fromkeys(line.label for lines in panels.values() for line in lines))
+    for index, (panel, lines) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, columns, index + 1)
+        ends = []
+        for label in labels:
+            seeds = [line for line in lines if line.label == label and len(line.values)]
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            if not seeds:
+                continue
+            is_one = len(seeds) == 1
+            for line in seeds:
+                axes.plot(
+                    line.steps,
+                    line.values,
+                    color=colour,
+                    linewidth=2 if is_one else 0.8,
+                    alpha=1 if is_one else 0.45,
+                )
+            if not is_one and len({tuple(line.steps) for line in seeds}) == 1:
+                columns_of_values = zip(*(line.values for line in seeds), strict=True)
+                means = [sum(values) / len(values) for values in columns_of_values]
+                axes.plot(seeds[0].steps, means, color=colour, linewidth=2.2)
+            last_step = max(line.steps[-1] for line in seeds)
+            ends.append((last_step, sum(line.values[-1] for line in seeds) / len(seeds), label, colour))
+        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        _quiet_axes(axes)
+        axes.margins(x=0.02)
+        _label_ends(axes, ends, size=9)
+        if index >= len(panels) - columns:
+            axes.set_xlabel(x_label, fontsize=10)
+    _finish(figure, path, title, note)
+
+
+def write_budgets(path: Path, panels: Mapping[str, Sequence[Curve]], *, title: str, note: str) -> None:
+    """Write a figure against evaluations, one panel each, arms with their intervals as bands if they are few.
+
+    The `ks` of a curve are evaluations. Raises `ConfigError` if the file cannot be written.
+    """
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = _figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
+    labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
+    shared: Any = None
+    for index, (panel, curves) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, columns, index + 1, sharey=shared)
+        shared = shared or axes
+        ends = []
+        for curve in curves:
+            colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
+            dashes = "-" if labels.index(curve.label) < len(COLOURS) else "--"
+            means = [interval.mean for interval in curve.intervals]
+            if len(curves) <= MOST_BANDS:
+                _draw_band(axes, curve, colour)
+            axes.plot(curve.ks, means, dashes, color=colour, linewidth=1.8, zorder=3)
+            ends.append((curve.ks[-1], means[-1], curve.label, colour))
+        axes.set_xscale("log")
+        most = max(curve.ks[-1] for curve in curves)
+        ticks = sorted(
+            {most, *(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most)}
+        )
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("evaluations", fontsize=10)
+        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        axes.set_ylim(bottom=0)
+        _quiet_axes(axes)
+        _label_ends(axes, ends, size=9)
+    _finish(figure, path, title, note)
+
+
+def _figure(width: float, height: float) -> Any:
+    # Imported only here: it takes most of a second, and most of what imports this module does not draw.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure: Any = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
+    return figure
+
+
+def _draw_band(axes: Any, curve: Curve, colour: str) -> None:
+    lows, highs = ([getattr(i, end) for i in curve.intervals] for end in ("low", "high"))
+    axes.fill_between(curve.ks, lows, highs, color=colour, alpha=0.16, linewidth=0, zorder=2)
+
+
+def _draw_marks(axes: Any, curve: Curve, colour: str, mark: str, is_filled: Sequence[bool]) -> None:
+    for k, interval, filled in zip(curve.ks, curve.intervals, is_filled, strict=True):
+        face = colour if filled else "white"
+        axes.plot(
+            [k],
+            [interval.mean],
+            mark,
+            color=colour,
+            markerfacecolor=face,
+            markersize=6,
+            zorder=5,
+            clip_on=False,
+        )
+
+
+def _k_axis(axes: Any, ks: Sequence[int]) -> None:
+    axes.set_xscale("log")
+    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("k, answers drawn", fontsize=10)
+    axes.set_xlim(min(ks) * 0.88, max(ks) * 1.12)
+    _quiet_axes(axes)
+
+
+def _quiet_axes(axes: Any) -> None:
+    axes.grid(axis="y", alpha=0.25)
+    axes.tick_params(labelsize=9.5)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]], size: float = 10.5) -> None:
+    """Write each name right of its line's end, moved apart where they would overlap.
+
+    `ends` are x, y, name and colour. Call it when the limits of the axes are set.
+    """
+    if not ends:
+        return
+    low, high = axes.get_ylim()
+    # A line of text, in units of the axis: points over the height of the panel in points.
+    height = axes.get_window_extent().height * 72 / _DPI
+    gap = 1.25 * size / height * (high - low)
+    places = spread([y for _, y, _, _ in ends], gap)
+    for (x, _, name, colour), place in zip(ends, places, strict=True):
+        axes.annotate(
+            _plain(name),
+            (x, place),
+            xytext=(9, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=size,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def spread(positions: Sequence[float], gap: float) -> list[float]:
+    """Return positions at least `gap` apart, in the same order, moved as little as needed in groups.
+
+    Neighbours that are too close become a group centred on their mean, until no two groups touch.
+    """
+    order = sorted(range(len(positions)), key=lambda index: positions[index])
+    groups: list[tuple[float, list[int]]] = []
+    for index in order:
+        centre, members = positions[index], [index]
+        while groups and centre - groups[-1][0] < gap * (len(members) + len(groups[-1][1])) / 2:
+            before, earlier = groups.pop()
+            centre = (centre * len(members) + before * len(earlier)) / (len(members) + len(earlier))
+            members = earlier + members
+        groups.append((centre, members))
+    found = list(positions)
+    for centre, members in groups:
+        for place, index in enumerate(members):
+            found[index] = centre + (place - (len(members) - 1) / 2) * gap
+    return found
+
+
+def _round_up(value: float) -> float:
+    """Return the next tenth above `value` and a little room."""
+    return math.ceil(value * 10 + 0.3) / 10
+
+
+def _plain(text: str) -> str:
+    """Return text that matplotlib does not read as a formula."""
+    return text.replace("$", r"\$")
+
+
+def _finish(figure: Any, path: Path, title: str, note: str) -> None:
+    """Add title and note, and write the PNG beside its place, then rename it."""
+    figure.suptitle(_plain(title), fontsize=14, x=0.01, ha="left")
+    if note:
+        figure.supxlabel(_plain(note), fontsize=9.5, x=0.01, ha="left", color="#444444")
+    write_png(figure, path)
+
+
+def write_png(figure: Any, path: Path) -> None:
+    """Write a matplotlib figure so that a reader never sees half a file.
+
+    Raises `ConfigError` if it cannot be written.
+    """
+    aside = path.with_name(f".{path.name}.partial")
+    try:
+        figure.savefig(aside, format="png", metadata={"Software": None})
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise ConfigError(
+            f"{path}: the picture cannot be written ({error.strerror or error}); give another place for it"
+        ) from error
