@@ -24,6 +24,10 @@ class StoreError(EvovpoError, RuntimeError):
     """A database that cannot be opened, read or written."""
 
 
+class FileHeldError(EvovpoError, RuntimeError):
+    """A file that another holder has locked; the message is its process id."""
+
+
 class RunHeldError(StoreError):
     """A run that another process searches; the rest of its store can be used."""
 

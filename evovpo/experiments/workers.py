@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import multiprocessing
 import os
 import signal
@@ -233,7 +232,8 @@ def only_batch(store_url: str | None) -> Iterator[None]:
 
     A database server is not held: of two batches with the same cells one fails there. Raises `StoreError`.
     """
-    from evovpo.errors import StoreError
+    from evovpo.errors import FileHeldError, StoreError
+    from evovpo.files import hold
     from evovpo.store.database import parse_url
 
     address = parse_url(store_url)
@@ -242,16 +242,14 @@ def only_batch(store_url: str | None) -> Iterator[None]:
         return
     path = Path(f"{address.database}.batch")
     try:
-        file = path.open("a")
+        held = hold(path)
+    except FileHeldError:
+        raise StoreError(
+            f"another batch works on {address.database}; wait for it or end it, or give another --store"
+        ) from None
     except OSError as error:
         raise StoreError(f"{path}: the store cannot be held ({error.strerror}); give another") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"another batch works on {address.database}; wait for it or end it, or give another --store"
-            ) from None
+    with held:
         yield
 
 

@@ -16,7 +16,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = {
     "evovpo": (
-        *("errors", "types", "options", "config", "analysis", "prompts", "search", "proposers", "builtin"),
+        *(
+            "errors",
+            "types",
+            "files",
+            "options",
+            "config",
+            "analysis",
+            "prompts",
+            "search",
+            "proposers",
+            "builtin",
+        ),
         *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports", "cli"),
         "__main__",
     ),

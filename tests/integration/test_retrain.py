@@ -287,9 +287,7 @@ def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, traine
     model = (place.model / "model.safetensors").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * model, hard))
     try:
-        with pytest.raises(
-            TrainingError, match=r"step-00000002\.partial cannot be written .*make room.* goes on"
-        ):
+        with pytest.raises(TrainingError, match=r"step-00000002\.pt cannot be written .*make room.* goes on"):
             place.retrain()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -307,11 +305,14 @@ def test_a_checkpoint_replaces_the_one_before_and_comes_back_equal(tmp_path: Pat
     assert latest_checkpoint(tmp_path) is None
     for steps in (9, 10):
         save_checkpoint(tmp_path, Checkpoint(steps, {"model": {"w": torch.full((2,), float(steps))}}))
-    (tmp_path / "step-00000011.partial").write_bytes(b"torn")
+    (tmp_path / "step-00000011.pt.partial").write_bytes(b"torn")
     found = latest_checkpoint(tmp_path)
     assert found is not None
     assert (found.steps, found.state["model"]["w"].tolist()) == (10, [10.0, 10.0])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000010.pt", "step-00000011.partial"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step-00000010.pt",
+        "step-00000011.pt.partial",
+    ]
     (tmp_path / "step-00000012.pt").write_bytes(b"torn")
     with pytest.raises(TrainingError, match=r"step-00000012\.pt cannot be read .*remove it"):
         latest_checkpoint(tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
-from trainer.experiments.json_files import write_json
+from evovpo.files import write_json
 from trainer.experiments.plan import Study
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from evovpo.analysis.statistics import Interval, mean_interval, paired_interval
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import ConfigError
+from evovpo.files import write_json
 from trainer.domains.domain import Domain
 from trainer.experiments.arms import (
     Arm,
@@ -36,7 +37,6 @@ from trainer.experiments.arms import (
     train,
     with_settings,
 )
-from trainer.experiments.json_files import write_json
 
 KS = (1, 2, 3, 6, 12, 24, 48, 96)
 TUNING_KS = (1, 3, 6, 12, 24, 48)

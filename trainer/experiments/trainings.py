@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evovpo.errors import DivergedError
+from evovpo.files import written_whole
 from trainer.experiments.arms import (
     Arm,
     TrainingBudget,
@@ -172,9 +173,7 @@ def make(
 
 def keep(model: Any, start: Path, folder: Path) -> None:
     """Write a model with the tokenizer of the start model; a reader never sees half a folder."""
-    aside = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    model.save_pretrained(aside)
-    for file in start.glob("tokenizer*"):
-        shutil.copy(file, aside)
-    aside.rename(folder)
+    with written_whole(folder) as partial:
+        model.save_pretrained(partial)
+        for file in start.glob("tokenizer*"):
+            shutil.copy(file, partial)

@@ -7,9 +7,7 @@ derives from the seed and the step. The store needs nothing from here: what is l
 
 from __future__ import annotations
 
-import fcntl
 import io
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,7 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 
-from evovpo.errors import TrainingError
+from evovpo.errors import FileHeldError, TrainingError
+from evovpo.files import hold, written_whole
 
 _NAME = re.compile(r"step-(\d{8})\.pt")
 
@@ -40,17 +39,13 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     Raises `TrainingError` if it cannot be written, for example on a full disk; then the older ones stay.
     """
     final = folder / f"step-{checkpoint.steps:08d}.pt"
-    partial = final.with_suffix(".partial")
-    with writing(partial):
+    # Into memory first: where a write fails, torch says neither which nor why.
+    whole = io.BytesIO()
+    torch.save(checkpoint._asdict(), whole)
+    with writing(final):
         folder.mkdir(parents=True, exist_ok=True)
-        # Into memory first: where a write fails, torch says neither which nor why.
-        whole = io.BytesIO()
-        torch.save(checkpoint._asdict(), whole)
-        with partial.open("wb") as file:
-            file.write(whole.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(final)
+        with written_whole(final) as partial:
+            partial.write_bytes(whole.getbuffer())
     for path in folder.iterdir():
         if path != final:
             path.unlink()
@@ -100,21 +95,15 @@ def only_trainer(policies: Path) -> Iterator[None]:
     """
     try:
         policies.mkdir(parents=True, exist_ok=True)
-        file = (policies / ".lock").open("a+")
+        held = hold(policies / ".lock")
+    except FileHeldError as error:
+        raise TrainingError(
+            f"another trainer (process {error}) works in {policies}; wait for it or end it, or give another "
+            "folder with --policies"
+        ) from None
     except OSError as error:
         raise TrainingError(
             f"the policies folder {policies} cannot be used ({error.strerror}); give another with --policies"
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise TrainingError(
-                f"another trainer (process {file.read() or 'unknown'}) works in {policies}; wait for it or "
-                "end it, or give another folder with --policies"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    with held:
         yield

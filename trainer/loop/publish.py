@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ import torch
 from safetensors import SafetensorError
 
 from evovpo.errors import PolicyError, PublishError, ServerError
+from evovpo.files import PARTIAL, written_whole
 from evovpo.proposers.local import load_model, no_progress_bar
 from evovpo.proposers.server import (
     ADAPTER_FILE,
@@ -45,8 +45,8 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 _TEXT_TOKENS, _PLACES = 160, 8
 """Length of the fixed text, and how many of its places are compared. It fills a block of vLLM's prefix cache
 (128 tokens on CPUs) and takes at most half of the model's context."""
-_FOLDER, _PARTIAL, _REFUSED = "v{:04d}", ".partial", ".refused"
-_OWN = re.compile(rf"v\d{{4,}}({re.escape(_PARTIAL)})?")
+_FOLDER, _REFUSED = "v{:04d}", ".refused"
+_OWN = re.compile(rf"v\d{{4,}}({re.escape(PARTIAL)})?")
 
 
 def publish_policy(
@@ -326,7 +326,7 @@ def _owner_of(folder: Path) -> str:
     try:
         return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "" if folder.name.endswith(_PARTIAL) else "something else"
+        return "" if folder.name.endswith(PARTIAL) else "something else"
 
 
 def _write(folder: Path, model: Any, tokenizer: Any, about: Mapping[str, Any]) -> None:
@@ -334,11 +334,10 @@ def _write(folder: Path, model: Any, tokenizer: Any, about: Mapping[str, Any]) -
 
     Raises `PublishError`, leaving nothing, if it cannot be written.
     """
-    partial = folder.with_name(folder.name + _PARTIAL)
     try:
-        partial.mkdir()
-        (partial / POLICY_FILE).write_text(json.dumps(about), encoding="utf-8")
-        with no_progress_bar():
+        with written_whole(folder) as partial, no_progress_bar():
+            partial.mkdir()
+            (partial / POLICY_FILE).write_text(json.dumps(about), encoding="utf-8")
             if hasattr(model, "peft_config"):
                 # Otherwise peft asks the network whether the base model had another vocabulary.
                 model.save_pretrained(partial, save_embedding_layers=False)
@@ -346,14 +345,9 @@ def _write(folder: Path, model: Any, tokenizer: Any, about: Mapping[str, Any]) -
             else:
                 model.save_pretrained(partial)
                 tokenizer.save_pretrained(partial)
-        for file in partial.iterdir():
-            file.chmod(0o644)  # safetensors writes for its user alone; servers may run as another
-            _sync(file)
-        _sync(partial)
-        partial.rename(folder)
-        _sync(folder.parent)
+            for file in partial.iterdir():
+                file.chmod(0o644)  # safetensors writes for its user alone; servers may run as another
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise PublishError(
             f"{folder} cannot be written ({error}); nothing was stored, and searches go on with the version "
             "served before: make room, then publish again"
@@ -365,19 +359,9 @@ def _name_base(file: Path) -> None:
     config = json.loads(file.read_text(encoding="utf-8"))
     base = config.get("base_model_name_or_path")
     if not base or not Path(base).is_dir():
-        shutil.rmtree(file.parent)
         raise PublishError(
             f"the adapter stands on the model {base!r}, which is no folder here; load the base model from a "
             "folder before training, so that searches and servers find the same one"
         )
     config["base_model_name_or_path"] = str(Path(base).resolve())
     file.write_text(json.dumps(config, indent=2), encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -25,6 +25,7 @@ from evovpo.builtin.choice import built_in_model
 from evovpo.builtin.expression_prompts import alignment_fault
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError, TrainingError
+from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
 from evovpo.proposers.local import no_progress_bar
 from evovpo.proposers.server import PolicyServer
@@ -592,9 +593,7 @@ def _compare(
     found: dict[str, Json] = {**summaries, "verdict": verdict.summary()}
     is_refused = verdict.is_worse and not config.probe.serve_worse
     with writing(folder / _PROBE_FILE):
-        partial = folder / (_PROBE_FILE + ".partial")
-        partial.write_text(json.dumps(found))
-        partial.replace(folder / _PROBE_FILE)
+        write_json(folder / _PROBE_FILE, found)
     return {
         _IS_WORSE: float(is_refused),
         **{f"probe.best_at_{k}": value for k, value in new.best_at_k.items()},

@@ -29,13 +29,13 @@ import torch
 
 from evovpo.config import Config, load_config
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
+from evovpo.files import write_json
 from evovpo.reports.report import solved_at
 from evovpo.runs.runs import check_proposer, choose_format, resume, start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, Training, content_id
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
 from trainer.experiments.arms import Arm
-from trainer.experiments.json_files import write_json
 from trainer.loop.retrain import retrain, serve_start_model
 from trainer.objectives import find_objective
 

@@ -30,6 +30,7 @@ from torch.multiprocessing.spawn import spawn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evovpo.builtin.chain_format import BEGIN_ID, END_ID, PAD_ID
+from evovpo.files import written_whole
 from trainer.domains.strings.tasks import sample_sequence
 from trainer.recipes.tokenizer import build_tokenizer
 
@@ -220,20 +221,16 @@ def _save_checkpoint(
     block: int,
     log: _Log,
 ) -> None:
-    aside = path.with_suffix(".aside")
-    states = [optimizer.state_dict() for optimizer in optimizers]
-    torch.save(
-        {
-            "model": model.state_dict(),
-            "optimizers": states,
-            "step": step,
-            "block": block,
-            "log": log.rows,
-            "seconds": log.seconds(),
-        },
-        aside,
-    )
-    aside.replace(path)
+    state = {
+        "model": model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "step": step,
+        "block": block,
+        "log": log.rows,
+        "seconds": log.seconds(),
+    }
+    with written_whole(path) as partial:
+        torch.save(state, partial)
 
 
 def save_policy(

@@ -8,7 +8,6 @@ its own.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
+from evovpo.files import written_whole
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -336,13 +336,10 @@ def write_png(figure: Any, path: Path) -> None:
 
     Raises `ConfigError` if it cannot be written.
     """
-    aside = path.with_name(f".{path.name}.partial")
     try:
-        figure.savefig(aside, format="png", metadata={"Software": None})
-        aside.replace(path)
+        with written_whole(path) as partial:
+            figure.savefig(partial, format="png", metadata={"Software": None})
     except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
         raise ConfigError(
             f"{path}: the picture cannot be written ({error.strerror or error}); give another place for it"
         ) from error

@@ -1,0 +1,72 @@
+"""Files that several processes use: holding one, and writing one so that nobody ever sees half of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from evovpo.errors import FileHeldError
+
+PARTIAL = ".partial"
+"""End of the name of what is still being written."""
+
+
+def hold(path: Path) -> AbstractContextManager[object]:
+    """Hold a file, made if need be, until the end of a `with` block, or of this process however that ends.
+
+    Its text becomes the process id. Raises `FileHeldError` if it is held already, and `OSError` if it cannot
+    be made.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        held = FileLock(path).acquire(blocking=False)
+    except Timeout:
+        holder = path.read_text() if path.exists() else ""
+        raise FileHeldError(holder or "unknown") from None
+    path.write_text(str(os.getpid()))
+    return held
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a place beside `path` to write a file or folder to; after the block, on the disk, it is `path`.
+
+    If the block or the writing fails, nothing is left of it. What a killed process left there is removed.
+    """
+    partial = path.with_name(path.name + PARTIAL)
+    _remove(partial)
+    try:
+        yield partial
+        for written in [*partial.rglob("*"), partial]:
+            _sync(written)
+        partial.replace(path)
+        _sync(path.parent)
+    except BaseException:
+        _remove(partial)
+        raise
+
+
+def write_json(path: Path, value: object, indent: int | None = None) -> None:
+    """Write a value that JSON can hold, whole."""
+    with written_whole(path) as partial:
+        partial.write_text(json.dumps(value, indent=indent) + "\n")
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
