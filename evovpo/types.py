@@ -110,6 +110,11 @@ class PolicyEventKind(StrEnum):
         """True for an event after which searches follow its version."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
+    @property
+    def ends_training(self) -> bool:
+        """True for an event after which the training that it names has nothing left to do."""
+        return self is not PolicyEventKind.PUBLISHED
+
 
 class RunStatus(StrEnum):
     """Where a run stands. A run that is `RUNNING` without a living process was interrupted."""
@@ -121,6 +126,11 @@ class RunStatus(StrEnum):
     """Ended before its evaluations were used: target reached, no progress, or tokens or money used up."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+
+    @property
+    def is_finished(self) -> bool:
+        """True for a run that resuming would only report."""
+        return self in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,6 +508,8 @@ class PolicyEvent:
     """Why, for people."""
     at: str = ""
     """ISO 8601, UTC, written by the store; for people, never for decisions."""
+    training_id: str | None = None
+    """The training that it ended, or that made the version; the store knows it of a version with a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,6 @@ from evovpo.store import Store
 from evovpo.store.database import parse_url
 from evovpo.types import Evaluation, Problem, RunStatus, content_id
 
-FINISHED = frozenset({RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED})
-"""Statuses of a run that has nothing left to do."""
-
 _KEYS = ("name", "description", "problems", "evaluations", "seeds", "proposers", "strategies", "settings")
 _SHORT_PROPOSERS = ("local", "random")
 _GIVEN_ELSEWHERE = {
@@ -120,7 +117,7 @@ class Work:
     @property
     def is_finished(self) -> bool:
         """True if there is nothing left to do."""
-        return self.status in FINISHED
+        return self.status is not None and self.status.is_finished
 
 
 # ---------------------------------------------------------------- reading

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evovpo.analysis.statistics import Array, Interval, mean_interval, paired_interval, sign_flip_p
-from evovpo.experiments.plan import FINISHED, Arm, Batch, Cell, cells
+from evovpo.experiments.plan import Arm, Batch, Cell, cells
 from evovpo.reports.report import solved_at
 from evovpo.store import CurvePoint, Store, unescape_text
 from evovpo.types import RunStatus
@@ -55,7 +55,7 @@ class CellResult(NamedTuple):
     @property
     def is_finished(self) -> bool:
         """True if the run has nothing left to do."""
-        return self.status in FINISHED
+        return self.status is not None and self.status.is_finished
 
 
 class ArmResult(NamedTuple):

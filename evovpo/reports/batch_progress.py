@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.experiments.plan import FINISHED, Work
+from evovpo.experiments.plan import Work
 from evovpo.experiments.workers import Ended, Failed, Message, Started, Told
 from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
 from evovpo.reports.report import printable, reward_text
@@ -57,7 +57,7 @@ class BatchProgress:
             if run_id in stored:
                 row = stored[run_id]
                 cell.proposed, cell.best = row.evaluations, row.best_mean_reward
-                cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status in FINISHED
+                cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status.is_finished
         self._before = self.proposed
         self._failed = 0
         self._begin = self._shown_at = time.monotonic()

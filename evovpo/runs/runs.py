@@ -414,7 +414,7 @@ def _take_up(
     if executor is not None:
         config = dataclasses.replace(config, sandbox=dataclasses.replace(config.sandbox, executor=executor))
     _check_scorer(problem, config)
-    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED):
+    if run.status.is_finished:
         on_start(run)
         with open_evaluator(problem, config) as evaluator:
             return _outcome(search, evaluator, store, 0.0)

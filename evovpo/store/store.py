@@ -384,6 +384,11 @@ class Store:
         """Return all trainings, oldest first."""
         return self._database.read(read_trainings)
 
+    def ended_trainings(self) -> set[str]:
+        """Return the ids of the trainings that failed, or whose version was served or refused."""
+        events = self.policy_events()
+        return {event.training_id for event in events if event.training_id and event.kind.ends_training}
+
     def add_training_step(self, step: TrainingStep) -> bool:
         """Store the figures of one step; return False, changing nothing, if that step was told before.
 

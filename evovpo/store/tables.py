@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, JSON_TEXT
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """The Alembic revision that these tables are."""
 
 metadata = MetaData()
@@ -241,6 +241,7 @@ policy_events = Table(
     Column("kind", String(32), nullable=False),
     Column("detail", ANY_TEXT, nullable=False),
     Column("at", String(64), nullable=False),
+    Column("training_id", String(255)),
 )
 
 trainings = Table(

@@ -56,13 +56,22 @@ def require_policy_version(connection: Connection, number: int, database: str) -
 
 
 def append_policy_event(connection: Connection, event: PolicyEvent, database: str) -> None:
-    """Append an event, dated now; raises StoreError if it serves or publishes a version that has no row."""
+    """Append an event, dated now and with the training that made its version.
+
+    Raises StoreError if it serves or publishes a version that has no row.
+    """
+    version = None if event.number is None else read_policy_versions(connection).get(event.number)
     if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
         if event.number is None:
             raise StoreError(f"a policy event of kind {event.kind} names no version; give the number of one")
         require_policy_version(connection, event.number, database)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    row = {"policy_version": event.number, "kind": str(event.kind), "detail": event.detail, "at": now}
+    row = {
+        "policy_version": event.number,
+        "kind": str(event.kind),
+        "detail": event.detail,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "training_id": event.training_id or (version.config_hash if version is not None else "") or None,
+    }
     connection.execute(insert(policy_events), row)
 
 
@@ -70,7 +79,7 @@ def read_policy_events(connection: Connection) -> list[PolicyEvent]:
     """Return all events, oldest first."""
     rows = connection.execute(select(policy_events).order_by(policy_events.c.number))
     return [
-        PolicyEvent(row.policy_version, PolicyEventKind(row.kind), detail=row.detail, at=row.at)
+        PolicyEvent(row.policy_version, PolicyEventKind(row.kind), row.detail, row.at, row.training_id)
         for row in rows
     ]
 

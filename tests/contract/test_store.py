@@ -27,6 +27,7 @@ from store_conformance import (
     RUN,
     SEED,
     START,
+    TRAINING,
     append,
     judge,
     make_call,
@@ -40,6 +41,7 @@ from store_conformance import (
     trained,
 )
 
+from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
 from evovpo.store.codecs import escape_text, pack_floats, pack_ints, unescape_text
@@ -429,7 +431,7 @@ def without_what_came_later(history: list[Prompt | Tell]) -> list[Prompt | Tell]
     ]
 
 
-@pytest.mark.parametrize("version", ["0001", "0002"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003"])
 def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: Path, version: str) -> None:
     path, new = tmp_path / "runs.db", tmp_path / "new.db"
     history = without_what_came_later(scripted_history("run-a", 3, 30))
@@ -441,7 +443,7 @@ def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: P
     database_of_version(path, version).close()
     _copy_rows(new, path)
     before = _contents(path)
-    assert "calls" not in before
+    assert ("calls" in before) is (version == "0003")
     with pytest.raises(
         StoreError, match=f"version {version}, .*expects {SCHEMA_VERSION}; run `evovpo store upg"
     ):
@@ -458,6 +460,33 @@ def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: P
         store.serve(0)
         assert store.served() == START
         assert store.calls("run-a") == []
+
+
+def test_an_upgraded_store_knows_which_trainings_ended_and_where_the_packaged_models_lie(
+    tmp_path: Path,
+) -> None:
+    path, new = tmp_path / "runs.db", tmp_path / "new.db"
+    served, failed, open_one = (replace(TRAINING, id=name) for name in ("served", "failed", "open"))
+    with Store.open(str(new)) as store:
+        store.add_problem(PROBLEM)
+        store.add_run(RUN)
+        append(store, "run-a", scripted_history("run-a", 3, 30))
+        store.add_policy_version(PolicyVersion(0, None, "/old/evovpo/models/strings"))
+        for training in (served, failed, open_one):
+            store.add_training(replace(training, through=(None,)))
+        store.add_policy_version(PolicyVersion(1, 0, "/old/evovpo/models/strings/v1", config_hash="served"))
+        store.serve(1)
+        store.add_policy_event(PolicyEvent(2, PolicyEventKind.REFUSED, "differs"))
+        store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, "training failed: the loss is nan"))
+        assert store.ended_trainings() == {"served"}
+    database_of_version(path, "0003").close()
+    _copy_rows(new, path)
+    upgrade(str(path))
+    with Store.open(str(path)) as store:
+        assert store.ended_trainings() == {"served", "failed"}
+        start, trained = store.policy_versions()
+        assert Path(start.path) == BUILT_IN_MODEL
+        assert trained.path == "/old/evovpo/models/strings/v1"
 
 
 def _copy_rows(source: Path, target: Path) -> None:

@@ -897,6 +897,23 @@ def test_a_version_without_a_row_is_neither_published_nor_served(store: Store, k
     assert row_count(store, "policy_events") == 0
 
 
+def test_an_event_names_the_training_that_it_ended(store: Store) -> None:
+    store.add_policy_version(START)
+    store.add_policy_version(PolicyVersion(1, 0, "/policies/1", config_hash="training-a"))
+    store.add_policy_event(PolicyEvent(1, PolicyEventKind.PUBLISHED))
+    store.add_policy_event(PolicyEvent(2, PolicyEventKind.REFUSED, "of a version without a row"))
+    assert store.ended_trainings() == set()
+    store.serve(1)
+    store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, training_id="training-b"))
+    assert store.ended_trainings() == {"training-a", "training-b"}
+    assert [event.training_id for event in store.policy_events()] == [
+        "training-a",
+        None,
+        "training-a",
+        "training-b",
+    ]
+
+
 # Trainings
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evovpo.analysis.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
-from evovpo.experiments.plan import FINISHED, Batch, Variant, Work, plan_cells, raise_faults
+from evovpo.experiments.plan import Batch, Variant, Work, plan_cells, raise_faults
 from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import problem_id
@@ -149,10 +149,10 @@ def run_searches(
                 on_search(Searching(done, total, failed))
 
         for one in works:  # ended before their rows were written
-            if one.status in FINISHED:
+            if one.is_finished:
                 export_one(one.cell.run_id)
                 done += 1
-        left = [one for one in works if one.status not in FINISHED]
+        left = [one for one in works if not one.is_finished]
         on_search(Searching(done, total, failed))
         return run_all(sized(left, processes), url, processes, take) if left else []
 

@@ -25,7 +25,7 @@ from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
 from evovpo.runs.driver import Progress
 from evovpo.runs.runs import Outcome, resume, start
 from evovpo.store import Store
-from evovpo.types import Json, PolicyEventKind, PolicyVersion, Problem, Run, RunStatus, Training, content_id
+from evovpo.types import Json, PolicyVersion, Problem, Run, Training, content_id
 from trainer.config import TrainConfig
 from trainer.loop.probe import KS, ProbeResult, generated_problems, probe, split_problems
 from trainer.loop.retrain import RetrainResult, Watch, retrain, serve_start_model, start_version
@@ -34,7 +34,6 @@ POLL_SECONDS = 1.0
 """How often the trainer of a loop side by side looks for new groups."""
 STEPS_WORTH_TRAINING = 2
 """New groups, in steps, that it waits for while the search goes on."""
-_ENDED = (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def search_round(loop: Loop, store: Store, round_number: int, watch: LoopWatch) 
     for index, problem in enumerate(loop.searched):
         run_id = loop.run_id(round_number, index)
         status = stored.get(run_id)
-        if status in _ENDED:
+        if status is not None and status.is_finished:
             continue
         watch.searching(round_number, index, problem)
         if status is None:
@@ -212,7 +211,7 @@ def train_beside(
     begin(loop, store)
     wanted = {run_id for number in range(1, rounds + 1) for run_id in loop.run_ids(number)}
     while True:
-        ended = {row.run for row in store.runs() if row.status in _ENDED}
+        ended = {row.run for row in store.runs() if row.status.is_finished}
         is_last = wanted <= ended or is_alone()
         enough = 1 if is_last else STEPS_WORTH_TRAINING * loop.train.update.groups_per_step
         if not train_what_is_new(loop, store, policies, watch, at_least=enough):
@@ -236,13 +235,9 @@ def begin(loop: Loop, store: Store) -> None:
 
 
 def _is_done(store: Store, training: Training) -> bool:
-    """True if a training's version was served or refused, or it diverged."""
-    made = {version.number for version in store.policy_versions() if version.config_hash == training.id}
-    return any(
-        (event.number in made and (event.kind.is_serving or event.kind is PolicyEventKind.REFUSED))
-        or (event.kind is PolicyEventKind.FAILED and f"training {training.id}" in event.detail)
-        for event in store.policy_events()
-    )
+    """True if a training ended, or one on the same groups did: ids change where the start model moves."""
+    ended, groups = store.ended_trainings(), (training.runs, training.after, training.through)
+    return any(one.id in ended and (one.runs, one.after, one.through) == groups for one in store.trainings())
 
 
 def _train(

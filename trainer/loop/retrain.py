@@ -391,7 +391,8 @@ def _train_and_publish(
         _make_steps(store, plan, config, trained, folder, watch)
     except DivergedError as error:
         detail = f"training {plan.training.id}: {error}"
-        store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, detail))
+        event = PolicyEvent(None, PolicyEventKind.FAILED, detail, training_id=plan.training.id)
+        store.add_policy_event(event)
         raise DivergedError(f"{error}. Policy version {plan.start.number} is still served") from error
     model = trained.model.cpu()
     metrics = _metrics(store, plan)
