@@ -35,7 +35,7 @@ PROPOSERS = ("local", "openai", "random", "scripted", "imported")
 PROMPT_STYLES = ("auto", "alignment", "formula", "rewrite", "diff")
 """Names of the ways to put a problem to a model."""
 
-SANDBOX_LEVELS = ("none", "sandbox-exec", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp")
+SANDBOX_LEVELS = ("none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp")
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.sandbox.retries import Retries
@@ -54,12 +52,9 @@ class Sandbox:
         self.level = choose_level(probe(), minimum_level, level)
         self.retries = Retries(retries)
         settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
-        # Elsewhere than on Linux nothing of what a fork-server is made of exists.
-        make = ForkServer if sys.platform == "linux" else FreshProcess
-        count = workers or usable_cores()
-        self._workers: list[ForkServer | FreshProcess] = [make(settings) for _ in range(count)]
+        self._workers = [ForkServer(settings) for _ in range(workers or usable_cores())]
         # Last in, first out: as many fork-servers start as there are programs at a time.
-        self._free: queue.LifoQueue[ForkServer | FreshProcess] = queue.LifoQueue()
+        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
         for worker in self._workers:
             self._free.put(worker)
         self._recycle_after = recycle_after
@@ -101,7 +96,7 @@ class Sandbox:
 
     def _attempt(
         self,
-        worker: ForkServer | FreshProcess,
+        worker: ForkServer,
         code: str,
         entry: str,
         cases: Sequence[Sequence[Json]],
@@ -136,7 +131,7 @@ class Sandbox:
                 worker.stop()
 
     @contextlib.contextmanager
-    def _all_workers(self) -> Iterator[list[ForkServer | FreshProcess]]:
+    def _all_workers(self) -> Iterator[list[ForkServer]]:
         """Hold every worker for the time of a block."""
         with self._gathering:  # two takers at once would each wait for what the other holds
             workers = [self._free.get() for _ in self._workers]
@@ -155,4 +150,4 @@ class Sandbox:
 
 def usable_cores() -> int:
     """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))

@@ -12,7 +12,6 @@ from enum import StrEnum
 from evovpo.errors import SandboxError
 from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.filters import filter_path
-from evovpo.sandbox.seatbelt import sandbox_exec_works
 
 
 class Level(StrEnum):
@@ -20,8 +19,6 @@ class Level(StrEnum):
 
     NONE = "none"
     """A process of its own with resource limits, and nothing else: it can do whatever its user can."""
-    SANDBOX_EXEC = "sandbox-exec"
-    """On macOS: no writing, no network, no processes, by the system's own sandbox."""
     SECCOMP = "seccomp"
     """No writing, no network, no processes, and no opening of any file: only what was loaded before."""
     LANDLOCK_SECCOMP = "landlock+seccomp"
@@ -50,15 +47,11 @@ class Offer:
     """The kernel takes filters, and there is one for this processor."""
     bwrap_refusal: str
     """Why bubblewrap cannot be used; empty if it can."""
-    sandbox_exec: bool = False
-    """This is macOS, with a sandbox-exec that runs this Python."""
 
     @property
     def levels(self) -> Sequence[Level]:
         """The levels that this machine can run, weakest first."""
         levels = [Level.NONE]
-        if self.sandbox_exec:
-            levels.append(Level.SANDBOX_EXEC)
         if self.seccomp:
             levels.append(Level.SECCOMP)
             if self.landlock_abi:
@@ -69,11 +62,8 @@ class Offer:
 
     def describe(self) -> str:
         """Return the findings as one line for an error message."""
-        system = f"{platform.system()} {platform.release()} on {platform.machine()}"
-        if self.sandbox_exec:
-            return f"{system}; sandbox-exec works"
         return (
-            f"{system}; "
+            f"{platform.system()} {platform.release()} on {platform.machine()}; "
             f"Landlock {f'ABI {self.landlock_abi}' if self.landlock_abi else 'not available'}; "
             f"seccomp {'available' if self.seccomp else 'not available'}; "
             f"bubblewrap {self.bwrap_refusal or 'works'}"
@@ -82,9 +72,11 @@ class Offer:
 
 @functools.cache
 def probe() -> Offer:
-    """Return what this machine offers; tried once per process."""
+    """Return what this machine offers; tried once per process. Raises `SandboxError` unless it is Linux."""
     if sys.platform != "linux":
-        return Offer(0, False, "needs Linux", sandbox_exec_works())
+        raise SandboxError(
+            f"programs run on Linux only, this is {sys.platform}; use a Linux machine, a container or WSL2"
+        )
     from evovpo.sandbox.forkserver import kernel  # elsewhere it cannot even be imported
 
     has_filter = filter_path("server", platform.machine()).exists()
@@ -116,8 +108,6 @@ def _remedy(offer: Offer, needed: Level) -> str:
     lower = f"or, for programs that you trust that far, set sandbox.minimum_level to {offer.levels[-1]}"
     if needed is Level.BWRAP_LANDLOCK_SECCOMP and offer.levels[-1] is Level.LANDLOCK_SECCOMP:
         return f"install bubblewrap and allow user namespaces, {lower}"
-    if needed is Level.SANDBOX_EXEC:
-        return f"use macOS with /usr/bin/sandbox-exec, {lower}"
     return (
         "use Linux 5.13 or newer on x86_64 or aarch64 with Landlock enabled ('landlock' in the lsm= boot "
         f"option), WSL2, or a container whose seccomp profile allows the landlock_* calls, {lower}"

@@ -37,14 +37,12 @@ def start_python(
     passed: Sequence[int],
     log: int,
     *,
-    arguments: Sequence[str] = (),
     around: Sequence[str] = (),
     environment: Mapping[str, str] = ENVIRONMENT,
-    stdout: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Return a new process of the sandbox, in a session of its own.
 
-    `role` is what its Python is to be: `server`, `watcher` or `fresh`. It gets the descriptors `passed`,
+    `role` is what its Python is to be: `server` or `watcher`. It gets the descriptors `passed`,
     with their numbers as its first arguments, and `log` as standard error. `around` is a command line that
     isolates what follows it.
 
@@ -56,11 +54,11 @@ def start_python(
         if shutil.which(python) is None:  # what is around it would start, and find that out too late
             raise FileNotFoundError(f"no program at {python!r}")
         return subprocess.Popen(
-            [*command, *map(str, passed), *arguments],
+            [*command, *map(str, passed)],
             pass_fds=passed,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=stdout,
+            stdout=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
             cwd="/",

@@ -18,10 +18,8 @@ import pytest
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, ProxySandbox, Sandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.bwrap import bwrap_refusal
-from evovpo.sandbox.fresh import FreshProcess
 from evovpo.sandbox.paths import python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Offer, choose_level, probe
-from evovpo.sandbox.seatbelt import seatbelt_profile
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
@@ -345,52 +343,12 @@ def test_without_isolation_limits_hold_and_the_result_says_so() -> None:
         assert sandbox.run("def f(x):\n    return bytearray(1 << 40)\n", "f", [[1]]).status is Status.MEMORY
 
 
-FRESH = {
-    "def f(x):\n    print('said')\n    return x\n": (Status.OK, [1, 2]),
-    "def f(x):\n    return 1 // (x - 2)\n": (Status.ERROR, [-1, None]),
-    "import os\ndef f(x):\n    os._exit(3)\n": (Status.CRASH, [None, None]),
-    "def f(x):\n    return len(bytearray(1 << 40))\n": (Status.MEMORY, [None, None]),
-    "def f(x):\n    while True: pass\n": (Status.TIMEOUT, [None, None]),
-    "def f(x):\n    return 'x' * 2000\n": (Status.OUTPUT_LIMIT, [None, None]),
-}
-
-
-@pytest.mark.parametrize("code", FRESH)
-def test_a_fresh_process_gives_the_results_of_a_fork_server(code: str) -> None:
-    limits = Limits(wall_seconds=60.0, cpu_seconds=1, result_bytes=1024, log_bytes=100)
-    result = FreshProcess(Settings(Level.NONE)).run(code, "f", [[1], [2]], limits, False)
-    server = ForkServer(Settings(Level.NONE))
-    other = server.run(code, "f", [[1], [2]], limits, False)
-    server.stop()
-    assert (result.status, result.outputs) == FRESH[code]
-    assert (result.status, result.outputs, result.log) == (other.status, other.outputs, other.log)
-
-
-def test_a_fresh_process_ends_at_its_wall_clock_limit() -> None:
-    code = "import time\ndef f(x):\n    time.sleep(60)\n"
-    fresh = FreshProcess(Settings(Level.NONE))
-    assert fresh.run(code, "f", [[1]], Limits(wall_seconds=0.2), False).status is Status.TIMEOUT
-    assert fresh.cpu_seconds() > 0
-
-
-def test_the_profile_for_macos_names_what_may_be_read_and_hides_the_rest_last() -> None:
-    lines = seatbelt_profile(["/lib/py"], ['/lib/py/"a'], ["/lib/py/run"]).splitlines()
-    assert lines[:2] == ["(version 1)", "(deny default)"]
-    assert lines[-3:] == [
-        '(allow file-read* (subpath "/lib/py"))',
-        '(deny file-read-data (subpath "/lib/py/\\"a"))',
-        '(allow file-read* (subpath "/lib/py/run"))',
-    ]
-    assert not any("write" in line or "network" in line or "fork" in line for line in lines)
-
-
 # --- what a machine offers
 
 
 STRONG = Offer(7, True, "")
 OFFERS = {
     Level.NONE: Offer(0, False, "not installed"),
-    Level.SANDBOX_EXEC: Offer(0, False, "needs Linux", sandbox_exec=True),
     Level.SECCOMP: Offer(0, True, ""),
     Level.LANDLOCK_SECCOMP: Offer(7, True, "refused (setting up uid map: Permission denied)"),
     Level.BWRAP_LANDLOCK_SECCOMP: STRONG,
@@ -406,7 +364,7 @@ def test_bubblewrap_is_not_used_where_it_is_hidden(monkeypatch: pytest.MonkeyPat
 def test_a_test_of_a_level_fails_where_the_level_is_on_offer_and_it_is_skipped(
     skipped: Level, pytester: pytest.Pytester
 ) -> None:
-    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeconftest((Path(__file__).parents[1] / "conftest.py").read_text())
     pytester.makepyfile(
         "import pytest\n"
         "from evovpo.sandbox import Level\n"
@@ -441,12 +399,16 @@ def test_the_refusal_says_what_is_missing_and_what_to_do() -> None:
         choose_level(OFFERS[Level.LANDLOCK_SECCOMP], Level.BWRAP_LANDLOCK_SECCOMP)
 
 
+def test_another_system_than_linux_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(SandboxError, match=r"Linux only, this is darwin; use a Linux machine, a container"):
+        probe.__wrapped__()
+
+
 def test_a_level_that_is_named_is_taken_and_never_replaced_by_another() -> None:
     assert choose_level(STRONG, Level.SECCOMP, Level.LANDLOCK_SECCOMP) is Level.LANDLOCK_SECCOMP
     with pytest.raises(SandboxError, match=r"level none is below the minimum seccomp"):
         choose_level(STRONG, Level.SECCOMP, Level.NONE)
-    with pytest.raises(SandboxError, match=r"need isolation level sandbox-exec .* use macOS"):
-        choose_level(STRONG, Level.NONE, Level.SANDBOX_EXEC)
 
 
 # --- starts that fail
@@ -454,10 +416,6 @@ def test_a_level_that_is_named_is_taken_and_never_replaced_by_another() -> None:
 
 def run_in_fork_server(level: Level, folder: Path) -> None:
     ForkServer(Settings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
-
-
-def run_in_fresh_process(level: Level, folder: Path) -> None:
-    FreshProcess(Settings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
 
 
 def run_whole(level: Level, folder: Path) -> None:
@@ -471,7 +429,7 @@ def run_by_proxy(level: Level, folder: Path) -> None:
 
 
 JOB = WholeJob({"program.py": IDENTITY}, "program.py", "evaluator.py")
-WAYS = [run_in_fork_server, run_in_fresh_process, run_whole, run_by_proxy]
+WAYS = [run_in_fork_server, run_whole, run_by_proxy]
 
 
 @pytest.mark.parametrize("level", [LEVELS[0], *LEVELS[-2:]])

@@ -1,4 +1,4 @@
-"""The suites `lists`, `strings-hard` and `open-math`: made by their commands, solvable, and disjoint."""
+"""The suites `lists` and `strings-hard`: made by their commands, solvable, and disjoint."""
 
 from __future__ import annotations
 
@@ -237,10 +237,6 @@ def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Pa
 
 
 # ---------------------------------------------------------------- the others
-
-
-def test_open_math_is_the_suite_math() -> None:
-    assert load_suite(PROBLEMS / "open-math") == load_suite(PROBLEMS / "math")
 
 
 def test_suites_are_listed_with_their_problems() -> None:
