@@ -2,7 +2,7 @@
 
 Kills the whole tree of processes, kills single workers and fork-servers of the sandbox, and fills the disk
 under the store, in random order at random moments; each time it gives the same command again where the batch
-ended. STORE.db must lie on a small file system of its own, such as
+ended. STORE.db must lie on a small file system of its own (unless `--disks 0` fills none), such as
 
     mkdir small && mount -t tmpfs -o size=400m tmpfs small
 
@@ -156,7 +156,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.store.exists():
         parser.error(f"{options.store} is there already; give another path")
-    if shutil.disk_usage(options.store.parent).total > _LARGEST_DISK:
+    if options.disks and shutil.disk_usage(options.store.parent).total > _LARGEST_DISK:
         parser.error(f"{options.store} lies on a large disk; mount a small one for it, which can be filled")
     command = [sys.executable, "-m", "evovpo", "batch", options.batch]
     command += ["--store", str(options.store), "--jobs", str(options.jobs)]

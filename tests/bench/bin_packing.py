@@ -309,7 +309,7 @@ def search_once(
         counts = _counts(store, run.id)
         figures = answer_figures(store, run.id)
         known.update(store.known_evaluations(problem.version))
-        trainings = [] if trainer is None else trainer.reports.figures
+        trainings = [] if trainer is None else trainer.figures
     best = search.best
     assert best is not None
     return {

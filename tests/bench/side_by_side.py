@@ -10,11 +10,12 @@ instant model in the same process makes of the parent in the prompt. Every row i
 - `openevolve`: OpenEvolve as it comes, without a sandbox, its evolution trace on (evovpo always logs more).
 - `openevolve_loop`: the same with its evaluation replaced by a stub.
 
-`it_per_s` is over the longer run; `ms_200` and `ms_1000` are milliseconds an iteration over iterations 101 to
-200 and 901 to 1,000 (the last tenth of the run), an iteration being one candidate; `sample_ms_*` is what it
-takes to choose a parent and make what the model gets, at that many programs (OpenEvolve: sample and snapshot
-for a worker); `mb` is what the longer run leaves on disk. Populations hold 1,000 programs on 5 islands.
-OpenEvolve runs with two workers, evovpo with its defaults (8 completions a prompt) and with one (`_g1`).
+Each row runs for a fifth of `--iterations` and for all of them. `it_per_s` is over the longer run; `ms_200`
+and `ms_1000` are milliseconds an iteration over the last tenth of each, an iteration being one candidate;
+`sample_ms_*` is what it takes to choose a parent and make what the model gets, at that many programs
+(OpenEvolve: sample and snapshot for a worker); `mb` is what the longer run leaves on disk. Populations hold
+1,000 programs on 5 islands. OpenEvolve runs with two workers, evovpo with its defaults (8 completions a
+prompt) and with one (`_g1`).
 """
 
 from __future__ import annotations
@@ -319,7 +320,9 @@ def in_a_process(python: str, job: dict[str, Any]) -> dict[str, float]:
         environment = os.environ | {
             "OMP_NUM_THREADS": "1",
             "OPENAI_API_KEY": "x",
-            "PYTHONPATH": str(source.parent),
+            "PYTHONPATH": os.pathsep.join(
+                [str(source.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
         }
         done = subprocess.run(
             [python, str(source), "--job", json.dumps(job | {"folder": name})],
@@ -342,25 +345,28 @@ def run_job(job: dict[str, Any]) -> dict[str, float]:
     return run_evovpo(folder, iterations, rollouts, "_loop" in row, row == "evovpo_whole")
 
 
-def measure_row(row: str, python: str, most: int, tell: Callable[[str], None]) -> dict[str, float]:
+def measure_row(
+    row: str, python: str, iterations: int, most: int, tell: Callable[[str], None]
+) -> dict[str, float]:
     """Return the figures of one row of the table."""
 
     def job(what: str, iterations: int) -> dict[str, float]:
         tell(f"{row}: {what} {iterations}")
         return in_a_process(python, {"what": what, "row": row, "iterations": iterations})
 
-    short, long = job("run", 200), job("run", 1000)
+    fifth = iterations // 5
+    short, long = job("run", fifth), job("run", iterations)
     found = {
-        "it_per_s": 1000 / long["seconds"],
-        "ms_200": short["ms_last"],
-        "ms_1000": long["ms_last"],
+        "it_per_s": iterations / long["seconds"],
+        f"ms_{fifth}": short["ms_last"],
+        f"ms_{iterations}": long["ms_last"],
         "mb": long["mb"],
     }
     if row == "openevolve":
         sizes = [size for size in (1000, 10_000) if size <= most]
         return found | {f"sample_ms_{size}": job("sample", size)["sample_ms"] for size in sizes}
     if row == "evovpo_loop":
-        found["sample_ms_1000"] = long["sample_ms"]
+        found[f"sample_ms_{iterations}"] = long["sample_ms"]
         if most >= 10_000:
             found["sample_ms_10000"] = job("run", 10_000)["sample_ms"]
     return found
@@ -369,8 +375,13 @@ def measure_row(row: str, python: str, most: int, tell: Callable[[str], None]) -
 def main() -> None:
     """Command line: print a table, or one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--openevolve-python", help="Python of an environment with openevolve 0.4.0")
+    parser.add_argument(
+        "--openevolve-python", default=sys.executable, help="Python of an environment with openevolve 0.4"
+    )
     parser.add_argument("--rows", default=",".join(ROWS), help="only these, with commas between them")
+    parser.add_argument(
+        "--iterations", type=int, default=1000, help="of the longer run of each row, at least 10"
+    )
     parser.add_argument("--largest", type=int, default=10_000, help="largest population to sample from")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -383,10 +394,12 @@ def main() -> None:
         python = options.openevolve_python if row.startswith("openevolve") else sys.executable
         if row not in ROWS:
             parser.error(f"--rows: {row!r} is none of {', '.join(ROWS)}")
-        if not python:
-            parser.error("--openevolve-python is needed for the rows of OpenEvolve")
         found = measure_row(
-            row, python, options.largest, lambda text: print(text, file=sys.stderr, flush=True)
+            row,
+            python,
+            options.iterations,
+            options.largest,
+            lambda text: print(text, file=sys.stderr, flush=True),
         )
         results[row] = {name: round(value, 3) for name, value in found.items()}
         print(f"{row}: {results[row]}", file=sys.stderr, flush=True)

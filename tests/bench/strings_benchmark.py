@@ -134,7 +134,7 @@ def run(
     done: dict[str, dict[str, Any]] = {}
     if progress and progress.exists():
         done = json.loads(progress.read_text())
-    plain = load_config(None, [*_changes(config), "search.joins=false"])
+    plain = load_config(None, ["search.joins=false"], json.loads(config.to_json()))
     for number, problem in enumerate(tasks, start=1):
         if problem.id not in done:
             result = solve(problem, config, open_proposer(problem))
@@ -157,17 +157,6 @@ def _keep(progress: Path | None, done: dict[str, dict[str, Any]]) -> None:
 def _say(what: str, result: dict[str, Any]) -> None:
     end = "not solved" if not result["solved"] else "solved by a join" if result["by_join"] else "solved"
     print(f"{what}: {end} after {result['programs']} programs", file=sys.stderr, flush=True)
-
-
-def _changes(config: Config) -> list[str]:
-    """Return the overrides that make `config` from the defaults."""
-    found, default = json.loads(config.to_json()), json.loads(Config().to_json())
-    return [
-        f"{section}.{key}={json.dumps(value) if not isinstance(value, str) else value}"
-        for section, fields in found.items()
-        for key, value in fields.items()
-        if value != default[section][key]
-    ]
 
 
 def main() -> None:

@@ -463,11 +463,3 @@ def test_every_command_that_the_readme_names_exists() -> None:
     assert named >= {"evolve", "show", "runs", "resume", "replay", "new", "check", "retrain", "loop"}
     mount_commands()
     assert named <= {command.name for command in app.registered_commands}
-
-
-def test_every_module_is_in_the_file_tree_of_the_readme() -> None:
-    root = Path(__file__).parents[2]
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    folders = ("evovpo", "evovpo/models", "evovpo/proposers", "evovpo/sandbox", "evovpo/store", "trainer")
-    modules = {path.name for folder in folders for path in (root / folder).glob("*.py")}
-    assert {name for name in modules if not name.startswith("__") and name not in readme} == set()

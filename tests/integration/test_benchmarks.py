@@ -1,0 +1,152 @@
+"""Every script of tests/bench runs at its smallest size and prints what it says it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tests" / "bench"
+BATCH = """
+name = "faults"
+problems = ["strings/user-name"]
+evaluations = [120]
+[settings]
+sandbox.workers = 1
+[[proposers]]
+name = "random"
+proposer.name = "random"
+"""
+TASKS = [
+    {"name": "copy", "train": [{"inputs": ["a"], "output": "a"}], "test": []},
+    {
+        "name": "hard",
+        "train": [{"inputs": ["ab"], "output": "q7"}, {"inputs": ["b"], "output": "zz1"}],
+        "test": [{"inputs": ["c"], "output": "c"}],
+    },
+]
+"""The first is solved by its starting program, the other by none."""
+
+
+def run(name: str, *arguments: str | Path, code: int = 0) -> str:
+    """Run a script in a process of its own and return what it prints; it must end with `code`."""
+    return ended([BENCH / name, *arguments], code)
+
+
+def ended(command: Sequence[str | Path], code: int = 0) -> str:
+    """Run Python with a command line; return standard output, or both streams after a fault."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def last_json(text: str) -> Any:
+    """Return the last line of a script's output, read as JSON."""
+    return json.loads(text.splitlines()[-1])
+
+
+def test_this_file_runs_every_script() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    missing = [path.name for path in sorted(BENCH.glob("*.py")) if f'run("{path.name}"' not in here]
+    assert missing == []
+
+
+def test_string_tasks_are_counted_with_and_without_joins(tmp_path: Path) -> None:
+    file, progress = tmp_path / "tasks.json", tmp_path / "progress.json"
+    file.write_text(json.dumps(TASKS))
+    found = last_json(run("strings_benchmark.py", file, "--programs", "24", "--proposer", "random",
+                          "--set", "search.rollouts=4", "--progress", progress, "--json"))  # fmt: skip
+    assert (found["tasks"], found["solved_train"], found["solved_without_joins"]) == (2, 1, 1)
+    assert found["per_task"]["hard"]["without_joins"]["joins"] == 0
+    assert set(json.loads(progress.read_text())) == {"copy", "hard"}
+
+
+def test_a_suite_is_counted_by_proposer(tmp_path: Path) -> None:
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "user-name").symlink_to(ROOT / "problems" / "strings" / "user-name")
+    found = last_json(
+        run("suite_benchmark.py", tmp_path / "two", "--evaluations", "8", "--proposers", "random", "--json")
+    )
+    assert found["problems"] == 1
+    assert found["random"]["solved_unseen"] == [0]
+
+
+def test_a_step_of_the_search_is_timed() -> None:
+    found = last_json(run("search_cost.py", "--programs", "60", "--samples", "2", "--json"))
+    assert set(found) == {"ask_tell_ms_median", "ask_tell_ms_p99", "commit_ms_median", "store_mb"}
+
+
+def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("max_iterations: 5\ndatabase:\n  num_islands: 3\nmine: 1\n")
+    found = last_json(run("openevolve_settings.py", file))
+    assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
+
+
+def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
+    for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
+        jobs = tmp_path / arm / "jobs"
+        jobs.mkdir(parents=True)
+        row = {"ks": [1, 2], "best_at_k": [[value, value]] * 3}
+        (jobs / f"{arm}-lr0.001-test-seed0.json").write_text(json.dumps(row))
+    lines = run("compare_studies.py", tmp_path / "vpo" / "vpo", tmp_path / "grpo" / "grpo").splitlines()
+    assert lines == ["k = 1   +0.250 [+0.250, +0.250]", "k = 2   +0.250 [+0.250, +0.250]"]
+
+
+@pytest.mark.slow
+def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(tmp_path: Path) -> None:
+    file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
+    file.write_text(BATCH)
+    ended(["-m", "evovpo", "batch", file, "--store", alone])
+    said = run("batch_faults.py", file, disturbed, "--jobs", "1", "--trees", "1", "--workers", "0",
+               "--sandboxes", "0", "--disks", "0", "--between", "5", "10")  # fmt: skip
+    assert "killed the whole tree" in said
+    assert "ended with exit code 0" in said
+    assert run("same_rows.py", alone, disturbed).splitlines()[-1] == "the same rows"
+    assert "is there already" in run("batch_faults.py", file, disturbed, code=2)
+
+
+@pytest.mark.slow
+def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
+    rows = ("evovpo_whole", "evovpo_loop", "openevolve")
+    found = last_json(run("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
+                          "--largest", "10", "--json"))  # fmt: skip
+    assert tuple(found) == rows
+    assert all(figures["it_per_s"] > 0 for figures in found.values())
+
+
+@pytest.mark.slow
+def test_objectives_are_timed_in_real_steps() -> None:
+    found = last_json(run("objective_cost.py", "--prompts", "1", "--rollouts", "6", "--steps", "1",
+                          "--repetitions", "1", "--json"))  # fmt: skip
+    assert 0 < found["objective_share"]["vpo"] < 1
+
+
+@pytest.mark.slow
+def test_searches_that_train_stand_beside_frozen_ones(tmp_path: Path) -> None:
+    weights = ROOT / "evovpo" / "builtin" / "weights" / "strings"
+    rows = run("search_training.py", tmp_path, "--model", weights, "--problems", "1", "--evaluations", "24",
+               "--rounds", "2", "--objectives", "vpo", "--processes", "1").splitlines()  # fmt: skip
+    assert [json.loads(row)["trainings"] for row in rows] == [1, 0, 0]
+
+
+@pytest.mark.slow
+def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
+    out, folder = tmp_path / "out", tmp_path / "report"
+    run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",
+        "--evaluations", "96", "--interval", "48", "--check", "1")  # fmt: skip
+    assert "islands, retrained: GRPO" in run("bin_packing.py", "report", out, folder)
+    assert len((folder / "rows.jsonl").read_text().splitlines()) == 2
+    assert (folder / "bin-packing-or3.png").exists()
