@@ -1,4 +1,4 @@
-"""The command that closes the loop, mounted by `trainer/cli.py`: wiring and progress only."""
+"""The command that closes the loop, mounted by `trainer/cli/__init__.py`: wiring and progress only."""
 
 from __future__ import annotations
 

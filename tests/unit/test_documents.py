@@ -1,0 +1,71 @@
+"""What the documents name is there: files, modules, links of the README, a line for each file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
+PATH = re.compile(
+    r"(?<![\w./-])(?:evovpo|trainer|tests|docs|problems)/[\w./-]*\.(?:py|md|toml|json|png|sh)\b"
+)
+MODULE = re.compile(r"python3? -m ((?:evovpo|trainer)[\w.]*)")
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Yield the docstrings of a Python file."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, kinds):
+            yield ast.get_docstring(node) or ""
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield every document, and the docstrings of every Python file."""
+    for path in DOCUMENTS:
+        yield path, path.read_text(encoding="utf-8")
+    for folder in ("evovpo", "trainer", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path, "\n".join(docstrings(path))
+
+
+def is_module(name: str) -> bool:
+    """True if `python -m name` would find something to run."""
+    path = ROOT.joinpath(*name.rstrip(".").split("."))
+    return path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+
+
+def test_every_file_that_is_named_exists() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts()
+        for name in PATH.findall(text)
+        if not (ROOT / name).exists()
+    }
+    assert missing == set()
+
+
+def test_every_module_that_is_to_be_run_exists() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts()
+        for name in MODULE.findall(text)
+        if not is_module(name)
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("name", TOP)
+def test_every_link_of_a_file_at_the_top_leads_somewhere(name: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
