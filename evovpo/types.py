@@ -328,6 +328,11 @@ class Prompt:
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
 
     @property
+    def parent_id(self) -> str | None:
+        """The program that it shows for improvement, if there is one."""
+        return next((p.program_id for p in self.parents if p.role is ParentRole.PARENT), None)
+
+    @property
     def has_model(self) -> bool:
         """True for a ticket that a model answers, rather than one that carries its own programs."""
         return self.kind not in (PromptKind.SEED, PromptKind.JOIN)

@@ -18,6 +18,7 @@ class AlignmentFormat:
     """The format of the built-in model: alignments in, a chain of expressions out."""
 
     reply_tokens = 160
+    max_rows = MAX_ROWS
 
     def __init__(self, problem: Problem) -> None:
         fault = alignment_fault(problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from evovpo.builtin.chain_format import split_chain
+from evovpo.builtin.chain_format import MAX_ROWS, split_chain
 from evovpo.builtin.formula_format import MAX_COMPONENTS, encode_prompt, level
 from evovpo.builtin.formulas import ARGUMENTS, canonical, from_source, to_source
 from evovpo.errors import ProblemError
@@ -19,6 +19,7 @@ class FormulaFormat:
     """A parent formula and its rewards in steps of a tenth in, a chain of formulas out."""
 
     reply_tokens = 160
+    max_rows = MAX_ROWS
 
     def __init__(self, problem: Problem) -> None:
         fault = formula_fault(problem)

@@ -39,6 +39,7 @@ class _InstructFormat:
     """What both formats share; they differ in how an answer is asked for and read."""
 
     reply_tokens = 4096
+    max_rows = 7
     _form: ClassVar[str]
 
     def __init__(self, settings: PromptConfig | None = None, templates: Templates | None = None) -> None:

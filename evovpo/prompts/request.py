@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from evovpo.builtin.chain_format import MAX_ROWS
 from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 
@@ -66,6 +65,8 @@ class PromptFormat(Protocol):
 
     reply_tokens: int
     """Completion tokens that a reply needs where the configuration does not say."""
+    max_rows: int
+    """Training rows that a prompt shows at most."""
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return the prompt."""
@@ -82,10 +83,12 @@ class PromptFormat(Protocol):
         """
 
 
-def choose_rows(count: int, rng: np.random.Generator, only: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Return which of `count` training rows a prompt shows, in random order, at most `MAX_ROWS`.
+def choose_rows(
+    count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
+) -> tuple[int, ...]:
+    """Return which of `count` training rows a prompt shows, in random order, at most `most`.
 
     `only` limits the choice, for prompts that concentrate on rows still failed.
     """
     pool = list(range(count)) if only is None else list(only)
-    return tuple(int(row) for row in rng.permutation(pool)[:MAX_ROWS])
+    return tuple(int(row) for row in rng.permutation(pool)[:most])

@@ -25,6 +25,7 @@ from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model
 from evovpo.builtin.expression_prompts import AlignmentFormat, alignment_fault
 from evovpo.builtin.formula_prompts import FormulaFormat, formula_fault
+from evovpo.builtin.joining import join_language
 from evovpo.config import BudgetConfig, Config, StoreConfig, load_config
 from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
 from evovpo.judging.evaluator import Judge, open_evaluator
@@ -317,7 +318,7 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
     That program is judged for it, in the sandbox. Raises what `choose_format` and `open_evaluator` raise.
     """
     made_by = choose_format(problem, config)
-    rows = choose_rows(len(problem.train), np.random.default_rng(config.run.seed))
+    rows = choose_rows(len(problem.train), made_by.max_rows, np.random.default_rng(config.run.seed))
     requests = []
     if config.search.root_share > 0.0:
         requests.append(Request(config.search.answers, rows=rows))
@@ -332,7 +333,8 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
     """Return the search of a run before its first ask."""
     settings = dataclasses.replace(config.search, evaluations=run.evaluations)
-    return Search(problem, settings, choose_format(problem, config), run.id, run.seed)
+    made_by, language = choose_format(problem, config), join_language(problem)
+    return Search(problem, settings, made_by, run.id, run.seed, language)
 
 
 def start(

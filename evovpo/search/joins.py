@@ -1,4 +1,4 @@
-"""Model-free recombination of expression programs: `a if c else b`.
+"""Model-free recombination: two programs become one, which chooses between them by a condition on the inputs.
 
 Two programs whose passed rows complement each other are joined under one condition that tells
 their rows apart. Which rows a join passes is known without running it, so only joins that pass
@@ -9,16 +9,33 @@ programs come first, and reports always show held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.builtin.expression_prompts import make_program, read_expression
-from evovpo.builtin.expressions import conditions, join
-from evovpo.search.population import Member
-from evovpo.types import Problem, Program
+from evovpo.config import SearchConfig
+from evovpo.search.members import Member
+from evovpo.search.programs import Programs
+from evovpo.types import Program
+
+_PARTNERS = 24
+"""Members that a new program is tried with; the pool is a front, so this is nearly all of it."""
+_WAITING = 256
+"""Joins that wait for their turn; the worst of more are forgotten."""
+
+
+class JoinLanguage(NamedTuple):
+    """How the programs of one by-example problem are joined."""
+
+    conditions: tuple[str, ...]
+    """Tests on the inputs, C of them."""
+    holds_C_N: Sequence[Sequence[bool]]  # noqa: N815
+    """For which of N training rows each holds."""
+    join: Callable[[str, str, str], Program | None]
+    """(source, condition, source of the other side) -> the program of both; None where there is none."""
 
 
 class Join(NamedTuple):
@@ -34,18 +51,13 @@ class Join(NamedTuple):
 
 
 class Joiner:
-    """Finds joins for one by-example problem; holds its conditions and which rows they hold for."""
+    """Finds joins for one by-example problem."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        rows = [[str(value) for value in example.inputs] for example in problem.train]
-        found = conditions(rows)
-        self._tests = [condition.text for condition in found]
-        holds = [[condition.holds(row) for row in rows] for condition in found]
-        self._holds_C_N = np.array(holds, dtype=np.float64).reshape(len(found), len(rows))
-        count = self._holds_C_N.sum(axis=1)
-        self._smaller_C = np.minimum(count, len(rows) - count)
-        self._sizes_C = np.array([len(test) for test in self._tests])
+    def __init__(self, language: JoinLanguage) -> None:
+        self._language = language
+        self._holds_C_N = np.array(language.holds_C_N, dtype=np.float64)
+        self._smaller_C = np.minimum(self._holds_C_N.sum(axis=1), (1.0 - self._holds_C_N).sum(axis=1))
+        self._sizes_C = np.array([len(condition) for condition in language.conditions])
 
     def joins(self, new: Member, others: Sequence[Member], limit: int, above: int = 0) -> list[Join]:
         """Return up to `limit` joins of `new` with `others`, best first.
@@ -53,7 +65,7 @@ class Joiner:
         Each passes more rows than either of its sides and more than `above`. Order: more rows passed, then
         a larger smaller side (one row or more), then shorter source.
         """
-        if not others or not self._tests:
+        if not others:
             return []
         mine_N = _passed(new)  # noqa: N806
         theirs_K_N = np.array([_passed(other) for other in others])  # noqa: N806
@@ -77,19 +89,67 @@ class Joiner:
                 break
             other, test = others[k[place]], int(c[place])
             then, otherwise = (other, new) if flipped[place] else (new, other)
-            program = self._program(then, self._tests[test], otherwise)
+            program = self._language.join(then.source, self._language.conditions[test], otherwise.source)
             if program is not None:
                 smaller = int(self._smaller_C[test])
                 made.append(Join(program, then.program_id, otherwise.program_id, int(passed[place]), smaller))
         return made
 
-    def _program(self, then: Member, test: str, otherwise: Member) -> Program | None:
-        first = read_expression(then.source, self._problem.entry)
-        second = read_expression(otherwise.source, self._problem.entry)
-        if first is None or second is None:
-            return None
-        expression = join(first, test, second)
-        return None if expression is None else make_program(expression, self._problem)
+
+_Waiting = tuple[tuple[int, ...], str, Join]
+"""Priority (lower first), id of its program, and the join: a heap entry."""
+
+
+class Joins:
+    """The joins that wait to be proposed; without a language there are none."""
+
+    def __init__(self, config: SearchConfig, language: JoinLanguage | None) -> None:
+        self._config = config
+        self._joiner = Joiner(language) if config.joins and language is not None else None
+        self._given_out = 0
+        self._queue: list[_Waiting] = []
+        self._lone_rows: list[_Waiting] = []
+        """Joins whose condition singles out one row: it explains nothing; they wait for the end."""
+        self._queued: set[str] = set()
+
+    def offer(self, new: Member, elites: Iterable[Member], above: int, known: Programs) -> None:
+        """Look for joins of a new member with `elites` that pass more than `above` rows, not `known` ones."""
+        if self._joiner is None:
+            return
+        nearest = heapq.nsmallest(
+            _PARTNERS,
+            (member for member in elites if member.program_id != new.program_id),
+            key=lambda m: (-sum(m.rewards), len(m.source), m.order),
+        )
+        for join in self._joiner.joins(new, nearest, self._config.join_proposals, above=above):
+            if join.program.id in self._queued or join.program.id in known:
+                continue
+            self._queued.add(join.program.id)
+            priority = (-join.passed, -min(join.smaller_side, 2), len(join.program.source))
+            queue = self._lone_rows if join.smaller_side < 2 else self._queue
+            heapq.heappush(queue, (priority, join.program.id, join))
+        for queue in (self._queue, self._lone_rows):
+            if len(queue) > _WAITING:
+                queue[:] = heapq.nsmallest(_WAITING, queue)
+
+    def take(self, remaining: int, above: int, known: Programs) -> list[Join]:
+        """Return the joins to propose now: better than the best so far, within their share of the budget.
+
+        `remaining` are the candidates of the budget that are not given out yet.
+        """
+        budget = self._config.evaluations
+        if budget - remaining >= budget * self._config.lone_row_joins_after:
+            while self._lone_rows:
+                heapq.heappush(self._queue, self._lone_rows.pop())
+        share = int(budget * self._config.join_share)
+        room = min(self._config.join_proposals, remaining, share - self._given_out)
+        chosen: list[Join] = []
+        while self._queue and len(chosen) < room:
+            join = heapq.heappop(self._queue)[2]
+            if join.passed > above and join.program.id not in known:
+                chosen.append(join)
+        self._given_out += len(chosen)
+        return chosen
 
 
 def _passed(member: Member) -> npt.NDArray[np.float64]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evovpo.search.population import Member
+from evovpo.search.members import Member
 
 SHINGLE = 5
 """Characters in one shingle."""

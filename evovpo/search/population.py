@@ -1,65 +1,23 @@
-"""Islands with MAP-Elites cells and an elite archive: insertion, eviction, migration.
+"""Islands with MAP-Elites cells and an elite archive, and the population that they make up.
 
-Pure: no I/O, no clock; programs are compared by dominance of their reward vectors, never by a sum of
-them. A cell keeps the programs that none other in it dominates, up to a small capacity; of two
-programs with the same vector the shorter stays, and of too many the one whose loss costs least goes.
-Bin edges are fixed from the moment they are known, so that a cell number never changes its meaning
-within a run.
+A cell keeps the programs that none other in it dominates, up to a small capacity.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.types import Feature, Rewards
+from evovpo.search.grid import Cell, Grid
+from evovpo.search.members import Front, Member
+from evovpo.types import Problem, Program, Rewards
 
 CELL_CAPACITY = 4
 """Programs kept in one MAP-Elites cell."""
-LEARNING_PROGRAMS = 32
-"""Programs that an island-wide learner looks at before it freezes undeclared bin edges."""
-
-Cell = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A judged program in a population."""
-
-    program_id: str
-    source: str
-    rewards: Rewards
-    order: int
-    """Position in the order of insertion over the whole run; breaks ties, older first."""
-
-    @property
-    def mean_reward(self) -> float:
-        """The mean over the components, for reports and for strategies that need one number."""
-        return sum(self.rewards) / len(self.rewards)
-
-    def replaces(self, other: Member) -> bool:
-        """True if `other` has no place beside this one: dominated, or equal and not shorter."""
-        if all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True)):
-            if self.rewards != other.rewards:
-                return True
-            return (len(self.source), self.order) < (len(other.source), other.order)
-        return False
-
-
-def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs by mean reward, best first; of equal ones the shorter, then the older comes first."""
-    return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
-
-
-def best_member(members: Iterable[Member]) -> Member:
-    """Return the first by `by_merit`; there must be one."""
-    return by_merit(members)[0]
 
 
 class InsertionStatus(StrEnum):
@@ -79,90 +37,6 @@ class Insertion(NamedTuple):
     program_id: str
     island: int
     status: InsertionStatus
-
-
-@dataclass(slots=True)
-class Front:
-    """A set of mutually non-dominated members, at most `capacity` of them."""
-
-    capacity: int
-    members: list[Member] = field(default_factory=list)
-
-    def insert(self, new: Member) -> bool:
-        """Return whether `new` stayed; evicts what it replaces and, if full, the least distinct."""
-        if any(member.program_id == new.program_id or member.replaces(new) for member in self.members):
-            return False
-        self.members = [member for member in self.members if not new.replaces(member)]
-        self.members.append(new)
-        if len(self.members) > self.capacity:
-            evicted = self._least_distinct()
-            self.members.remove(evicted)
-            return evicted is not new
-        return True
-
-    def _least_distinct(self) -> Member:
-        """Return the member whose loss costs least over all objectives, longest and newest first."""
-        rewards = np.array([member.rewards for member in self.members])
-        top_two = np.sort(rewards, axis=0)[-2:]
-        others = np.where(rewards == top_two[1], top_two[0], top_two[1])
-        losses = np.maximum(rewards - others, 0.0).sum(axis=1)
-        ranked = [
-            (loss, -len(m.source), -m.order) for loss, m in zip(losses.tolist(), self.members, strict=True)
-        ]
-        return self.members[min(range(len(ranked)), key=ranked.__getitem__)]
-
-
-class Grid:
-    """The MAP-Elites axes of a problem: which cell a program belongs to.
-
-    Edges that the problem declares are used as they are. Others are learned once, as quantiles
-    over the first `LEARNING_PROGRAMS` programs, and then frozen; until then there are no cells.
-    """
-
-    def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
-        self._features = tuple(features) or (Feature("length"),)
-        self._objectives = list(objectives)
-        self._edges: list[tuple[float, ...] | None] = [feature.edges or None for feature in self._features]
-        self._seen: list[tuple[float, ...]] = []
-
-    @property
-    def is_frozen(self) -> bool:
-        """True once every axis has its edges."""
-        return all(edges is not None for edges in self._edges)
-
-    @property
-    def edges(self) -> tuple[tuple[float, ...] | None, ...]:
-        """The inner bin edges of every axis, none while they are being learned."""
-        return tuple(self._edges)
-
-    def learn(self, member: Member) -> bool:
-        """Take one more program into account; return whether this froze the edges."""
-        if self.is_frozen:
-            return False
-        self._seen.append(self._values(member))
-        if len(self._seen) < LEARNING_PROGRAMS:
-            return False
-        for axis, feature in enumerate(self._features):
-            if self._edges[axis] is None:
-                values = [seen[axis] for seen in self._seen]
-                quantiles = np.quantile(values, np.arange(1, feature.bins) / feature.bins)
-                self._edges[axis] = tuple(sorted(set(quantiles.tolist())))
-        return True
-
-    def cell(self, member: Member) -> Cell:
-        """Return the bin index on every axis; only once `is_frozen`."""
-        values = self._values(member)
-        return tuple(
-            bisect_right(edges or (), value) for edges, value in zip(self._edges, values, strict=True)
-        )
-
-    def _values(self, member: Member) -> tuple[float, ...]:
-        return tuple(self._value(feature.name, member) for feature in self._features)
-
-    def _value(self, name: str, member: Member) -> float:
-        if name == "length":
-            return float(len(member.source))
-        return member.rewards[self._objectives.index(name.removeprefix("reward:"))]
 
 
 class Island:
@@ -237,3 +111,41 @@ class Island:
         return {
             cell: tuple(m.program_id for m in front.members) for cell, front in sorted(self._cells.items())
         }
+
+
+class Population:
+    """The islands of a search, on one grid."""
+
+    def __init__(self, problem: Problem, islands: int, elites: int) -> None:
+        self.grid = Grid(problem.features, [objective.name for objective in problem.objectives])
+        self.islands = [Island(index, elites, self.grid) for index in range(islands)]
+        self.seeds: list[Member] = []
+        """The starting programs that were judged."""
+        self.restarts = 0
+        """Islands that were emptied and founded anew so far."""
+        self._capacity = elites
+        self._born = 0
+
+    @property
+    def elites(self) -> dict[str, Member]:
+        """The archives of all islands as one, by program id."""
+        return {member.program_id: member for island in self.islands for member in island.elites}
+
+    def insert(self, program: Program, rewards: Rewards, home: int | None) -> tuple[Member, list[Insertion]]:
+        """Offer a judged program to its home island; without a home it is a starting program, for all."""
+        member = Member(program.id, program.source, rewards, self._born)
+        self._born += 1
+        if self.grid.learn(member):
+            for island in self.islands:
+                island.fill_cells()
+        if home is None:
+            self.seeds.append(member)
+        homes = self.islands if home is None else [self.islands[home]]
+        return member, [Insertion(program.id, island.index, island.insert(member)) for island in homes]
+
+    def found_anew(self, index: int, founders: Iterable[Member]) -> None:
+        """Empty an island and put the founders there."""
+        self.islands[index] = Island(index, self._capacity, self.grid)
+        for founder in founders:
+            self.islands[index].insert(founder)
+        self.restarts += 1

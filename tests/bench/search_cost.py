@@ -28,6 +28,7 @@ from random import Random
 
 from evovpo.builtin.expression_prompts import AlignmentFormat
 from evovpo.builtin.expressions import Sampler, canonical, render, to_source
+from evovpo.builtin.joining import join_language
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id
 from evovpo.search.search import Search
@@ -116,7 +117,8 @@ class Bench:
         )  # fmt: skip
         store.add_problem(PROBLEM)
         store.add_run(run)
-        self.search = Search(PROBLEM, config, AlignmentFormat(PROBLEM), run.id, seed)
+        made_by, language = AlignmentFormat(PROBLEM), join_language(PROBLEM)
+        self.search = Search(PROBLEM, config, made_by, run.id, seed, language)
         self._store = store
         self._rng = Random(seed)
         self._programs = synthetic_programs(self._rng)

@@ -40,9 +40,6 @@ UPWARD = {
     ("evovpo.experiments.plan", "evovpo.reports"),
     ("evovpo.experiments.results", "evovpo.reports"),
     ("evovpo.problem.folder", "evovpo.judging"),
-    ("evovpo.prompts.request", "evovpo.builtin"),
-    ("evovpo.search.joins", "evovpo.builtin"),
-    ("evovpo.search.search", "evovpo.builtin"),
     ("trainer.loop.probe", "trainer.reports"),
     ("trainer.loop.search_training", "trainer.experiments"),
 }

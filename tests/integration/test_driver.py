@@ -13,6 +13,7 @@ from plain_search import PLAIN, PlainFormat, judge
 from toy_runs import HARD, PROBLEM, OneByOne, evaluation, hashed_rewards, population, source, toy_script
 
 from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.joining import join_language
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import BudgetError, ReplayError, SandboxError
 from evovpo.proposers.scripted import ScriptedProposer
@@ -80,7 +81,8 @@ class Journal:
 
 
 def new_search(problem: Problem = HARD, settings: Config = SETTINGS) -> Search:
-    return Search(problem, settings.search, AlignmentFormat(problem), "run", settings.run.seed)
+    made_by, language = AlignmentFormat(problem), join_language(problem)
+    return Search(problem, settings.search, made_by, "run", settings.run.seed, language)
 
 
 def make_driver(

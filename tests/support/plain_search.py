@@ -50,6 +50,7 @@ class PlainFormat:
     """Keeps what it was asked to show; a completion is one answer a line."""
 
     reply_tokens = 256
+    max_rows = 7
 
     def __init__(self, shows: Sequence[ParentRole] = tuple(ParentRole)) -> None:
         self.requests: list[Request] = []

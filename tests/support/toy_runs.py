@@ -9,9 +9,11 @@ from random import Random
 from evovpo.builtin.chain_format import join_chain
 from evovpo.builtin.expression_prompts import AlignmentFormat
 from evovpo.builtin.expressions import Sampler, canonical, render, to_source
+from evovpo.builtin.joining import join_language
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
-from evovpo.search.population import Insertion, Member
+from evovpo.search.members import Member
+from evovpo.search.population import Insertion
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import (
@@ -127,7 +129,7 @@ class Loop:
     ) -> None:
         self.problem = problem
         self.format = AlignmentFormat(problem)
-        self.search = Search(problem, config, self.format, run, seed)
+        self.search = Search(problem, config, self.format, run, seed, join_language(problem))
         self.judged: list[str] = []
         self.asked: list[Prompt] = []
         self.told: list[Tell] = []

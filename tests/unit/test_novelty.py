@@ -21,8 +21,8 @@ from evovpo.proposers.embeddings import OpenAIEmbedder
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs import runs
 from evovpo.runs.driver import Driver, Embedder, replay
+from evovpo.search.members import Member
 from evovpo.search.novelty import BY_MEANING, SHINGLE, cosine, meaning_fault, text_distance, text_fault
-from evovpo.search.population import Member
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Program, Prompt, Run, RunStatus, Tell

@@ -181,7 +181,7 @@ def test_rows_are_drawn_without_repeats_up_to_what_a_prompt_holds(count: int, on
     pool = set(range(count)) if only is None else set(only)
     seen: set[int] = set()
     for seed in range(60):
-        rows = choose_rows(count, np.random.default_rng(seed), only)
+        rows = choose_rows(count, MAX_ROWS, np.random.default_rng(seed), only)
         assert len(set(rows)) == len(rows) == min(MAX_ROWS, len(pool))
         assert set(rows) <= pool
         seen |= set(rows)

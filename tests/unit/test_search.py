@@ -36,7 +36,7 @@ from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.prompts import Request
 from evovpo.sandbox import Sandbox
-from evovpo.search.population import LEARNING_PROGRAMS
+from evovpo.search.grid import LEARNING_PROGRAMS
 from evovpo.types import (
     Evaluation,
     Example,
@@ -341,7 +341,7 @@ def test_learned_bin_edges_freeze_once_and_cells_keep_their_meaning() -> None:
     edges: object = None
     cells: dict[str, object] = {}
     while loop.step(write):
-        grid = loop.search._grid
+        grid = loop.search._population.grid
         if not grid.is_frozen:
             assert all(island.filled_cells == {} for island in loop.search.islands)
             assert len(loop.judged) < LEARNING_PROGRAMS
@@ -454,7 +454,7 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
     while (prompt := loop.search.ask()) is not None:
         if prompt.kind is PromptKind.JOIN:
             assert loop.search.best is not None
-            for join in loop.search._ticket(prompt.id).joins:
+            for join in loop.search._tickets[prompt.id].joins:
                 assert join.passed > loop.search.best.passed
                 assert loop.search.evaluation(join.then_id) is not None
                 assert loop.search.evaluation(join.else_id) is not None

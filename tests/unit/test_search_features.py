@@ -13,7 +13,8 @@ from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
 from evovpo.prompts import Attempt
 from evovpo.runs.driver import replay
-from evovpo.search.search import Search, reported_score
+from evovpo.search.search import Search
+from evovpo.search.standing import reported_score
 from evovpo.types import Evaluation, ParentRole, ParseStatus, Prompt, PromptKind, Status, Tell
 
 
@@ -123,8 +124,7 @@ def test_a_prompt_shows_the_last_failed_answers_to_the_same_parent_with_their_re
     )
     # The parent of all these is the better start; the chain goes on with the best of them.
     assert loop.requests[0].attempts == ()
-    own = loop.search._attempts[START.id]
-    assert list(own) == [
+    assert list(loop.search._failures.attempts(START.id)) == [
         Attempt("bad answer", "no program could be read from it"),
         Attempt("bad! answer", "it is bad"),
         Attempt("fail one", "fail one went wrong"),
@@ -225,7 +225,7 @@ def test_an_answer_near_the_programs_of_its_island_is_rejected_and_counts() -> N
     loop.step("0.4 0.9 # of an entirely other kind")
     assert loop.search.best is not None
     assert loop.search.best.program.source.endswith("kind")
-    shown = loop.search._attempts[START.id]
+    shown = loop.search._failures.attempts(START.id)
     assert [attempt.text for attempt in shown] == ["0.2 0.2 # better seed!"]
     rebuilt(loop)
 

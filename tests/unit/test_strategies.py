@@ -13,7 +13,8 @@ from evovpo.config import STRATEGIES, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.runs.driver import replay
 from evovpo.search.search import Search
-from evovpo.search.strategies import make_strategy
+from evovpo.search.strategies.iid import Independent
+from evovpo.search.strategies.islands import Islands
 from evovpo.types import EvaluatorFolder, EvaluatorMode, Metric, ParentRole, Prompt, PromptKind
 
 
@@ -30,9 +31,10 @@ def text(rng: Random) -> str:
     return f"{rng.random():.3f} {rng.random():.3f} # {rng.randrange(10**6)}"
 
 
-def test_every_strategy_but_islands_is_made() -> None:
-    made = {name: make_strategy(SearchConfig(strategy=name), False) for name in STRATEGIES}
-    assert [name for name, strategy in made.items() if strategy is None] == ["islands"]
+def test_every_strategy_is_made() -> None:
+    made = {name: type(PlainLoop(strategy=name).search._strategy) for name in STRATEGIES}
+    assert {name for name, strategy in made.items() if strategy is Islands} == {"islands"}
+    assert {name for name, strategy in made.items() if strategy is Independent} == {"iid", "best-of-n"}
 
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "islands"])

@@ -221,7 +221,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
         rng = np.random.default_rng([seed, int(content_id(problem.id), 16), number])
-        rows = choose_rows(len(problem.train), rng)
+        rows = choose_rows(len(problem.train), prompt_format.max_rows, rng)
         prompts.append(
             Prompt(
                 id=content_id("probe", str(seed), problem.id, str(number)),

@@ -1,0 +1,95 @@
+"""What came to nothing: failed answers for prompts that show them, failing programs that wait for repair."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
+
+from evovpo.prompts import Attempt
+from evovpo.search.programs import Programs
+from evovpo.types import (
+    Evaluation,
+    Judged,
+    Objective,
+    ParentRole,
+    ParseStatus,
+    Prompt,
+    PromptKind,
+    Status,
+    Tell,
+)
+
+_REPAIRS = 2
+"""Asks that one failing program is worth."""
+_FAILING = 64
+"""Failing programs of an island that wait to be repaired; older ones are forgotten."""
+_NAMED = 5
+"""Objectives that the reason of a failed attempt names."""
+
+
+class Failures:
+    """The last failed answers by the parent that they came from, and the last failing programs by island."""
+
+    def __init__(self, objectives: Sequence[Objective], islands: int, attempts: int) -> None:
+        self.recent: deque[Attempt] = deque(maxlen=attempts)
+        """The last failed answers to any parent, oldest first."""
+        self._objectives = objectives
+        self._by_parent: defaultdict[str, deque[Attempt]] = defaultdict(lambda: deque(maxlen=attempts))
+        self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
+        self._repairs: Counter[str] = Counter()
+
+    def attempts(self, parent: str | None) -> tuple[Attempt, ...]:
+        """Return the last failed answers to a parent, oldest first."""
+        return () if parent is None else tuple(self._by_parent[parent])
+
+    def take(self, island: int, programs: Programs) -> str | None:
+        """Return the newest failing program of an island still worth a repair, and count it."""
+        for program_id in reversed(self._failing[island]):
+            if self._repairs[program_id] < _REPAIRS and programs.can_show(program_id, ParentRole.PARENT):
+                self._repairs[program_id] += 1
+                return program_id
+        return None
+
+    def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
+        """Keep what came to nothing in a reply; `parent` is the judgement of the program shown."""
+        is_mended = False
+        homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
+        for judged in tell.judged:
+            reason = self._reason(judged, parent)
+            if reason and parent is not None:
+                attempt = Attempt(judged.candidate.text, reason)
+                self._by_parent[parent.program_id].append(attempt)
+                self.recent.append(attempt)
+            if judged.evaluation is None or judged.candidate.parse_status is not ParseStatus.PARSED:
+                continue
+            is_mended |= judged.evaluation.status is Status.OK
+            if judged.evaluation.status.is_candidate_fault:
+                for home in homes:
+                    home.append(judged.evaluation.program_id)
+        if prompt.kind is PromptKind.REPAIR and is_mended and parent is not None:
+            with contextlib.suppress(ValueError):
+                self._failing[prompt.island].remove(parent.program_id)
+
+    def _reason(self, judged: Judged, parent: Evaluation | None) -> str:
+        """Return why an answer came to nothing, as later prompts tell it; empty if it did not."""
+        candidate, evaluation = judged.candidate, judged.evaluation
+        if candidate.parse_status is ParseStatus.REJECTED:
+            return candidate.reason
+        if candidate.parse_status is ParseStatus.UNPARSED:
+            # A slot that was never written is no attempt.
+            return candidate.text.strip() and (candidate.reason or "no program could be read from it")
+        if (
+            candidate.parse_status is ParseStatus.DUPLICATE
+            or evaluation is None
+            or evaluation.rewards is None
+        ):
+            return ""
+        if evaluation.status.is_candidate_fault:
+            return evaluation.feedback or str(evaluation.status)
+        old = () if parent is None else parent.rewards or ()
+        pairs = list(zip(self._objectives, evaluation.rewards, old, strict=False))
+        if not pairs or any(now > before for _, now, before in pairs):
+            return ""
+        worse = [objective.name for objective, now, before in pairs if now < before][:_NAMED]
+        return "no better in anything" + (f", worse in {', '.join(worse)}" if worse else "")

@@ -1,0 +1,90 @@
+"""Where a search stands: what was told so far, the best program, and whether to stop early."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evovpo.config import SearchConfig
+from evovpo.types import Evaluation, Program, Prompt, PromptKind
+
+
+class Best(NamedTuple):
+    """The best program so far: most mean reward, then most passed, then shortest, then first."""
+
+    program: Program
+    evaluation: Evaluation
+    mean_reward: float
+    passed: int
+    """Objectives at full reward."""
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """What a better program has more of."""
+        return (self.mean_reward, self.passed, -len(self.program.source))
+
+
+class Standing:
+    """Counts of a search and its best program."""
+
+    def __init__(self, config: SearchConfig) -> None:
+        self.tells = 0
+        self.proposed = 0
+        """Candidates, starting programs left out: what the budget counts."""
+        self.joined = 0
+        """Joins among them."""
+        self.best: Best | None = None
+        self.gains: list[float] = []
+        """By how much each tell raised the best mean reward."""
+        self._target = config.target
+        self._target_value = config.target_value
+        self._patience = config.patience
+        self._mean_before = 0.0
+        self._improved_at = 0
+        self._has_target = False
+
+    @property
+    def passed(self) -> int:
+        """Objectives at full reward of the best program."""
+        return 0 if self.best is None else self.best.passed
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
+        if self._has_target:
+            return f"the target of {self._target} is reached"
+        if 0 < self._patience <= self.proposed - self._improved_at:
+            return f"no better program in {self._patience} evaluations"
+        return ""
+
+    def count(self, prompt: Prompt, candidates: int) -> None:
+        """Count a tell with so many candidates; `take` is then called for each of its new programs."""
+        self.tells += 1
+        self.gains.append(0.0)
+        self._mean_before = 0.0 if self.best is None else self.best.mean_reward
+        self.proposed += candidates if prompt.kind is not PromptKind.SEED else 0
+        self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
+
+    def take(self, program: Program, evaluation: Evaluation) -> None:
+        """Compare a judged program with the best."""
+        rewards = evaluation.rewards or (0.0,)
+        new = Best(program, evaluation, sum(rewards) / len(rewards), sum(value >= 1.0 for value in rewards))
+        if self.best is None or new.rank > self.best.rank:
+            if self.best is None or new.rank[:2] > self.best.rank[:2]:
+                self._improved_at = self.proposed
+            self.best = new
+            self.gains[-1] = new.mean_reward - self._mean_before
+        target = self._target_value
+        self._has_target |= target is not None and reported_score(evaluation) >= target
+
+
+def reported_score(evaluation: Evaluation) -> float:
+    """Return the one number that a target is compared with.
+
+    It is the `combined_score` that an evaluator of its own returned, if that is a number; else the mean
+    reward.
+    """
+    for name, value in evaluation.metrics or ():
+        if name == "combined_score" and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    rewards = evaluation.rewards or (0.0,)
+    return sum(rewards) / len(rewards)

@@ -1,0 +1,46 @@
+"""Ways to choose what each ask shows: islands, baselines without memory, a chain, a beam, a tree.
+
+One file each. Programs that fail are never chosen but by islands, other than starting programs.
+"""
+
+from evovpo.config import SearchConfig
+from evovpo.search.failures import Failures
+from evovpo.search.population import Population
+from evovpo.search.programs import Programs
+from evovpo.search.standing import Standing
+from evovpo.search.strategies.beam import Beam
+from evovpo.search.strategies.iid import Independent
+from evovpo.search.strategies.islands import Islands
+from evovpo.search.strategies.puct import Puct
+from evovpo.search.strategies.sequential import Sequential
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
+from evovpo.types import Problem
+
+__all__ = ["Chance", "Plan", "Reply", "Strategy", "island_count", "make_strategy"]
+
+
+def island_count(config: SearchConfig) -> int:
+    """Return how many sub-populations a search keeps: all strategies but islands have one, for reports."""
+    return config.islands if config.strategy == "islands" else 1
+
+
+def make_strategy(
+    problem: Problem,
+    config: SearchConfig,
+    population: Population,
+    programs: Programs,
+    failures: Failures,
+    standing: Standing,
+) -> Strategy:
+    """Return the strategy that the configuration names, which reads the state it is given."""
+    match config.strategy:
+        case "islands":
+            return Islands(problem, config, population, programs, failures, standing)
+        case "sequential":
+            return Sequential()
+        case "beam":
+            return Beam(config.beam)
+        case "puct":
+            return Puct(config.exploration)
+    # A prompt that shows no program says too little where only the evaluator knows what to define.
+    return Independent(shows_start=config.strategy == "best-of-n" or problem.evaluator is not None)

@@ -1,0 +1,31 @@
+"""Independent asks: baselines without memory."""
+
+from __future__ import annotations
+
+from evovpo.search.members import Member, best_member
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, expand
+from evovpo.types import PromptKind
+
+
+class Independent:
+    """Every ask is the same: i.i.d. sampling, and best-of-N from the best starting program.
+
+    With `shows_start` the best starting program is the parent, otherwise there is none.
+    """
+
+    has_memory = False
+    can_join = False
+    is_ready = True
+
+    def __init__(self, shows_start: bool) -> None:
+        self._shows_start = shows_start
+        self._start: Member | None = None
+
+    def plan(self, chance: Chance) -> Plan:
+        """Return the best starting program if it is shown."""
+        return expand(self._start)
+
+    def observe(self, reply: Reply) -> None:
+        """Keep the best starting program."""
+        if self._shows_start and reply.prompt.kind is PromptKind.SEED and reply.members:
+            self._start = best_member(reply.members)

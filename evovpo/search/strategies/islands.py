@@ -1,0 +1,138 @@
+"""Islands that take turns: sub-populations with migration, crossover, repair and new starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evovpo.config import SearchConfig
+from evovpo.search.failures import Failures
+from evovpo.search.members import Member, best_member
+from evovpo.search.population import InsertionStatus, Island, Population
+from evovpo.search.programs import Programs
+from evovpo.search.selection import SELECTIONS, inspirations
+from evovpo.search.standing import Standing
+from evovpo.search.strategies.strategy import Chance, Plan, Reply
+from evovpo.types import ParentRole, Problem, PromptKind
+
+_MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
+"""Streams of random numbers (`Chance.stream`)."""
+
+
+class Islands:
+    """Each ask takes its parent from the next island in turn, by the configured selection."""
+
+    has_memory = True
+    can_join = True
+    is_ready = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        config: SearchConfig,
+        population: Population,
+        programs: Programs,
+        failures: Failures,
+        standing: Standing,
+    ) -> None:
+        self._problem = problem
+        self._config = config
+        self._population = population
+        self._programs = programs
+        self._failures = failures
+        self._standing = standing
+        self._asks = 0
+        self._stale_asks = [0] * len(population.islands)
+
+    def plan(self, chance: Chance) -> Plan:
+        """Return what the next island's ask shows, after migration and a new start where they are due."""
+        count = len(self._population.islands)
+        index = self._asks % count
+        self._asks += 1
+        if self._asks % (count * self._config.migration_interval) == 0:
+            self._migrate(chance.stream(_MIGRATION))
+        self._stale_asks[index] += 1
+        if 0 < self._config.restart_after < self._stale_asks[index]:
+            self._restart(index, chance.stream(_RESTART))
+        island = self._population.islands[index]
+        return self._special(island, chance) or self._usual(island, chance.rng)
+
+    def observe(self, reply: Reply) -> None:
+        """Note which islands make progress."""
+        for insertion in reply.insertions:
+            if insertion.status is not InsertionStatus.REJECTED:
+                self._stale_asks[insertion.island] = 0
+
+    def _usual(self, island: Island, rng: np.random.Generator) -> Plan:
+        """Return a mutation, or an ask without a parent that may concentrate on rows a program fails."""
+        if not island.members:
+            return Plan(island=island.index)
+        chosen = self._select(island, rng)
+        member = island.members[chosen]
+        # A prompt that shows no program says too little where only the evaluator knows what to define.
+        if rng.random() >= self._config.root_share or self._problem.evaluator is not None:
+            picks = self._inspiring(island, chosen, self._config.inspirations, rng)
+            return Plan(PromptKind.MUTATE, member.program_id, inspirations=picks, island=island.index)
+        only = None
+        if rng.random() < self._config.focus_share:
+            failed = [row for row, value in enumerate(member.rewards) if value < 1.0]
+            if self._problem.is_by_example and 2 <= len(failed) < len(member.rewards):
+                only = failed
+        return Plan(only=only, island=island.index)
+
+    def _special(self, island: Island, chance: Chance) -> Plan | None:
+        """Return a repair or a crossover where it is their turn and there is something to make it of."""
+        repair, crossover = self._config.repair_share, self._config.crossover_share
+        if repair + crossover == 0.0:
+            return None
+        rng = chance.stream(_SPECIAL)
+        draw = rng.random()
+        if draw < repair:
+            failing = self._failures.take(island.index, self._programs)
+            return None if failing is None else Plan(PromptKind.REPAIR, failing, island=island.index)
+        if draw < repair + crossover and len(island.members) > 1:
+            chosen = self._select(island, rng)
+            picks = self._inspiring(island, chosen, 1 + self._config.inspirations, rng)
+            parent = island.members[chosen].program_id
+            roles = zip((parent, *picks), (ParentRole.PARENT, ParentRole.PARTNER), strict=False)
+            if picks and all(self._programs.can_show(name, role) for name, role in roles):
+                return Plan(PromptKind.CROSSOVER, parent, picks[0], picks[1:], island=island.index)
+        return None
+
+    def _select(self, island: Island, rng: np.random.Generator) -> int:
+        return SELECTIONS[self._config.selection](island.rewards_N_D, island.cells_N, rng)
+
+    def _inspiring(self, island: Island, chosen: int, most: int, rng: np.random.Generator) -> tuple[str, ...]:
+        picks = inspirations(island.rewards_N_D, chosen, most, rng)
+        return tuple(island.members[pick].program_id for pick in picks)
+
+    def _migrate(self, rng: np.random.Generator) -> None:
+        """Copy the first-chosen members of every island to the next one in the ring."""
+        islands = self._population.islands
+        moving: list[list[Member]] = []
+        for island in islands:
+            count = min(self._config.migrants, len(island.members))
+            picks = {self._select(island, rng) for _ in range(count)}
+            moving.append([island.members[pick] for pick in sorted(picks)])
+        for island, members in zip(islands, [moving[-1], *moving[:-1]], strict=True):
+            for member in members:
+                island.insert(member)
+
+    def _restart(self, index: int, rng: np.random.Generator) -> None:
+        """Empty an island and found it anew with the best elite of another, or the starting programs.
+
+        The only island that holds the best program of the run is left as it is, unless there is no other.
+        """
+        islands, best = self._population.islands, self._standing.best
+        others = [island for island in islands if island.index != index and island.members]
+        self._stale_asks[index] = 0
+        founders = self._population.seeds
+        if others:
+            holders = [
+                island.index
+                for island in islands
+                if best and any(member.program_id == best.program.id for member in island.members)
+            ]
+            if holders == [index]:
+                return
+            founders = [best_member(others[rng.integers(len(others))].members)]
+        self._population.found_anew(index, founders)

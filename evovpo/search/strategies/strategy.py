@@ -1,0 +1,82 @@
+"""What a strategy decides, what it learns of, and the protocol between it and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from evovpo.search.members import Member
+from evovpo.search.population import Insertion
+from evovpo.types import Prompt, PromptKind
+
+
+class Plan(NamedTuple):
+    """What an ask of a model is to show: program ids in their parts.
+
+    Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
+    """
+
+    kind: PromptKind = PromptKind.ROOT
+    parent: str | None = None
+    partner: str | None = None
+    inspirations: tuple[str, ...] = ()
+    only: Sequence[int] | None = None
+    """Training rows that it concentrates on; None for all."""
+    island: int = 0
+
+
+class Reply(NamedTuple):
+    """What a judged reply brought into the search."""
+
+    prompt: Prompt
+    members: Sequence[Member]
+    """Its new programs that ran; of the starting programs also those that fail."""
+    insertions: Sequence[Insertion]
+    """What became of all its new programs."""
+    is_complete: bool
+    """True if the prompt lacks no more replies."""
+
+
+class Chance:
+    """The random numbers of one ask: they follow from the run's seed and the position of the ask."""
+
+    def __init__(self, seed: int, sequence: int) -> None:
+        self._key = (seed, sequence)
+        self.rng = np.random.default_rng(self._key)
+
+    def stream(self, number: int) -> np.random.Generator:
+        """Return a generator of its own, for decisions that not every ask takes."""
+        return np.random.default_rng((*self._key, number))
+
+
+class Strategy(Protocol):
+    """Chooses what every ask of a model shows.
+
+    `plan` is called once for every such ask, `observe` for every reply but notes. What a strategy knows
+    follows from the order of these calls and from `Chance` alone, so that a replayed history rebuilds it.
+    """
+
+    has_memory: bool
+    """True if replies change later prompts; without memory all asks are independent draws."""
+    can_join: bool
+    """True if programs are also joined without a model."""
+
+    @property
+    def is_ready(self) -> bool:
+        """False while the next ask should wait for replies to tickets that are open."""
+        ...
+
+    def plan(self, chance: Chance) -> Plan:
+        """Return what the next ask shows."""
+        ...
+
+    def observe(self, reply: Reply) -> None:
+        """Take note of a reply; the starting programs come first, with the prompt of kind `SEED`."""
+        ...
+
+
+def expand(member: Member | None) -> Plan:
+    """Return the plan to improve one program, or without one to write from the problem alone."""
+    return Plan() if member is None else Plan(PromptKind.MUTATE, member.program_id)

@@ -1,0 +1,130 @@
+"""Tickets: asks that were handed out, and which of their replies were told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evovpo.errors import SearchError
+from evovpo.search.joins import Join
+from evovpo.search.members import Member
+from evovpo.search.strategies.strategy import Chance
+from evovpo.types import Message, Parent, Problem, Program, Prompt, PromptKind, Tell, content_id
+
+
+class Ticket:
+    """An ask and which of its replies were told."""
+
+    __slots__ = ("joins", "neighbours", "prompt", "told")
+
+    def __init__(self, prompt: Prompt, neighbours: Sequence[Member], joins: Sequence[Join]) -> None:
+        self.prompt = prompt
+        self.neighbours = neighbours
+        """What lived on the island when the ticket was handed out: what its answers must be novel against."""
+        self.joins = tuple(joins)
+        self.told: set[int] = set()
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The indices of the replies that were not told."""
+        return tuple(index for index in range(self.prompt.rollouts) if index not in self.told)
+
+    def accept(self, tell: Tell, problem: Problem) -> bool:
+        """Note a reply as told and return whether it is new.
+
+        Raises `SearchError` for one that does not fit the ticket, or a vector of the wrong length.
+        """
+        prompt = self.prompt
+        index = 0 if tell.rollout is None else tell.rollout.index
+        if index in self.told:
+            return False
+        if not 0 <= index < prompt.rollouts:
+            raise SearchError(
+                f"reply {index} was told to prompt {prompt.id}, which asked for {prompt.rollouts}"
+            )
+        is_model_reply = tell.rollout is not None
+        if is_model_reply != prompt.has_model:
+            raise SearchError(
+                f"prompt {prompt.id} is a {prompt.kind} ticket; its replies come "
+                + ("without a rollout" if is_model_reply else "each with the rollout that a model wrote")
+            )
+        expected = prompt.answers if is_model_reply else len(prompt.proposals)
+        if len(tell.judged) != expected:
+            raise SearchError(
+                f"reply {index} to prompt {prompt.id} has {len(tell.judged)} candidates, expected "
+                f"{expected}: one for each slot, also for one without a program"
+            )
+        for judged in tell.judged:
+            rewards = None if judged.evaluation is None else judged.evaluation.rewards
+            if rewards is not None and len(rewards) != len(problem.objectives):
+                raise SearchError(
+                    f"a reward vector of {len(rewards)} components was told; "
+                    f"problem '{problem.id}' has {len(problem.objectives)} objectives"
+                )
+        self.told.add(index)
+        return True
+
+
+class Tickets:
+    """The tickets of a run in the order of their asks."""
+
+    def __init__(self, run_id: str, seed: int) -> None:
+        self.reserved = 0
+        """Candidates of all tickets so far, told or not."""
+        self._run_id = run_id
+        self._seed = seed
+        self._tickets: dict[str, Ticket] = {}
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def chance(self) -> Chance:
+        """Return the random numbers of the next ticket."""
+        return Chance(self._seed, len(self))
+
+    def issue(
+        self,
+        kind: PromptKind,
+        chance: Chance,
+        tells: int,
+        proposals: Sequence[Program] = (),
+        joins: Sequence[Join] = (),
+        *,
+        island: int = 0,
+        parents: Sequence[Parent] = (),
+        messages: Sequence[Message] = (),
+        rollouts: int = 1,
+        answers: int = 0,
+        neighbours: Sequence[Member] = (),
+    ) -> Prompt:
+        """Return a new ticket, made after so many tells."""
+        prompt = Prompt(
+            id=content_id(self._run_id, str(len(self))),
+            run_id=self._run_id,
+            sequence=len(self),
+            tells_before=tells,
+            kind=kind,
+            island=island,
+            parents=tuple(parents),
+            messages=tuple(messages),
+            rollouts=rollouts,
+            answers=answers,
+            seed=int(chance.rng.integers(2**31)),
+            proposals=tuple(proposals),
+        )
+        self._tickets[prompt.id] = Ticket(prompt, neighbours, joins)
+        self.reserved += prompt.slots
+        return prompt
+
+    def __getitem__(self, prompt_id: str) -> Ticket:
+        ticket = self._tickets.get(prompt_id)
+        if ticket is None:
+            raise SearchError(
+                f"no ticket {prompt_id} was handed out by this search; "
+                "tell replies to prompts that `ask` returned"
+            )
+        return ticket
+
+    @property
+    def open(self) -> list[tuple[Prompt, tuple[int, ...]]]:
+        """Every ticket that lacks replies, oldest first, with the reply indices it lacks."""
+        return [(ticket.prompt, ticket.missing) for ticket in self._tickets.values() if ticket.missing]
