@@ -245,6 +245,7 @@ def gradients_of(model: Any, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", JUDGES)
 @pytest.mark.parametrize(
     ("rows", "accumulated", "parts", "iterations"), [(16, 1, 1, 2), (4, 4, 4, 1), (8, 1, 2, 2), (4, 2, 4, 2)]
@@ -556,6 +557,7 @@ def test_weightings_are_new_in_each_batch_and_the_same_in_each_evaluation(
     assert drawn == trained
 
 
+@pytest.mark.slow
 def test_vpo_learns_chains_whose_answers_differ(folder: Path, tmp_path: Path) -> None:
     """Two rewards of which an answer can have one in full or halves of both.
 

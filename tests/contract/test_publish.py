@@ -354,6 +354,7 @@ def publish_and_be_killed(publisher: Publisher, database: Path, steps: int) -> b
     return code == 9
 
 
+@pytest.mark.slow
 def test_a_publication_killed_anywhere_is_finished_by_the_next(
     publisher: Publisher, store: Store, tmp_path: Path
 ) -> None:
@@ -596,6 +597,7 @@ def built_in_server() -> Iterator[tuple[FakeServer, str]]:
         yield server, url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["local", "openai"])
 def test_a_search_goes_on_with_what_is_published_and_with_what_is_rolled_back_to(
     backend: str, built_in_server: tuple[FakeServer, str], tmp_path: Path

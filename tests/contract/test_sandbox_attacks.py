@@ -108,6 +108,7 @@ def test_no_failure_of_the_candidate_passes_for_one_of_the_sandbox(server: ForkS
     assert server.run(code, "f", [[1]], Limits(), False).status is Status.CRASH
 
 
+@pytest.mark.slow
 def test_an_evaluation_costs_little_cpu_time() -> None:
     costs = measure_costs(Level.LANDLOCK_SECCOMP)
     assert costs.trivial < 3.3
@@ -196,6 +197,7 @@ def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(arch
     assert verdict("metadata", "openat") == allow
 
 
+@pytest.mark.slow
 def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     from evovpo.sandbox import __main__ as command
     from evovpo.sandbox.result import Result

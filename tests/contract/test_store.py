@@ -333,6 +333,7 @@ with Store.open(path) as store:
 """
 
 
+@pytest.mark.slow
 def test_after_kill_9_the_store_holds_a_prefix_with_all_that_was_acknowledged(tmp_path: Path) -> None:
     path = str(tmp_path / "runs.db")
     rng = random.Random(0)

@@ -243,6 +243,7 @@ def test_a_store_in_memory_or_of_another_version_is_refused(tmp_path: Path) -> N
 # ---------------------------------------------------------------- running
 
 
+@pytest.mark.slow
 def test_a_batch_in_two_processes_stores_what_plain_runs_do_and_again_does_nothing(
     evovpo: Shell, tmp_path: Path
 ) -> None:
@@ -309,6 +310,7 @@ def wait_for_candidates(database: Path, count: int) -> None:
     raise AssertionError("the batch did not get on")
 
 
+@pytest.mark.slow
 def test_kill_of_the_whole_tree_at_any_time_loses_nothing(evovpo: Shell, tmp_path: Path) -> None:
     path, database = small(tmp_path, evaluations=96), tmp_path / "runs.db"
     with running(path, "--store", database, "--jobs", "2") as process:
@@ -344,6 +346,7 @@ def test_processes_end_with_the_command_and_a_second_batch_waits_its_turn(
     assert not any(Path(f"/proc/{pid}").exists() for pid in below)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stores_where_the_runs_are_and_says_how_to_go_on(tmp_path: Path) -> None:
     path, database = small(tmp_path, evaluations=5000), tmp_path / "runs.db"
     with running(path, "--store", database, "--jobs", "2") as process:
@@ -357,6 +360,7 @@ def test_ctrl_c_stores_where_the_runs_are_and_says_how_to_go_on(tmp_path: Path) 
         assert {row.status for row in store.runs()} == {RunStatus.INTERRUPTED}
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_batch_which_goes_on_with_room(evovpo: Shell, tmp_path: Path) -> None:
     path, database = small(tmp_path, evaluations=32), tmp_path / "runs.db"
     Store.open(str(database)).close()
@@ -399,6 +403,7 @@ def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Pa
     assert answer.json["arms"][0]["finished"] == 1
 
 
+@pytest.mark.slow
 def test_a_cell_that_another_process_searches_fails_by_itself(evovpo: Shell, tmp_path: Path) -> None:
     path, database = small(tmp_path), tmp_path / "runs.db"
     held, other = (work.cell.run_id for work in plan(str(path), str(database))[1])
@@ -413,6 +418,7 @@ def test_a_cell_that_another_process_searches_fails_by_itself(evovpo: Shell, tmp
     assert evovpo("batch", path, "--store", database, "--jobs", "1").code == 0
 
 
+@pytest.mark.slow
 def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     Store.open(url).close()

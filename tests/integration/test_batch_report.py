@@ -187,6 +187,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
     with Store.open(str(stored / "runs.db"), create=False) as store:
         found = read_results(read_batch(str(stored / "stored.toml")), store)
@@ -251,6 +252,7 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
         assert evaluation.rewards == tuple(maps.rewards_N_D[0])
 
 
+@pytest.mark.slow
 def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

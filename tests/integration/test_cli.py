@@ -389,6 +389,7 @@ def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shell, tmp_path: Path) -> None:
     budget, url = 500_000, f"sqlite:///{tmp_path / 'evovpo.db'}"
     options = ["--proposer", "random", "-n", str(budget), "--set", "search.stop_when_solved=false", "--json"]

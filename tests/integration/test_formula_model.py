@@ -193,6 +193,7 @@ def test_training_sequences_survive_the_tokenizer_and_cut_into_their_answers(tok
             assert tokenizer.decode(tokens[slice(*slot.token_span)]) == slot.text  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_no_training_prompt_says_anything_of_its_answers_but_the_parent() -> None:
     """Reward digits are drawn without a look at formulas: they are the same with and without a division."""
     rng = Random(0)
@@ -234,6 +235,7 @@ def test_a_loop_over_a_problem_with_a_scorer_holds_nothing_out(tmp_path: Path) -
         plan_loop([PACKING, shop], served, TrainConfig())
 
 
+@pytest.mark.slow
 def test_the_loop_trains_the_model_on_such_a_problem_and_says_what_each_round_found(tmp_path: Path) -> None:
     new_problem(tmp_path / "root", "score")
     done = subprocess.run(

@@ -65,6 +65,7 @@ def moved(folder: Path, number: int) -> torch.Tensor:
     return torch.cat([(version[key] - value).flatten() for key, value in start.items()])
 
 
+@pytest.mark.slow
 def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
     whole = crashing(tmp_path / "whole", "turns", [])["state"]
     assert len(whole["trainings"]) == len(set(whole["weights"])) - 1 == ROUNDS
@@ -78,6 +79,7 @@ def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: P
         assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())
 
 
+@pytest.mark.slow
 def test_each_half_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     crashing(whole, "search", [])
@@ -98,6 +100,7 @@ def store(tmp_path: Path) -> Store:
     return Store.open(str(tmp_path / "loop.db"))
 
 
+@pytest.mark.slow
 def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
     search_rounds(loop, store, 1, LoopWatch())
@@ -117,6 +120,7 @@ def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store,
     assert all(groups.values())
 
 
+@pytest.mark.slow
 def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
     search_rounds(loop, store, 1, LoopWatch())

@@ -400,6 +400,7 @@ def test_history_is_what_was_applied_in_the_same_order(store: Store, seed: int) 
     assert list(store.history("run-b")) == other
 
 
+@pytest.mark.slow
 def test_history_of_more_than_one_page_is_complete(store: Store) -> None:
     prompts = [make_prompt(number, rollouts=1) for number in range(1100)]
     answers = [(f"return {number}", judge(f"return {number}")) for number in range(1100)]
