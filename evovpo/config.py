@@ -9,179 +9,88 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Literal, get_args
 
+from pydantic import Field
+
+from evovpo.config_tree import LARGEST, AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 from evovpo.errors import ConfigError
-from evovpo.options import LARGEST, Section, Tree, option, rows
 
-SELECTIONS = ("lexicase", "dirichlet", "pareto", "map-elites", "power-law")
-"""Names of the ways to select a parent."""
-
-STRATEGIES = ("islands", "iid", "best-of-n", "sequential", "beam", "puct")
-"""Names of the ways to choose what each ask starts from; all but islands are baselines and tree searches."""
-
-ENDPOINTS = ("auto", "chat", "completions")
-"""Names of the ways to ask a server for a completion."""
-
-ENSEMBLES = ("weights", "bandit")
-"""Names of the ways to choose between several models."""
-
-PROPOSERS = ("local", "openai", "random", "scripted", "imported")
-"""Names of the proposers that a run can use; `imported` is what runs of other systems have."""
-
-PROMPT_STYLES = ("auto", "alignment", "formula", "rewrite", "diff")
-"""Names of the ways to put a problem to a model."""
-
-SANDBOX_LEVELS = ("none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp")
+SelectionName = Literal["lexicase", "dirichlet", "pareto", "map-elites", "power-law"]
+StrategyName = Literal["islands", "iid", "best-of-n", "sequential", "beam", "puct"]
+SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
+SELECTIONS: tuple[str, ...] = get_args(SelectionName)
+STRATEGIES: tuple[str, ...] = get_args(StrategyName)
+SANDBOX_LEVELS: tuple[str, ...] = get_args(SandboxLevel)
 
 
-@dataclass(frozen=True, slots=True)
 class SearchConfig(Section):
     """How the population is searched."""
 
-    section: ClassVar[str] = "search"
+    evaluations: Positive = 1000
+    """Budget in proposed candidates; raise it for a hard problem."""
+    islands: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Sub-populations; more keep more variety in a long run, 1 is plain search."""
+    rollouts: Annotated[int, Field(ge=1, le=1024)] = 8
+    """G, completions sampled for one prompt; whoever trains from the run sets the group size."""
+    answers: Annotated[int, Field(ge=1, le=4)] = 1
+    """M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more."""
+    selection: SelectionName = "lexicase"
+    """How a parent is chosen; for those who compare selection methods."""
+    root_share: Share = 0.5
+    """Share of asks that show no parent; raise it where the model solves from scratch."""
+    inspirations: Annotated[int, Field(ge=0, le=64)] = 0
+    """Further programs shown beside the parent; for large models with room in the prompt."""
+    elites: Annotated[int, Field(ge=1, le=100_000)] = 32
+    """Archive size of an island; raise it for problems with many objectives."""
+    migration_interval: Positive = 10
+    """Asks of an island between migrations; lower it to make islands alike sooner."""
+    migrants: Annotated[int, Field(ge=0, le=100_000)] = 2
+    """Programs that move at each migration; 0 keeps the islands apart."""
+    joins: bool = True
+    """Join complementary programs under one condition; switch off to measure the model alone."""
+    join_proposals: Annotated[int, Field(ge=1, le=10_000)] = 8
+    """Most programs in one join ticket; lower it for a small budget."""
+    join_share: Share = 0.1
+    """Largest share of the budget that joins may take; lower it if joins memorise."""
+    lone_row_joins_after: Share = 0.5
+    """Share of the budget after which a join may single out one row; 1 forbids such joins."""
+    focus_share: Share = 0.25
+    """Share of parentless asks that show only rows the chosen program fails; 0 shows all rows."""
+    strategy: StrategyName = "islands"
+    """What each ask starts from; all but islands are for comparisons and for small budgets."""
+    beam: Annotated[int, Field(ge=1, le=10_000)] = 4
+    """Programs that strategy beam expands in a generation; more for a large budget."""
+    exploration: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
+    """c of strategy puct; raise it where the tree keeps to one branch."""
+    crossover_share: Share = 0.0
+    """Share of asks that combine two parents; for models that read two programs well."""
+    repair_share: Share = 0.0
+    """Share of asks that mend a recent failing program; raise it where many programs fail."""
+    attempts: Annotated[int, Field(ge=0, le=64)] = 3
+    """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
+    notes_interval: Count = 0
+    """Asks between two that write down what was learned, for later prompts; 0 never does."""
+    novelty: Share = 0.0
+    """Least text distance to the island's programs; above 0 where evaluations are dear, 0 is off."""
+    novelty_model: str = ""
+    """Embedding model at proposer.base_url that also judges novelty; for those who have one there."""
+    novelty_cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = 0.98
+    """Likeness of embeddings from which a program is refused; lower it to refuse more."""
+    restart_after: Count = 0
+    """Asks of an island without progress after which it starts anew; for long runs, 0 never does."""
+    patience: Count = 0
+    """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
+    target: str = ""
+    """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
+    in_flight: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Asks open at a time; 1 makes a run reproducible, more keep a server busy."""
+    stop_when_solved: bool = True
+    """Stop at the first program that passes every training row; off to spend the whole budget."""
 
-    evaluations: int = option(
-        1000, "Budget in proposed candidates; raise it for a hard problem.", low=1, high=LARGEST
-    )
-    islands: int = option(
-        4, "Sub-populations; more keep more variety in a long run, 1 is plain search.", low=1, high=1024
-    )
-    rollouts: int = option(
-        8,
-        "G, completions sampled for one prompt; whoever trains from the run sets the group size.",
-        low=1,
-        high=1024,
-    )
-    answers: int = option(
-        1,
-        "M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more.",
-        low=1,
-        high=4,
-    )
-    selection: str = option(
-        "lexicase", "How a parent is chosen; for those who compare selection methods.", choices=SELECTIONS
-    )
-    root_share: float = option(
-        0.5,
-        "Share of asks that show no parent; raise it where the model solves from scratch.",
-        low=0.0,
-        high=1.0,
-    )
-    inspirations: int = option(
-        0,
-        "Further programs shown beside the parent; for large models with room in the prompt.",
-        low=0,
-        high=64,
-    )
-    elites: int = option(
-        32, "Archive size of an island; raise it for problems with many objectives.", low=1, high=100_000
-    )
-    migration_interval: int = option(
-        10,
-        "Asks of an island between migrations; lower it to make islands alike sooner.",
-        low=1,
-        high=LARGEST,
-    )
-    migrants: int = option(
-        2, "Programs that move at each migration; 0 keeps the islands apart.", low=0, high=100_000
-    )
-    joins: bool = option(
-        True, "Join complementary programs under one condition; switch off to measure the model alone."
-    )
-    join_proposals: int = option(
-        8, "Most programs in one join ticket; lower it for a small budget.", low=1, high=10_000
-    )
-    join_share: float = option(
-        0.1, "Largest share of the budget that joins may take; lower it if joins memorise.", low=0.0, high=1.0
-    )
-    lone_row_joins_after: float = option(
-        0.5,
-        "Share of the budget after which a join may single out one row; 1 forbids such joins.",
-        low=0.0,
-        high=1.0,
-    )
-    focus_share: float = option(
-        0.25,
-        "Share of parentless asks that show only rows the chosen program fails; 0 shows all rows.",
-        low=0.0,
-        high=1.0,
-    )
-    strategy: str = option(
-        "islands",
-        "What each ask starts from; all but islands are for comparisons and for small budgets.",
-        choices=STRATEGIES,
-    )
-    beam: int = option(
-        4, "Programs that strategy beam expands in a generation; more for a large budget.", low=1, high=10_000
-    )
-    exploration: float = option(
-        1.0, "c of strategy puct; raise it where the tree keeps to one branch.", low=0.0, high=1e6
-    )
-    crossover_share: float = option(
-        0.0,
-        "Share of asks that combine two parents; for models that read two programs well.",
-        low=0.0,
-        high=1.0,
-    )
-    repair_share: float = option(
-        0.0,
-        "Share of asks that mend a recent failing program; raise it where many programs fail.",
-        low=0.0,
-        high=1.0,
-    )
-    attempts: int = option(
-        3, "Failed answers to the same parent that a prompt may show; 0 saves prompt tokens.", low=0, high=64
-    )
-    notes_interval: int = option(
-        0,
-        "Asks between two that write down what was learned, for later prompts; 0 never does.",
-        low=0,
-        high=LARGEST,
-    )
-    novelty: float = option(
-        0.0,
-        "Least text distance to the island's programs; above 0 where evaluations are dear, 0 is off.",
-        low=0.0,
-        high=1.0,
-    )
-    novelty_model: str = option(
-        "", "Embedding model at proposer.base_url that also judges novelty; for those who have one there."
-    )
-    novelty_cosine: float = option(
-        0.98,
-        "Likeness of embeddings from which a program is refused; lower it to refuse more.",
-        low=-1.0,
-        high=1.0,
-    )
-    restart_after: int = option(
-        0,
-        "Asks of an island without progress after which it starts anew; for long runs, 0 never does.",
-        low=0,
-        high=LARGEST,
-    )
-    patience: int = option(
-        0,
-        "Evaluations without a better program after which the run stops; 0 uses the whole budget.",
-        low=0,
-        high=LARGEST,
-    )
-    target: str = option(
-        "", "Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."
-    )
-    in_flight: int = option(
-        8, "Asks open at a time; 1 makes a run reproducible, more keep a server busy.", low=1, high=1024
-    )
-    stop_when_solved: bool = option(
-        True, "Stop at the first program that passes every training row; off to spend the whole budget."
-    )
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
+    def check(self) -> None:
         if self.target_value is not None and not math.isfinite(self.target_value):
             raise ConfigError(f"search.target: expected a finite number, found {self.target!r}; change it")
         if self.crossover_share + self.repair_share > 1.0:
@@ -211,84 +120,46 @@ class SearchConfig(Section):
             return math.nan
 
 
-@dataclass(frozen=True, slots=True)
 class SamplingConfig(Section):
     """How completions are sampled."""
 
-    section: ClassVar[str] = "sampling"
-
-    temperature: float = option(
-        1.0, "Sampling temperature; the trainer must use the same, so change it for both.", above=0.0
-    )
-    max_tokens: int = option(
-        0,
-        "Completion tokens before a reply is cut; 0 fits the prompts: 160 built-in, 4096 instruction models.",
-        low=0,
-        high=1_000_000,
-    )
+    temperature: AboveZero = 1.0
+    """Sampling temperature; the trainer must use the same, so change it for both."""
+    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Completion tokens before a reply is cut; 0 fits the prompts: 160 built-in, 4096 instruction models."""
 
 
-@dataclass(frozen=True, slots=True)
 class ProposerConfig(Section):
     """Who proposes programs."""
 
-    section: ClassVar[str] = "proposer"
+    name: Literal["local", "openai", "random", "scripted", "imported"] = "local"
+    """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
+    model: str = ""
+    """Model folder of your own, empty for the built-in one; of a server, the name it has there."""
+    policy: str = "start"
+    """What to sample from: start (that model), served (follows what training publishes) or a number."""
+    base_url: str = ""
+    """Address of the server's API, for vLLM http://HOST:PORT/v1; its key is in OPENAI_API_KEY."""
+    endpoint: Literal["auto", "chat", "completions"] = "auto"
+    """Of a server: chat, completions (plain text), or auto: chat for prompts with a system message."""
+    ensemble: Literal["weights", "bandit"] = "weights"
+    """How one of several [[models]] is chosen: by weight, or by improvement per token (a bandit)."""
+    timeout_seconds: AboveZero = 120.0
+    """Longest wait for one answer of a server; raise it for a slow or large model."""
+    attempts: Annotated[int, Field(ge=1, le=1000)] = 5
+    """How often a request is sent to a failing server; more for one that restarts."""
+    concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
+    """Requests that a server has at a time; lower it for one that answers 429."""
+    requests_per_minute: Count = 0
+    """Most requests in a minute; for providers that limit them, 0 is no limit."""
+    tokens_per_minute: Count = 0
+    """Most tokens of prompts and replies in a minute; for providers that limit them, 0 is no limit."""
+    tolerance: AboveZero = 1e-4
+    """Largest difference of a server's log-probabilities to the trainer's; 0.2 for one in bfloat16."""
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Torch threads; 0 leaves them to the environment, 1 is best on a busy machine."""
 
-    name: str = option(
-        "local",
-        "A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline.",
-        choices=PROPOSERS,
-    )
-    model: str = option(
-        "",
-        "Model folder of your own, empty for the built-in one; of a server, the name it has there.",
-    )
-    policy: str = option(
-        "start",
-        "What to sample from: start (that model), served (follows what training publishes) or a number.",
-    )
-    base_url: str = option(
-        "", "Address of the server's API, for vLLM http://HOST:PORT/v1; its key is in OPENAI_API_KEY."
-    )
-    endpoint: str = option(
-        "auto",
-        "Of a server: chat, completions (plain text), or auto: chat for prompts with a system message.",
-        choices=ENDPOINTS,
-    )
-    ensemble: str = option(
-        "weights",
-        "How one of several [[models]] is chosen: by weight, or by improvement per token (a bandit).",
-        choices=ENSEMBLES,
-    )
-    timeout_seconds: float = option(
-        120.0, "Longest wait for one answer of a server; raise it for a slow or large model.", above=0.0
-    )
-    attempts: int = option(
-        5, "How often a request is sent to a failing server; more for one that restarts.", low=1, high=1000
-    )
-    concurrency: int = option(
-        16, "Requests that a server has at a time; lower it for one that answers 429.", low=1, high=4096
-    )
-    requests_per_minute: int = option(
-        0, "Most requests in a minute; for providers that limit them, 0 is no limit.", low=0, high=LARGEST
-    )
-    tokens_per_minute: int = option(
-        0,
-        "Most tokens of prompts and replies in a minute; for providers that limit them, 0 is no limit.",
-        low=0,
-        high=LARGEST,
-    )
-    tolerance: float = option(
-        1e-4,
-        "Largest difference of a server's log-probabilities to the trainer's; 0.2 for one in bfloat16.",
-        above=0.0,
-    )
-    threads: int = option(
-        0, "Torch threads; 0 leaves them to the environment, 1 is best on a busy machine.", low=0, high=1024
-    )
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
+    def check(self) -> None:
         if self.policy not in ("start", "served") and not self.policy.isdecimal():
             raise ConfigError(
                 f"proposer.policy: expected start, served or the number of a policy version, found "
@@ -296,32 +167,38 @@ class ProposerConfig(Section):
             )
 
 
-@dataclass(frozen=True, slots=True)
 class ModelConfig(Section):
     """One model behind a server: where it is, how it is sampled, what it costs."""
 
-    section: ClassVar[str] = "models"
+    @classmethod
+    def section(cls) -> str:
+        """Return the name of the tuple of all models."""
+        return "models"
 
-    name: str = option("", "The name that its server knows.")
-    base_url: str = option("", "Address of its server's API; empty for proposer.base_url.")
-    key_variable: str = option("OPENAI_API_KEY", "Environment variable that holds the key of its server.")
-    weight: float = option(1.0, "Share of the asks that it gets, relative to the others.", above=0.0)
-    temperature: float = option(0.0, "Sampling temperature; 0 for that of [sampling].", low=0.0)
-    max_tokens: int = option(
-        0, "Completion tokens before a reply is cut; 0 for those of [sampling].", low=0, high=1_000_000
-    )
-    top_p: float = option(
-        1.0, "Nucleus sampling; below 1 nothing can be trained from its replies.", above=0.0, high=1.0
-    )
-    price_in: float = option(0.0, "Price of a million prompt tokens, in any currency.", low=0.0)
-    price_out: float = option(0.0, "Price of a million completion tokens, in the same currency.", low=0.0)
-    system: str = option("", "System message in place of the prompt's own; empty keeps that.")
-    extra: str = option(
-        "", 'Further fields of the request as a JSON object, for example {"reasoning_effort": "low"}.'
-    )
+    name: str = ""
+    """The name that its server knows."""
+    base_url: str = ""
+    """Address of its server's API; empty for proposer.base_url."""
+    key_variable: str = "OPENAI_API_KEY"
+    """Environment variable that holds the key of its server."""
+    weight: AboveZero = 1.0
+    """Share of the asks that it gets, relative to the others."""
+    temperature: NotNegative = 0.0
+    """Sampling temperature; 0 for that of [sampling]."""
+    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Completion tokens before a reply is cut; 0 for those of [sampling]."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Nucleus sampling; below 1 nothing can be trained from its replies."""
+    price_in: NotNegative = 0.0
+    """Price of a million prompt tokens, in any currency."""
+    price_out: NotNegative = 0.0
+    """Price of a million completion tokens, in the same currency."""
+    system: str = ""
+    """System message in place of the prompt's own; empty keeps that."""
+    extra: str = ""
+    """Further fields of the request as a JSON object, for example {"reasoning_effort": "low"}."""
 
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
+    def check(self) -> None:
         if not self.name:
             raise ConfigError("models.name is empty; expected the name under which the server offers a model")
         try:
@@ -348,46 +225,30 @@ class ModelConfig(Section):
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
 
-@dataclass(frozen=True, slots=True)
 class BudgetConfig(Section):
     """What a run may spend on requests to servers; when it is used up the run stops, and can be shown."""
 
-    section: ClassVar[str] = "budget"
-
-    tokens: int = option(
-        0, "Tokens of prompts and replies; for who pays by the token, 0 is no limit.", low=0, high=LARGEST
-    )
-    money: float = option(
-        0.0, "In the currency of the prices in [[models]]; 0 is no limit.", low=0.0, high=1e12
-    )
+    tokens: Count = 0
+    """Tokens of prompts and replies; for who pays by the token, 0 is no limit."""
+    money: Annotated[float, Field(ge=0.0, le=1e12)] = 0.0
+    """In the currency of the prices in [[models]]; 0 is no limit."""
 
 
-@dataclass(frozen=True, slots=True)
 class SandboxConfig(Section):
     """How untrusted programs are run."""
 
-    section: ClassVar[str] = "sandbox"
+    minimum_level: SandboxLevel = "landlock+seccomp"
+    """Weakest isolation accepted: raise it where programs must not even see that a file exists, lower it
+    where the machine offers less and the programs are trusted that far (docs/sandbox.md).
+    """
+    workers: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Programs run at a time; 0 is the number of cores, fewer leave room for the model."""
+    executor: str = "local"
+    """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
+    too large for one machine.
+    """
 
-    minimum_level: str = option(
-        "landlock+seccomp",
-        "Weakest isolation accepted: raise it where programs must not even see that a file exists, lower it "
-        "where the machine offers less and the programs are trusted that far (docs/sandbox.md).",
-        choices=SANDBOX_LEVELS,
-    )
-    workers: int = option(
-        0,
-        "Programs run at a time; 0 is the number of cores, fewer leave room for the model.",
-        low=0,
-        high=1024,
-    )
-    executor: str = option(
-        "local",
-        "Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for "
-        "suites too large for one machine.",
-    )
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
+    def check(self) -> None:
         if self.executor not in ("local", "ray") and not self.executor.startswith("ray://"):
             raise ConfigError(
                 f"sandbox.executor: expected local, ray or ray://HOST:PORT, found {self.executor!r}; "
@@ -395,51 +256,29 @@ class SandboxConfig(Section):
             )
 
 
-@dataclass(frozen=True, slots=True)
 class EvaluatorConfig(Section):
     """How evaluators that import the candidate themselves (OpenEvolve's format) are run and read."""
 
-    section: ClassVar[str] = "evaluator"
+    mode: Literal["whole", "proxy"] = "whole"
+    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
+    metrics: str = ""
+    """TOML file with bounds of metrics; empty for metrics.toml beside the evaluator, if there is one."""
+    timeout_seconds: AboveZero = 300.0
+    """Longest evaluation, all stages together; lower it to lose less to endless loops."""
+    memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096
+    """Address space of an evaluation in MiB; raise it for large data or models."""
+    processes: Annotated[int, Field(ge=1, le=65_536)] = 64
+    """Processes and threads of one evaluation; raise it for evaluators that start many."""
+    cascade: bool = True
+    """Run evaluate_stage1 and the following where they exist; off to always run evaluate."""
+    thresholds: str = "0.5, 0.75, 0.9"
+    """What a stage must reach for the next to run; lower them if good programs stop early."""
+    artifacts: bool = True
+    """Show models what evaluators return as artifacts; off where it gives answers away."""
+    artifact_bytes: Annotated[int, Field(ge=0, le=20480)] = 2000
+    """Most bytes of artifacts in a feedback; raise it for models with room."""
 
-    mode: str = option(
-        "whole",
-        "whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust.",
-        choices=("whole", "proxy"),
-    )
-    metrics: str = option(
-        "", "TOML file with bounds of metrics; empty for metrics.toml beside the evaluator, if there is one."
-    )
-    timeout_seconds: float = option(
-        300.0, "Longest evaluation, all stages together; lower it to lose less to endless loops.", above=0.0
-    )
-    memory_mb: int = option(
-        4096,
-        "Address space of an evaluation in MiB; raise it for large data or models.",
-        low=64,
-        high=LARGEST,
-    )
-    processes: int = option(
-        64,
-        "Processes and threads of one evaluation; raise it for evaluators that start many.",
-        low=1,
-        high=65_536,
-    )
-    cascade: bool = option(
-        True, "Run evaluate_stage1 and the following where they exist; off to always run evaluate."
-    )
-    thresholds: str = option(
-        "0.5, 0.75, 0.9",
-        "What a stage must reach for the next to run; lower them if good programs stop early.",
-    )
-    artifacts: bool = option(
-        True, "Show models what evaluators return as artifacts; off where it gives answers away."
-    )
-    artifact_bytes: int = option(
-        2000, "Most bytes of artifacts in a feedback; raise it for models with room.", low=0, high=20480
-    )
-
-    def __post_init__(self) -> None:
-        Section.__post_init__(self)
+    def check(self) -> None:
         try:
             is_usable = all(map(math.isfinite, self.cascade_thresholds))
         except ValueError:
@@ -456,44 +295,26 @@ class EvaluatorConfig(Section):
         return tuple(float(part) for part in self.thresholds.split(",") if part.strip())
 
 
-@dataclass(frozen=True, slots=True)
 class PromptConfig(Section):
     """How problems are put to instruction models; the built-in model's own format has no settings."""
 
-    section: ClassVar[str] = "prompt"
-
-    style: str = option(
-        "auto",
-        "alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits.",
-        choices=PROMPT_STYLES,
-    )
-    templates: str = option(
-        "", "Folder with templates of your own, which override those of the package one by one."
-    )
-    feedback_characters: int = option(
-        1500,
-        "Most characters shown of what judging a program gave; raise it for models with room.",
-        low=100,
-        high=1_000_000,
-    )
-    attempt_characters: int = option(
-        600, "Most characters shown of an earlier answer that came to nothing.", low=100, high=1_000_000
-    )
-    program_characters: int = option(
-        40_000,
-        "Longest program taken from an answer, so that prompts that show it keep their size.",
-        low=100,
-        high=LARGEST,
-    )
+    style: Literal["auto", "alignment", "formula", "rewrite", "diff"] = "auto"
+    """alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits."""
+    templates: str = ""
+    """Folder with templates of your own, which override those of the package one by one."""
+    feedback_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 1500
+    """Most characters shown of what judging a program gave; raise it for models with room."""
+    attempt_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 600
+    """Most characters shown of an earlier answer that came to nothing."""
+    program_characters: Annotated[int, Field(ge=100, le=LARGEST)] = 40_000
+    """Longest program taken from an answer, so that prompts that show it keep their size."""
 
 
-@dataclass(frozen=True, slots=True)
 class StoreConfig(Section):
     """Where everything that happens is kept."""
 
-    section: ClassVar[str] = "store"
-
-    url: str = option("sqlite:///evovpo.db", "SQLAlchemy URL; a PostgreSQL one for runs on several machines.")
+    url: str = "sqlite:///evovpo.db"
+    """SQLAlchemy URL; a PostgreSQL one for runs on several machines."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -505,18 +326,13 @@ class StoreConfig(Section):
         return tuple(Path(file + ending).resolve() for ending in ("", "-wal", "-shm", "-journal"))
 
 
-@dataclass(frozen=True, slots=True)
 class RunConfig(Section):
     """What tells one run from another with the same settings."""
 
-    section: ClassVar[str] = "run"
-
-    seed: int = option(
-        0, "Source of all randomness; change it for an independent repetition.", low=0, high=LARGEST
-    )
+    seed: Count = 0
+    """Source of all randomness; change it for an independent repetition."""
 
 
-@dataclass(frozen=True, slots=True)
 class Config(Tree):
     """The whole configuration, resolved and checked."""
 
@@ -529,11 +345,10 @@ class Config(Tree):
     store: StoreConfig = StoreConfig()
     run: RunConfig = RunConfig()
     budget: BudgetConfig = BudgetConfig()
-    models: tuple[ModelConfig, ...] = rows(
-        ModelConfig, "One for each of several models, or for one that proposer.model cannot describe."
-    )
+    models: tuple[ModelConfig, ...] = ()
+    """One for each of several models, or for one that proposer.model cannot describe."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         names = [model.name for model in self.models]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -551,18 +366,3 @@ class Config(Tree):
                 f"budget.money is {self.budget.money:g} and no model has a price; set price_in and price_out "
                 "in [[models]]"
             )
-
-
-def load_config(
-    path: Path | None,
-    overrides: Sequence[str] = (),
-    base: Mapping[str, object] | None = None,
-    origin: str = "base settings",
-) -> Config:
-    """Return the defaults, changed by `base`, by the TOML file at `path`, then by `section.key=value` texts.
-
-    What comes later wins. `base` has sections and keys as a file has them, and `origin` is what errors call
-    it. Raises `ConfigError`, naming the file or override, for a file that cannot be read, an unknown section
-    or key (with the nearest known name), and a value of the wrong type or out of range.
-    """
-    return Config.load(path, overrides, base, origin)

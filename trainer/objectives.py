@@ -12,7 +12,7 @@ sample's); all advantages are exactly zero where it is below 1e-6; nothing is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import comb
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evovpo.errors import ConfigError, nearest_hint
+from trainer.config import ObjectiveConfig
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
@@ -27,44 +28,6 @@ Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
 
 EPSILON = 1e-6
 """Added to every denominator; a group with a smaller standard deviation teaches nothing."""
-SAMPLERS = ("dirichlet", "sobol")
-READINGS = ("max", "sum")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What an objective can be told; each reads what it needs.
-
-    Raises `ConfigError` for a value out of range.
-    """
-
-    draws: int = 100
-    """K, weightings drawn for a group (VPO's own code: 100)."""
-    alpha: float = 1.0
-    """Concentration of the Dirichlet distribution; below 1 weightings are more one-sided."""
-    k: int | None = None
-    """Search budget of `max-at-k`, in answers; none is half of the group, at least 2."""
-    c: int = 4
-    """Search budget of `vpo-at-c`, in chains."""
-    reading: Literal["max", "sum"] = "max"
-    """How `multi-rlvr` scores a chain: its best answer, or the sum over its distinct answers."""
-    sampler: Literal["dirichlet", "sobol"] = "dirichlet"
-    """Independent weightings, or a scrambled Sobol sequence of them."""
-
-    def __post_init__(self) -> None:
-        wrong = (
-            ("draws", self.draws, "1 or more", self.draws < 1),
-            ("alpha", self.alpha, "above 0", not self.alpha > 0),
-            ("k", self.k, "1 or more, or none", self.k is not None and self.k < 1),
-            ("c", self.c, "1 or more", self.c < 1),
-            ("reading", self.reading, "max or sum", self.reading not in READINGS),
-            ("sampler", self.sampler, "dirichlet or sobol", self.sampler not in SAMPLERS),
-        )
-        for name, value, expected, is_wrong in wrong:
-            if is_wrong:
-                raise ConfigError(
-                    f"objective setting {name}: expected {expected}, found {value!r}; change it"
-                )
 
 
 def draw_weights(
@@ -138,7 +101,7 @@ class Objective:
     """`chain`: one advantage a rollout. `answer`: one for each answer slot."""
     settings: frozenset[str]
     """The settings that it reads."""
-    function: Callable[[Floats, np.random.Generator, Settings], Floats]
+    function: Callable[[Floats, np.random.Generator, ObjectiveConfig], Floats]
     """From `[n, M, D]` of the n valid rollouts to `[n]` or `[n, M]`."""
 
 
@@ -155,7 +118,7 @@ def advantages(
     `valid` (G, booleans) takes rollouts out of the group, for example after a sandbox fault: they count
     in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `rng` is drawn from
     only by objectives with random weightings, once for the whole group. `settings` are those of
-    `Settings`; an objective ignores those that it does not read, so that arms can share them.
+    `ObjectiveConfig`; an objective ignores those that it does not read, so that arms can share them.
 
     Raises `ConfigError` for an unknown objective or setting, a one-answer objective given more than one
     answer, or a budget k or c that the group cannot estimate; `ValueError` for rewards that are not
@@ -177,7 +140,7 @@ def batch_advantages(
     Only `gdpo` looks beyond a group: it is whitened over the batch.
     """
     objective = find_objective(name)
-    chosen = _settings(settings)
+    chosen = ObjectiveConfig(**settings)
     found: list[Floats] = []
     used: list[npt.NDArray[np.bool_]] = []
     for index, rewards in enumerate(groups):
@@ -209,20 +172,20 @@ def find_objective(name: str) -> Objective:
 # ---------------------------------------------------------------- the objectives
 
 
-def _grpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GRPO (arXiv 2402.03300) on the mean of the vector."""
     return _z_scores(rewards[:, 0].mean(axis=1))
 
 
-def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Max@k (arXiv 2510.23393) on the mean of the vector, then the group's z-score."""
     scores = rewards[:, 0].mean(axis=1)
     n = len(scores)
-    k = max(2, n // 2) if settings.k is None else settings.k
+    k = settings.k or max(2, n // 2)
     return _z_scores(max_at_k(scores, max(1, min(k, n - 1))))
 
 
-def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Multi-answer RLVR (after arXiv 2603.24844) on the mean of the vector, in either reading.
 
     VPO's paper scores the best answer, its released code sums over distinct answers. A repeated answer
@@ -232,31 +195,31 @@ def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: Settings) -
     return _z_scores(scores.max(axis=1) if settings.reading == "max" else scores.sum(axis=1))
 
 
-def _random_weight(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _random_weight(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GRPO on w·r with one weighting for the group (random-weighting baseline of arXiv 2605.22817)."""
     weights = draw_weights(rewards.shape[2], 1, rng, alpha=settings.alpha, sampler=settings.sampler)
     return _z_scores(rewards[:, 0] @ weights[0])
 
 
-def _gdpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _gdpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GDPO (arXiv 2601.05242): a z-score for each component, summed; whitened over the batch outside."""
     summed: Floats = np.sum([_z_scores(component) for component in rewards[:, 0].T], axis=0)
     return summed
 
 
-def _maxrl(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _maxrl(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """MaxRL (arXiv 2602.02710): the deviation from the group's mean, over that mean."""
     scores = rewards[:, 0].mean(axis=1)
     relative: Floats = (scores - scores.mean()) / (scores.mean() + EPSILON)
     return relative
 
 
-def _vpo(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """VPO (arXiv 2605.22817): set scores under weightings that the whole group shares, then z-scores."""
     return _z_scores(_best_GK(rewards, _weights(rewards, rng, settings)).mean(axis=1))
 
 
-def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Ours: VPO for a search that draws c chains.
 
     For each weighting the max@k transform with k = c over the chains' best scores; the mean over
@@ -267,7 +230,7 @@ def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: Settings) -> 
     return _z_scores(max_at_k(best, c).mean(axis=1))
 
 
-def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Ours: VPO with credit per answer, `[n, M]`.
 
     Answer i gets the chain's set score less that of the answers before it, which it could not change;
@@ -310,7 +273,7 @@ OBJECTIVES: Mapping[str, Objective] = _table()
 # ---------------------------------------------------------------- shared arithmetic
 
 
-def _weights(rewards: Floats, rng: np.random.Generator, settings: Settings) -> Floats:
+def _weights(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     return draw_weights(rewards.shape[2], settings.draws, rng, alpha=settings.alpha, sampler=settings.sampler)
 
 
@@ -365,22 +328,14 @@ def _valid(valid: npt.ArrayLike | None, rollouts: int) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
-    known = {field.name for field in fields(Settings)}
-    for name in given:
-        if name not in known:
-            raise ConfigError(f"unknown objective setting {name!r}; {nearest_hint(name, sorted(known))}")
-    return Settings(**given)
-
-
-def _check_budget(objective: Objective, settings: Settings, rollouts: int) -> None:
+def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int) -> None:
     """Refuse a budget at which all transformed scores are equal, so that nothing would be learned.
 
     A group that lost rollouts to faults is no reason to stop: it uses the largest budget that it can.
     """
     for name in ("k", "c"):
         budget = getattr(settings, name)
-        if name in objective.settings and budget is not None and rollouts > 1 and budget >= rollouts:
+        if name in objective.settings and rollouts > 1 and budget >= rollouts:
             raise ConfigError(
                 f"objective {objective.name} with {name} = {budget} needs at least {budget + 1} rollouts a "
                 f"prompt, found {rollouts}; lower {name} or sample more rollouts"

@@ -512,12 +512,12 @@ def doctor(
 
     evovpo doctor strings/name-short-form --png vector.png
     """
-    from evovpo.config import load_config
+    from evovpo.config import Config
     from evovpo.reports import doctor_report
     from evovpo.reports.live import LiveProgress
 
     given = [] if store_url is None else [f"store.url={store_url}"]
-    config = load_config(config_file, [*doctor_report.SAMPLING, *(overrides or ()), *given])
+    config = Config.load(config_file, [*doctor_report.SAMPLING, *(overrides or ()), *given])
     problem = doctor_report.named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
         live = LiveProgress(console(stderr=True))
@@ -579,13 +579,13 @@ def import_openevolve(
 
     [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
     """
-    from evovpo.config import load_config
+    from evovpo.config import Config
     from evovpo.integrations.importing import bring_in
     from evovpo.runs.runs import open_named
 
     changes = [*(overrides or ()), *([] if store_url is None else [f"store.url={store_url}"])]
     named = None if problem is None else open_named(problem, config_file, changes)
-    config = load_config(config_file, changes) if named is None else named.config
+    config = Config.load(config_file, changes) if named is None else named.config
     with open_store(config.store.url, create=True) as store:
         found = bring_in(store, checkpoint, named)
         option = store_option(store)
@@ -613,9 +613,9 @@ def show_config(config_file: ConfigFile = None, overrides: Overrides = None) -> 
 
     [dim]Example:[/dim]  evovpo config --set search.islands=8 > mine.toml
     """
-    from evovpo.config import load_config
+    from evovpo.config import Config
 
-    say(load_config(config_file, overrides or ()).to_toml().rstrip("\n"))
+    say(Config.load(config_file, overrides or ()).to_toml().rstrip("\n"))
 
 
 @app.command("prompts", rich_help_panel="Setting up")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evovpo.config import STRATEGIES, Config, RunConfig, SandboxConfig, StoreConfig, load_config
+from evovpo.config import STRATEGIES, Config, SandboxConfig, StoreConfig
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, nearest_hint
 from evovpo.problem.folder import load_problem, load_suite, problem_id, resolve_problem
 from evovpo.problem.openevolve.folder import is_project
@@ -416,9 +416,7 @@ def _works(
         found = ready.get((cell.problem_id, cell.arm.proposer, cell.arm.strategy))
         if found is None:
             continue
-        config = found.config
-        search = dataclasses.replace(config.search, evaluations=cell.arm.evaluations)
-        config = dataclasses.replace(config, search=search, run=RunConfig(seed=cell.seed))
+        config = found.config.changed(search={"evaluations": cell.arm.evaluations}, run={"seed": cell.seed})
         earlier = stored.get(cell.run_id)
         if earlier is not None:
             for difference in _differences(found.problem, config, earlier):
@@ -441,7 +439,7 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
         settings = _merged(parts)
         origin = f"{batch.origin}: proposer {proposer.name}, strategy {strategy.name}"
         try:
-            config = load_config(None, (), settings, origin)
+            config = Config.load(None, (), settings, origin)
         except ConfigError as error:
             _add(faults, str(error))
             continue
@@ -471,7 +469,7 @@ def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> Named:
     """Return a problem with its configuration; settings win over those of an OpenEvolve project."""
     if loaded is not None:
-        return Named(loaded, load_config(None, (), settings))
+        return Named(loaded, Config.load(None, (), settings))
     overrides = [
         f"{section}.{key}={str(value).lower() if isinstance(value, bool) else value}"
         for section, values in settings.items()
@@ -515,25 +513,24 @@ def _differences(problem: Problem, config: Config, stored: _Stored) -> Iterator[
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     old, new = (_comparable(one) for one in (Config.from_json(stored.config_json), config))
-    for section in dataclasses.fields(Config):
-        before, now = getattr(old, section.name), getattr(new, section.name)
+    for section, before in old:
+        now = getattr(new, section)
         if before == now:
             continue
         if isinstance(before, tuple):
-            yield f"other [[{section.name}]]"
+            yield f"other [[{section}]]"
             continue
-        for key in dataclasses.fields(before):
-            was, becomes = getattr(before, key.name), getattr(now, key.name)
+        for key, was in before:
+            becomes = getattr(now, key)
             if was != becomes:
-                yield f"{section.name}.{key.name} = {was!r}, here it is {becomes!r}"
+                yield f"{section}.{key} = {was!r}, here it is {becomes!r}"
 
 
 def _comparable(config: Config) -> Config:
-    return dataclasses.replace(
-        config,
+    return config.changed(
         store=StoreConfig(),
         sandbox=SandboxConfig(minimum_level=config.sandbox.minimum_level),
-        proposer=dataclasses.replace(config.proposer, threads=0),
+        proposer={"threads": 0},
     )
 
 

@@ -156,13 +156,11 @@ def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) 
     return [
         dataclasses.replace(
             work,
-            config=dataclasses.replace(
-                work.config,
-                sandbox=dataclasses.replace(
-                    work.config.sandbox,
-                    workers=work.config.sandbox.workers or share,
-                    executor=executor or work.config.sandbox.executor,
-                ),
+            config=work.config.changed(
+                sandbox={
+                    "workers": work.config.sandbox.workers or share,
+                    "executor": executor or work.config.sandbox.executor,
+                }
             ),
         )
         for work in works

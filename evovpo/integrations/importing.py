@@ -149,7 +149,7 @@ def bring_in(store: Store, folder: Path, named: Named | None = None) -> Imported
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     if named is None:
         return import_checkpoint(store, checkpoint, problem)
-    config = dataclasses.replace(named.config, store=StoreConfig(url=store.name))
+    config = named.config.changed(store=StoreConfig(url=store.name))
     with open_evaluator(problem, config) as judge:
         return import_checkpoint(store, checkpoint, problem, judge)
 

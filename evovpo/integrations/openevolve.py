@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from openevolve.llm.base import LLMInterface
 
-from evovpo.config import Config, ModelConfig, StoreConfig
+from evovpo.config import Config, ModelConfig
 from evovpo.prompts.replies import blocks, delimiter, split_answers
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.store import Store
@@ -221,13 +221,12 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
 
 def logged_config(store: Store, islands: int = 1, evaluations: int = 1) -> str:
     """Return the configuration of a run that was searched elsewhere, as a run's row holds it."""
-    config = Config()
-    return dataclasses.replace(
-        config,
-        search=dataclasses.replace(config.search, islands=islands, evaluations=evaluations),
-        proposer=dataclasses.replace(config.proposer, name="imported"),
-        store=StoreConfig(url=store.name),
-    ).to_json()
+    config = Config().changed(
+        search={"islands": islands, "evaluations": evaluations},
+        proposer={"name": "imported"},
+        store={"url": store.name},
+    )
+    return config.to_json()
 
 
 def slot_texts(text: str, answers: int) -> list[str]:

@@ -8,7 +8,6 @@ nothing: a judgement is stored by the run, not by the task.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -92,7 +91,7 @@ class RayJudge:
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
-        one_at_a_time = dataclasses.replace(config.sandbox, workers=1)
+        one_at_a_time = config.sandbox.changed(workers=1)
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
         self._job = ray.put(Job(problem, judging))
         self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)

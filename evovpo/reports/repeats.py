@@ -5,7 +5,6 @@ The runs themselves are ordinary ones, made one after another: each is stored an
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import statistics
 from collections.abc import Sequence
@@ -54,7 +53,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 def with_seed(config: Config, seed: int) -> Config:
     """Return the configuration with another seed."""
-    return dataclasses.replace(config, run=dataclasses.replace(config.run, seed=seed))
+    return config.changed(run={"seed": seed})
 
 
 def repeats_table(repeats: Sequence[Repeat]) -> Table:

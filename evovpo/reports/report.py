@@ -148,7 +148,7 @@ def read_run(store: Store, run_id: str) -> RunView:
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
-    config = dataclasses.replace(Config.from_json(run.config_json), store=StoreConfig(url=store.name))
+    config = Config.from_json(run.config_json).changed(store=StoreConfig(url=store.name))
     summary = store.run_summary(run.id)
     scores = read_scores(store, run.id) if problem.evaluator else ()
     scored = best_combined(scores)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import time
@@ -26,7 +25,7 @@ from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_mode
 from evovpo.builtin.expression_prompts import AlignmentFormat, alignment_fault
 from evovpo.builtin.formula_prompts import FormulaFormat, formula_fault
 from evovpo.builtin.joining import join_language
-from evovpo.config import BudgetConfig, Config, StoreConfig, load_config
+from evovpo.config import BudgetConfig, Config, StoreConfig
 from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor
@@ -143,7 +142,7 @@ def open_named(
         return Named(opened.loaded.problem, opened.config, opened)
     if yaml is not None:
         raise ConfigError(f"--openevolve-config is for OpenEvolve projects, and {name} is none; leave it out")
-    return Named(load_problem(path), load_config(config_file, overrides))
+    return Named(load_problem(path), Config.load(config_file, overrides))
 
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:
@@ -332,7 +331,7 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
     """Return the search of a run before its first ask."""
-    settings = dataclasses.replace(config.search, evaluations=run.evaluations)
+    settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
     return Search(problem, settings, made_by, run.id, run.seed, language)
 
@@ -354,7 +353,7 @@ def start(
     (the ask that reaches them is the last) the run is left for `resume`; with one ask in flight at a time it
     comes to what it would have.
     """
-    stored = dataclasses.replace(config, store=StoreConfig(url=store.name))
+    stored = config.changed(store=StoreConfig(url=store.name))
     run = Run(
         id=run_id or uuid.uuid4().hex[:12],
         problem_id=problem.id,
@@ -414,7 +413,7 @@ def _take_up(
 ) -> Outcome:
     search, problem, config, run = rebuild(run_id, store)
     if executor is not None:
-        config = dataclasses.replace(config, sandbox=dataclasses.replace(config.sandbox, executor=executor))
+        config = config.changed(sandbox={"executor": executor})
     _check_scorer(problem, config)
     if run.status.is_finished:
         on_start(run)
@@ -525,7 +524,7 @@ def _drive(
     pause_at: int | None = None,
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
-    config = dataclasses.replace(config, store=StoreConfig(url=store.name))
+    config = config.changed(store=StoreConfig(url=store.name))
     started = time.monotonic()
     status = RunStatus.FAILED
     try:

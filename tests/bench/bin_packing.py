@@ -34,7 +34,7 @@ import numpy as np
 from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
 from evovpo.builtin.chain_format import join_chain
 from evovpo.builtin.formulas import FormulaSampler, from_source, function_of
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
 from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
 from evovpo.problem.folder import load_problem
@@ -270,7 +270,7 @@ def search_once(
     ]  # fmt: skip
     if options.model and "proposer.name=local" in arm.settings:
         overrides.append(f"proposer.model={options.model}")
-    config = load_config(None, overrides)
+    config = Config.load(None, overrides)
     run = Run(
         id=f"{arm.name}-{seed}", problem_id=problem.id, problem_version=problem.version, seed=seed,
         evaluations=options.evaluations, config_json=config.to_json(), status=RunStatus.RUNNING,

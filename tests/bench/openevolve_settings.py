@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from evovpo.config import load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.problem.openevolve.settings import Effect, read_settings
 
@@ -39,7 +39,7 @@ def main(paths: list[str]) -> int:
     for path in map(Path, paths):
         try:
             settings = read_settings(path)
-            load_config(None, (), settings.base(), str(path))
+            Config.load(None, (), settings.base(), str(path))
         except ConfigError as error:
             counts["refused"] += 1
             print(f"refused: {error}")

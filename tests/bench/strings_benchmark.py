@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.proposers import Proposer
 from evovpo.runs import runs
 from evovpo.store import Store
@@ -134,7 +134,7 @@ def run(
     done: dict[str, dict[str, Any]] = {}
     if progress and progress.exists():
         done = json.loads(progress.read_text())
-    plain = load_config(None, ["search.joins=false"], json.loads(config.to_json()))
+    plain = Config.load(None, ["search.joins=false"], json.loads(config.to_json()))
     for number, problem in enumerate(tasks, start=1):
         if problem.id not in done:
             result = solve(problem, config, open_proposer(problem))
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--progress", type=Path, help="file that keeps finished tasks")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     options = parser.parse_args()
-    config = load_config(
+    config = Config.load(
         None,
         [
             f"search.evaluations={options.programs}",

@@ -18,7 +18,7 @@ from typing import Any
 
 from strings_benchmark import solve
 
-from evovpo.config import load_config
+from evovpo.config import Config
 from evovpo.problem.folder import load_problem
 from evovpo.runs.runs import open_proposer
 
@@ -33,7 +33,7 @@ def run_suite(
     problems = [load_problem(path.parent) for path in sorted(folder.glob("*/problem.toml"))]
     for seed in seeds:
         for name in proposers:
-            config = load_config(None, [*settings, f"run.seed={seed}", f"proposer.name={name}"])
+            config = Config.load(None, [*settings, f"run.seed={seed}", f"proposer.name={name}"])
             for problem in problems:
                 key = f"{name}/{seed}/{problem.id}"
                 if key not in done:

@@ -20,7 +20,7 @@ ROWS = {
             "errors",
             "types",
             "files",
-            "options",
+            "config_tree",
             "config",
             "analysis",
             "prompts",

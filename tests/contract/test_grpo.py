@@ -603,9 +603,9 @@ def test_an_adapter_trains_against_the_model_without_it(folder: Path, tmp_path: 
         ({"answers_per_chain": 0}, "expects answers_per_chain to be 1 or more, found 0"),
         ({"objective": "vpo-at-c", "c": 4}, "needs at least 5 rollouts a prompt, found 4"),
         ({"objective": "vpo-at-c", "c": 3, "num_generations_eval": 2}, "needs at least 4 rollouts"),
-        ({"draws": 0}, "objective setting draws"),
-        ({"weight_sampler": "halton"}, "objective setting sampler"),
-        ({"reading": "mean"}, "objective setting reading"),
+        ({"draws": 0}, r"objective\.draws: expected"),
+        ({"weight_sampler": "halton"}, r"objective\.sampler: expected"),
+        ({"reading": "mean"}, r"objective\.reading: expected"),
         (
             {"scale_rewards": "none"},
             "scale_rewards = 'none' has no effect: advantages are those of objective",

@@ -105,9 +105,7 @@ def test_loss_and_gradient_equal_the_slow_version(name: str) -> None:
     wanted = slow_loss(slow, groups, settings, reference)
     wanted.backward()
     model = tiny_model()
-    settings = UpdateSettings(
-        **{f: getattr(settings, f) for f in settings.__slots__} | {"max_grad_norm": 1e9}
-    )
+    settings = settings.changed(max_grad_norm=1e9)
     figures = Updater(model, settings, reference).update(groups)
     assert figures["loss"] == pytest.approx(wanted.item(), abs=1e-5)
     assert torch.allclose(gradients(model), gradients(slow), atol=2e-6)

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
 from evovpo.builtin.random_proposer import RandomProposer  # noqa: E402
-from evovpo.config import load_config  # noqa: E402
+from evovpo.config import Config  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem, resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
@@ -762,7 +762,7 @@ def store(tiny_folder: Path, other_folder: Path, adapter_folder: Path) -> Iterat
 
 
 def open_with(store: Store | None, *overrides: str) -> Proposer:
-    config = load_config(None, [f"proposer.{override}" for override in overrides])
+    config = Config.load(None, [f"proposer.{override}" for override in overrides])
     return open_proposer(load_problem(resolve_problem("strings/date-to-iso")), config, store)
 
 

@@ -21,7 +21,7 @@ from tiny_models import load_folder, tiny_model, with_adapter, write_tiny_folder
 from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import load_config
+from evovpo.config import Config
 from evovpo.errors import PolicyError, PublishError, StoreError
 from evovpo.problem.folder import load_problem, resolve_problem
 from evovpo.proposers.local import load_model, no_progress_bar
@@ -624,7 +624,7 @@ def test_a_search_goes_on_with_what_is_published_and_with_what_is_rolled_back_to
             if progress.search.proposed == 48:
                 serve_policy(store, 1, "after all", targets)
 
-        outcome = runs.start(problem, load_config(None, settings), store, on_tell=told)
+        outcome = runs.start(problem, Config.load(None, settings), store, on_tell=told)
         rows = store.query(
             "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
             "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",

@@ -20,7 +20,7 @@ from shell import Shell
 from tiny_models import CONTEXT, write_tiny_folder
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import BudgetConfig, Config, ModelConfig, load_config
+from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem, resolve_problem
 from evovpo.proposers import Checked, Learner, Proposer
@@ -720,7 +720,7 @@ def searched(built_in_server: tuple[FakeServer, str]) -> tuple[FakeServer, str]:
 def config_for(url: str, *more: str) -> Config:
     settings = ["search.evaluations=32", "search.rollouts=4", "search.joins=false", "search.in_flight=4"]
     settings += ["search.stop_when_solved=false", "proposer.name=openai", "proposer.model=base"]
-    return load_config(None, [*settings, f"proposer.base_url={url}", *more])
+    return Config.load(None, [*settings, f"proposer.base_url={url}", *more])
 
 
 def search(store: Store, config: Config, **options: Any) -> runs.Outcome:
@@ -756,7 +756,7 @@ def test_the_rows_of_a_server_are_those_of_the_model_in_process(
         for name in ("openai", "local"):
             config = config_for(url, *one_at_a_time)
             if name == "local":
-                config = load_config(
+                config = Config.load(
                     None,
                     [
                         "search.rollouts=4",
@@ -885,7 +885,7 @@ def test_a_key_is_nowhere_in_the_store_the_logs_or_the_terminal(
 )
 def test_settings_that_cannot_be_kept_are_refused(settings: list[str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        runs.open_proposer(load_problem(resolve_problem("strings/date-to-iso")), load_config(None, settings))
+        runs.open_proposer(load_problem(resolve_problem("strings/date-to-iso")), Config.load(None, settings))
 
 
 def test_models_are_tables_of_a_file(tmp_path: Path) -> None:
@@ -894,13 +894,13 @@ def test_models_are_tables_of_a_file(tmp_path: Path) -> None:
         '[proposer]\nname = "openai"\nensemble = "bandit"\n[[models]]\nname = "a"\nweight = 2\n'
         '[[models]]\nname = "b"\nbase_url = "http://h/v1"\nprice_out = 0.5\n[budget]\nmoney = 2\n'
     )
-    config = load_config(path)
+    config = Config.load(path)
     assert config.models == (model("a", weight=2.0), model("b", base_url="http://h/v1", price_out=0.5))
     assert Config.from_json(config.to_json()) == config
     path.write_text(config.to_toml())
-    assert load_config(path) == config
+    assert Config.load(path) == config
     path.write_text(Config().to_toml())
-    assert load_config(path) == Config()
+    assert Config.load(path) == Config()
 
 
 @pytest.mark.parametrize(
@@ -919,9 +919,9 @@ def test_bad_models_are_refused(tmp_path: Path, text: str, complaint: str) -> No
     path = tmp_path / "models.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=complaint):
-        load_config(path)
+        Config.load(path)
 
 
 def test_models_are_not_overrides() -> None:
     with pytest.raises(ConfigError, match="read from a configuration file"):
-        load_config(None, ["models.name=a"])
+        Config.load(None, ["models.name=a"])

@@ -28,7 +28,7 @@ from tiny_models import load_folder, with_adapter  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
 from evovpo.builtin import BUILT_IN_MODEL  # noqa: E402
-from evovpo.config import load_config  # noqa: E402
+from evovpo.config import Config  # noqa: E402
 from evovpo.errors import PublishError  # noqa: E402
 from evovpo.problem.folder import load_problem, resolve_problem  # noqa: E402
 from evovpo.proposers.local import no_progress_bar  # noqa: E402
@@ -171,7 +171,7 @@ def test_a_search_gives_the_rows_that_the_model_in_process_gives(store: Store, v
     settings += ["search.stop_when_solved=false", "proposer.name=openai"]
     settings += [f"proposer.model={NAME}", f"proposer.base_url={vllm_url}"]
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = runs.start(problem, load_config(None, settings), store)
+    outcome = runs.start(problem, Config.load(None, settings), store)
     tokenizer, model = AutoTokenizer.from_pretrained(BUILT_IN_MODEL), load_folder(BUILT_IN_MODEL)
     largest = 0.0
     for group in store.groups(outcome.run):
@@ -251,7 +251,7 @@ def test_a_search_uses_the_adapter_that_is_published_meanwhile(
             versions.append(publish(store, adapter(seed), target, tmp_path / "policies"))
 
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = runs.start(problem, load_config(None, settings), store, on_tell=told)
+    outcome = runs.start(problem, Config.load(None, settings), store, on_tell=told)
     rows = store.query(
         "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
         "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",

@@ -454,7 +454,7 @@ def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_a
         run_all(works, url, 1, lambda message: None)
     Store.open(url).close()
     without = dataclasses.replace(
-        works[0], config=dataclasses.replace(works[0].config, proposer=ProposerConfig(name="scripted"))
+        works[0], config=works[0].config.changed(proposer=ProposerConfig(name="scripted"))
     )
     failed = run_all([without, works[1]], url, 1, lambda message: None)
     assert [one.run_id for one in failed] == [works[0].cell.run_id]
@@ -473,9 +473,7 @@ def test_an_executor_that_is_none_is_refused(evovpo: Shell, tmp_path: Path) -> N
 def test_cores_are_shared_out_where_nobody_chose(tmp_path: Path) -> None:
     _, works = plan(str(small(tmp_path)), str(tmp_path / "none.db"))
     assert [work.config.sandbox.workers for work in sized(works, 1)] == [1, 1]
-    unset = [
-        dataclasses.replace(w, config=dataclasses.replace(w.config, sandbox=SandboxConfig())) for w in works
-    ]
+    unset = [dataclasses.replace(w, config=w.config.changed(sandbox=SandboxConfig())) for w in works]
     cores = os.cpu_count() or 1
     assert [work.config.sandbox.workers for work in sized(unset, 1)] == [cores, cores]
     assert [work.config.sandbox.workers for work in sized(unset, 4 * cores)] == [1, 1]

@@ -52,9 +52,7 @@ def on_ray(folder: Path, evaluations: int) -> list[Work]:
     return [
         dataclasses.replace(
             work,
-            config=dataclasses.replace(
-                work.config, sandbox=dataclasses.replace(work.config.sandbox, workers=2)
-            ),
+            config=work.config.changed(sandbox=work.config.sandbox.changed(workers=2)),
         )
         for work in works
     ]
@@ -94,7 +92,7 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
 def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) -> None:
     work = on_ray(tmp_path, 8)[0]
     jobs = [
-        Job(work.problem, dataclasses.replace(work.config, evaluator=EvaluatorConfig(artifact_bytes=size)))
+        Job(work.problem, work.config.changed(evaluator=EvaluatorConfig(artifact_bytes=size)))
         for size in range(1000, 1005)
     ]
     held, seed = HeldEvaluators(), work.problem.seeds[0]
@@ -113,8 +111,8 @@ def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) 
 
 def test_runs_of_a_problem_share_an_evaluator_whatever_proposes(cluster: None, tmp_path: Path) -> None:
     work = on_ray(tmp_path, 8)[0]
-    other = dataclasses.replace(
-        work.config, proposer=ProposerConfig(), search=SearchConfig(islands=2), run=RunConfig(seed=7)
+    other = work.config.changed(
+        proposer=ProposerConfig(), search=SearchConfig(islands=2), run=RunConfig(seed=7)
     )
     jobs = [ray.get(RayJudge(work.problem, config)._job) for config in (work.config, other)]
     assert jobs[0] == jobs[1]

@@ -38,7 +38,7 @@ from evovpo.types import (
 
 SETTINGS = Config(
     search=SearchConfig(evaluations=60, rollouts=3, answers=2, islands=2, in_flight=1),
-    sampling=dataclasses.replace(Config().sampling, temperature=0.5, max_tokens=77),
+    sampling=Config().sampling.changed(temperature=0.5, max_tokens=77),
 )
 
 
@@ -110,7 +110,7 @@ def make_driver(
 
 
 def with_search(**changes: object) -> Config:
-    return dataclasses.replace(SETTINGS, search=dataclasses.replace(SETTINGS.search, **changes))  # type: ignore[arg-type]
+    return SETTINGS.changed(search=SETTINGS.search.changed(**changes))  # type: ignore[arg-type]
 
 
 def test_a_run_uses_its_budget_and_stores_every_ask_before_its_tells() -> None:
@@ -388,9 +388,8 @@ def test_a_half_told_group_that_the_budget_does_not_allow_stops_the_run() -> Non
 
 
 def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path: Path) -> None:
-    settings = dataclasses.replace(
-        with_search(patience=12, joins=False, evaluations=200),
-        proposer=dataclasses.replace(SETTINGS.proposer, name="scripted"),
+    settings = with_search(patience=12, joins=False, evaluations=200).changed(
+        proposer=SETTINGS.proposer.changed(name="scripted"),
         sandbox=SandboxConfig(workers=1),
     )
     with Store.open(str(tmp_path / "run.db")) as store:
@@ -427,9 +426,8 @@ class Learning(ScriptedProposer):
 def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume(
     tmp_path: Path,
 ) -> None:
-    settings = dataclasses.replace(
-        with_search(evaluations=60),
-        proposer=dataclasses.replace(SETTINGS.proposer, name="scripted"),
+    settings = with_search(evaluations=60).changed(
+        proposer=SETTINGS.proposer.changed(name="scripted"),
         sandbox=SandboxConfig(workers=1),
     )
     whole = Learning(toy_script())

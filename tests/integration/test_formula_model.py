@@ -21,7 +21,7 @@ from evovpo.builtin.formula_format import level, vocabulary
 from evovpo.builtin.formula_prompts import FormulaFormat, formula_fault
 from evovpo.builtin.formulas import canonical
 from evovpo.builtin.random_proposer import RandomFormulaProposer
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem, new_problem, resolve_problem
 from evovpo.prompts import Request, Shown
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_named(changes: dict[str, object], fault: str) -> N
 def test_the_model_and_format_fit_the_problem(name: str, wanted: type | None) -> None:
     problem = load_problem(resolve_problem(name))
     for proposer in ("local", "random"):
-        config = load_config(None, [f"proposer.name={proposer}"])
+        config = Config.load(None, [f"proposer.name={proposer}"])
         if wanted is None:
             assert "scorer instead of examples, and no starting program" in built_in_fault(problem)
             with pytest.raises(ConfigError, match="cannot write for"):
@@ -155,7 +155,7 @@ def test_a_new_problem_with_a_scorer_can_be_searched_without_a_server(tmp_path: 
 
 def test_random_formulas_are_the_baseline_and_follow_from_the_prompt() -> None:
     assert isinstance(
-        open_proposer(PACKING, load_config(None, ["proposer.name=random"])), RandomFormulaProposer
+        open_proposer(PACKING, Config.load(None, ["proposer.name=random"])), RandomFormulaProposer
     )
 
 
@@ -163,7 +163,7 @@ def test_a_store_of_the_other_built_in_model_is_refused(tmp_path: Path) -> None:
     with Store.open(f"sqlite:///{tmp_path}/s.db") as store:
         store.add_policy_version(PolicyVersion(0, None, str(BUILT_IN_MODEL)))
         store.serve(0)
-        served = load_config(None, ["proposer.policy=served"])
+        served = Config.load(None, ["proposer.policy=served"])
         with pytest.raises(ConfigError, match="store of its own"):
             open_proposer(PACKING, served, store)
         open_proposer(STRINGS, served, store)
@@ -214,7 +214,7 @@ def test_no_training_prompt_says_anything_of_its_answers_but_the_parent() -> Non
 def test_a_search_with_the_model_finds_formulas_and_replays(tmp_path: Path) -> None:
     quick = new_problem(tmp_path / "root", "score")
     problem = load_problem(quick)
-    config = load_config(None, ["search.evaluations=96", "search.in_flight=1", "sandbox.workers=1"])
+    config = Config.load(None, ["search.evaluations=96", "search.in_flight=1", "sandbox.workers=1"])
     with Store.open(f"sqlite:///{tmp_path}/s.db") as store:
         outcome = start(problem, config, store)
         summary = store.run_summary(outcome.run)
@@ -225,7 +225,7 @@ def test_a_search_with_the_model_finds_formulas_and_replays(tmp_path: Path) -> N
 
 
 def test_a_loop_over_a_problem_with_a_scorer_holds_nothing_out(tmp_path: Path) -> None:
-    served = dataclasses.replace(Config(), proposer=dataclasses.replace(Config().proposer, policy="served"))
+    served = Config().changed(proposer=Config().proposer.changed(policy="served"))
     loop = plan_loop([PACKING], served, TrainConfig())
     assert (loop.searched, loop.held_out) == ((PACKING,), ())
     with pytest.raises(ConfigError, match="some want strings, others numbers"):

@@ -144,9 +144,9 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     store: Store, tmp_path: Path
 ) -> None:
     loop = make_loop(store)
-    wild = dataclasses.replace(loop, train=dataclasses.replace(
-        loop.train, update=UpdateConfig(learning_rate=1e30, groups_per_step=1)
-    ))  # fmt: skip
+    wild = dataclasses.replace(
+        loop, train=loop.train.changed(update={"learning_rate": 1e30, "groups_per_step": 1})
+    )
     search_rounds(wild, store, 1, LoopWatch())
     said: list[str] = []
     train_round(wild, store, 1, tmp_path / "policies", LoopWatch(not_trained=said.append))
@@ -183,13 +183,13 @@ def test_the_id_of_a_loop_follows_from_all_that_it_does_and_not_from_where() -> 
     def loop_id(search: Config = SERVED, train: TrainConfig = TrainConfig(), **other: Any) -> str:  # noqa: B008
         return plan_loop(PROBLEMS, search, train, **other).id
 
-    moved = dataclasses.replace(SERVED, store=dataclasses.replace(SERVED.store, url="sqlite:///elsewhere.db"))
+    moved = SERVED.changed(store=SERVED.store.changed(url="sqlite:///elsewhere.db"))
     assert loop_id(moved) == loop_id()
     others = {
         loop_id(),
         loop_id(limit=1),
         loop_id(train=TrainConfig(update=UpdateConfig(kl=0.5))),
-        loop_id(dataclasses.replace(SERVED, search=SearchConfig(answers=3))),
+        loop_id(SERVED.changed(search=SearchConfig(answers=3))),
     }
     assert len(others) == 4
 
@@ -206,7 +206,7 @@ def test_ids_of_runs_are_no_beginnings_of_one_another() -> None:
     [
         (Config(), TrainConfig(), "proposer.policy is 'start'; a loop searches with what it trains"),
         (
-            dataclasses.replace(SERVED, search=SearchConfig(rollouts=1)),
+            SERVED.changed(search=SearchConfig(rollouts=1)),
             TrainConfig(),
             "search.rollouts is 1; a group to train on needs 2 or more",
         ),

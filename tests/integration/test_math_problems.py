@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -537,11 +536,10 @@ def test_a_run_of_200_evaluations_repeats_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = load_problem(SUITE / "circle-packing")
-    config = replace(
-        Config(),
-        proposer=replace(Config().proposer, name="scripted"),
-        search=replace(Config().search, evaluations=200, rollouts=4, answers=1, in_flight=1, joins=False),
-        sandbox=replace(Config().sandbox, workers=2),
+    config = Config().changed(
+        proposer=Config().proposer.changed(name="scripted"),
+        search=Config().search.changed(evaluations=200, rollouts=4, answers=1, in_flight=1, joins=False),
+        sandbox=Config().sandbox.changed(workers=2),
     )
     stored = []
     for name in ("first", "second"):

@@ -19,7 +19,7 @@ from openevolve_problems import (
     write_project,
 )
 
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.folder import check_problem, load_problem, resolve_problem
@@ -237,7 +237,7 @@ def test_bounds_once_learned_stay_although_the_evaluator_is_noisy(tmp_path: Path
     assert silent.jobs == []
     # Another time limit is another version, on the same scale; other files are another scale.
     slower = load_openevolve(
-        folder, load_config(None, ["evaluator.timeout_seconds=9"]), frozen=[first], open_evaluator=silent.open
+        folder, Config.load(None, ["evaluator.timeout_seconds=9"]), frozen=[first], open_evaluator=silent.open
     ).problem
     assert slower.version != first.version
     assert slower.evaluator is not None
@@ -273,7 +273,7 @@ def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path
     OpenEvolveEvaluator(opened.loaded.problem, sandbox).evaluate(Program(BETTER))
     assert sandbox.jobs[1].thresholds == (0.5,)
     off = load_openevolve(
-        tmp_path / "p", load_config(None, ["evaluator.cascade=false"]), open_evaluator=sandbox.open
+        tmp_path / "p", Config.load(None, ["evaluator.cascade=false"]), open_evaluator=sandbox.open
     )
     assert sandbox.jobs[2].functions == ("evaluate",)
     assert off.problem.version != opened.loaded.problem.version
@@ -533,7 +533,7 @@ CRASHES = {
 
 def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
-    config = load_config(
+    config = Config.load(
         None, ["evaluator.timeout_seconds=4", "evaluator.memory_mb=1024", "sandbox.workers=1"]
     )
     problem = load_openevolve(folder, config).problem
@@ -549,7 +549,7 @@ def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path:
 
 def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
-    config = load_config(None, ["evaluator.mode=proxy", "sandbox.workers=1", "evaluator.timeout_seconds=10"])
+    config = Config.load(None, ["evaluator.mode=proxy", "sandbox.workers=1", "evaluator.timeout_seconds=10"])
     loaded = load_openevolve(folder, config)
     assert loaded.problem.trust is Trust.HIGH
     forger = PROGRAM.replace("return 1.0", "import sys; sys.modules['__main__'].__dict__.clear(); return 1e9")
@@ -628,7 +628,7 @@ def test_evolving_needs_a_model_that_can_write_programs(
     assert answer.code == 2
     assert "give --base-url URL --model NAME" in answer.err
     assert not (tmp_path / "none.db").exists()
-    config = load_config(None, ["proposer.name=openai"])
+    config = Config.load(None, ["proposer.name=openai"])
     check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
         open_named("strings/date-to-iso", yaml=folder / "config.yaml")

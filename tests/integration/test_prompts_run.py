@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell import Shell
 
-from evovpo.config import load_config
+from evovpo.config import Config
 from evovpo.problem.folder import load_problem, new_problem
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.showing import shown_rewards
@@ -40,7 +40,7 @@ def write(prompt: Prompt, index: int) -> str:
 
 def test_a_run_by_edits_tells_models_everything_and_replays(tmp_path: Path) -> None:
     problem = load_problem(new_problem(tmp_path / "mine", "score"))
-    config = load_config(None, SETTINGS)
+    config = Config.load(None, SETTINGS)
     with Store.open(f"sqlite:///{tmp_path}/runs.db") as store:
         outcome = start(problem, config, store, ScriptedProposer(write), run_id="r")
         history = list(store.history("r"))

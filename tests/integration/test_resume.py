@@ -133,7 +133,7 @@ class Shuffled(ScriptedProposer):
 
 
 def config(**changes: object) -> Config:
-    search = dataclasses.replace(crashing_run.CONFIG.search, **changes)  # type: ignore[arg-type]
+    search = crashing_run.CONFIG.search.changed(**changes)  # type: ignore[arg-type]
     return Config(search=search, sandbox=ONE_WORKER)
 
 
@@ -232,7 +232,7 @@ def test_a_scorer_that_changed_since_the_run_started_is_refused(tmp_path: Path) 
     seed = problem.seeds[0].source
     settings = Config(
         search=SearchConfig(evaluations=4, rollouts=2, answers=1, in_flight=1),
-        proposer=dataclasses.replace(Config().proposer, name="scripted"),
+        proposer=Config().proposer.changed(name="scripted"),
         sandbox=ONE_WORKER,
     )
 
@@ -377,7 +377,7 @@ def without_and_with_marks(tmp_path: Path) -> list[Path]:
     for name, problem in (("plain", HARD), ("marked", marked)):
         found.append(tmp_path / f"{name}.db")
         with Store.open(str(found[-1])) as store:
-            settings = dataclasses.replace(config(evaluations=240), run=RunConfig(seed=3))
+            settings = config(evaluations=240).changed(run=RunConfig(seed=3))
             runs.start(problem, settings, store, ScriptedProposer(toy_script()), run_id=crashing_run.RUN)
     return found
 

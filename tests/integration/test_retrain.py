@@ -71,7 +71,7 @@ def configured(*overrides: str) -> TrainConfig:
         name = text.partition(".")[0]
         changed = getattr(TrainConfig.load(None, [text]), name)
         key = text.partition(".")[2].partition("=")[0]
-        sections[name] = dataclasses.replace(sections[name], **{key: getattr(changed, key)})
+        sections[name] = sections[name].changed(**{key: getattr(changed, key)})
     return TrainConfig(**sections)
 
 

@@ -39,7 +39,7 @@ from trainer.loop.search_training import (
 
 def settings(**changes: Any) -> Config:
     search = SearchConfig(evaluations=96, rollouts=4, answers=2, islands=2, migration_interval=2, in_flight=1)
-    return Config(search=dataclasses.replace(search, **changes), sandbox=SandboxConfig(workers=1))
+    return Config(search=search.changed(**changes), sandbox=SandboxConfig(workers=1))
 
 
 def asks(store: Store, run: str) -> list[Prompt]:

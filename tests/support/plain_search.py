@@ -6,7 +6,6 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 from evovpo.config import SearchConfig
@@ -107,7 +106,7 @@ class PlainLoop:
         settings: Mapping[str, object] = {
             "evaluations": 1000, "rollouts": 1, "answers": 1, "islands": 1, "root_share": 0.0, **changes,
         }  # fmt: skip
-        self.config = dataclasses.replace(SearchConfig(), **settings)  # type: ignore[arg-type]
+        self.config = SearchConfig().changed(**settings)  # type: ignore[arg-type]
         self.format = format_ or PlainFormat()
         self.search = Search(problem, self.config, self.format, "run", seed)
         self.history: list[Prompt | Tell] = []

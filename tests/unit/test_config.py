@@ -1,12 +1,11 @@
 """The configuration tree: defaults, files, overrides, and the refusal of what it does not know."""
 
-import dataclasses
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from evovpo.config import SANDBOX_LEVELS, Config, SamplingConfig, SearchConfig, load_config
+from evovpo.config import SANDBOX_LEVELS, Config, SamplingConfig, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.sandbox import Level
 
@@ -18,17 +17,17 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_without_file_and_overrides_the_defaults_come_back() -> None:
-    assert load_config(None) == Config()
+    assert Config.load(None) == Config()
 
 
 def test_an_override_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "[search]\nislands = 2\nrollouts = 5\n")
-    config = load_config(path, ["search.islands=7", "search.islands=9"])
+    config = Config.load(path, ["search.islands=7", "search.islands=9"])
     assert (config.search.islands, config.search.rollouts, config.search.answers) == (9, 5, 1)
 
 
 def test_json_gives_the_same_configuration_back() -> None:
-    config = load_config(
+    config = Config.load(
         None, ["search.joins=false", "sampling.temperature=0.7", "store.url=sqlite:///a=b.db"]
     )
     assert Config.from_json(config.to_json()) == config
@@ -36,10 +35,10 @@ def test_json_gives_the_same_configuration_back() -> None:
 
 
 def test_printed_toml_loads_as_the_same_configuration(tmp_path: Path) -> None:
-    config = load_config(
+    config = Config.load(
         None, ['proposer.model=C:\\models\\"é"\x7f😀', "sampling.temperature=1e-3", "run.seed=5"]
     )
-    assert load_config(written(tmp_path, config.to_toml())) == config
+    assert Config.load(written(tmp_path, config.to_toml())) == config
 
 
 def test_printed_toml_explains_every_field() -> None:
@@ -77,7 +76,7 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
     tmp_path: Path, text: str, fragments: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(written(tmp_path, text))
+        Config.load(written(tmp_path, text))
     for fragment in fragments:
         assert fragment in str(caught.value)
 
@@ -98,18 +97,18 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
 )
 def test_a_bad_override_is_refused_naming_itself(override: str, fragments: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(None, [override])
+        Config.load(None, [override])
     for fragment in [repr(override), *fragments]:
         assert fragment in str(caught.value)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml"):
-        load_config(tmp_path / "none.toml")
+        Config.load(tmp_path / "none.toml")
 
 
 def test_a_whole_number_is_taken_where_a_float_is_meant(tmp_path: Path) -> None:
-    temperature = load_config(written(tmp_path, "[sampling]\ntemperature = 2\n")).sampling.temperature
+    temperature = Config.load(written(tmp_path, "[sampling]\ntemperature = 2\n")).sampling.temperature
     assert type(temperature) is float
     assert temperature == 2.0
 
@@ -118,7 +117,7 @@ def test_values_given_in_code_are_checked_too() -> None:
     with pytest.raises(ConfigError, match="answers"):
         SearchConfig(answers=5)
     with pytest.raises(ConfigError, match="temperature"):
-        dataclasses.replace(SamplingConfig(), temperature=-1.0)
+        SamplingConfig().changed(temperature=-1.0)
 
 
 @pytest.mark.parametrize(

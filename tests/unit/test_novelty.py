@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import http.server
 import json
 import threading
@@ -172,7 +171,7 @@ def test_what_means_the_same_is_refused_unpaid_stored_and_replayed_without_a_ser
 
 def test_the_text_is_looked_at_before_anything_is_embedded(tmp_path: Path) -> None:
     embedder = Angles()
-    settings = dataclasses.replace(SETTINGS, search=dataclasses.replace(SETTINGS.search, novelty=0.999))
+    settings = SETTINGS.changed(search=SETTINGS.search.changed(novelty=0.999))
     with Store.open(str(tmp_path / "run.db")) as store:
         run_with(store, embedder, settings)
         history = list(store.history("one"))
@@ -182,9 +181,7 @@ def test_the_text_is_looked_at_before_anything_is_embedded(tmp_path: Path) -> No
 
 
 def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged(tmp_path: Path) -> None:
-    settings = dataclasses.replace(
-        SETTINGS, search=dataclasses.replace(SETTINGS.search, rollouts=1, novelty_model="", novelty=0.5)
-    )
+    settings = SETTINGS.changed(search=SETTINGS.search.changed(rollouts=1, novelty_model="", novelty=0.5))
     near, other = "0.2 0.2 # better seed!", "0.9 0.9 # an entirely other thing"
     search = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
     with Store.open(str(tmp_path / "run.db")) as store:
@@ -281,7 +278,7 @@ def test_a_failing_server_is_asked_as_often_as_stated_and_then_an_error(
 
 
 def test_an_embedding_model_without_an_address_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SETTINGS, proposer=ProposerConfig(name="scripted"))
+    settings = SETTINGS.changed(proposer=ProposerConfig(name="scripted"))
 
     def fail(prompt: Prompt, index: int) -> str:
         raise AssertionError("nothing may be asked")

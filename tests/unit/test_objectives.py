@@ -252,7 +252,7 @@ def test_random_weight_uses_one_weighting_for_the_group() -> None:
 def test_max_at_k_is_the_z_score_of_the_transform_and_its_budget_defaults_to_half_the_group() -> None:
     rewards = group(12, rollouts=8, answers=1)
     scores = rewards.mean(axis=2)[:, 0]
-    for k, given_k in ((4, None), (3, 3)):
+    for k, given_k in ((4, 0), (3, 3)):
         wanted = slow_z(max_at_k(scores, k).tolist())
         assert advantages("max-at-k", rewards, rng=rng(), k=given_k) == pytest.approx(wanted)
 
@@ -392,7 +392,7 @@ def test_a_one_answer_objective_refuses_chains(name: str) -> None:
 def test_an_unknown_objective_or_setting_is_named_with_the_nearest_known_one() -> None:
     with pytest.raises(ConfigError, match="unknown objective 'vpo-at-k'; did you mean"):
         find_objective("vpo-at-k")
-    with pytest.raises(ConfigError, match="unknown objective setting 'draw'; did you mean 'draws'"):
+    with pytest.raises(ConfigError, match=r"unknown key objective\.draw; did you mean 'draws'"):
         advantages("vpo", group(28), rng=rng(), draw=3)
 
 
@@ -402,14 +402,14 @@ def test_an_unknown_objective_or_setting_is_named_with_the_nearest_known_one() -
         ("draws", 0),
         ("alpha", 0.0),
         ("alpha", math.nan),
-        ("k", 0),
+        ("k", -1),
         ("c", 0),
         ("reading", "min"),
         ("sampler", "halton"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(setting: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"objective setting {setting}: expected"):
+    with pytest.raises(ConfigError, match=rf"objective\.{setting}: expected"):
         advantages("vpo", group(29), rng=rng(), **{setting: value})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.problem.openevolve import settings as module
 from evovpo.problem.openevolve.settings import Effect, Settings, read_settings
@@ -89,7 +89,7 @@ evaluator:
     assert found.statement == "Sort fast."
     assert set(effects(found).values()) == {Effect.MAPPED}
     assert found.features(("speed", "size")) == (Feature("length", bins=6), Feature("reward:speed", bins=6))
-    config = load_config(None, ["search.islands=9"], found.base())
+    config = Config.load(None, ["search.islands=9"], found.base())
     assert (config.search.evaluations, config.search.islands) == (50, 9)
 
 
@@ -126,7 +126,7 @@ llm:
         },
         {"name": "c", "weight": 0.75, "top_p": 0.9, "key_variable": "SOME_KEY"},
     )
-    config = load_config(None, (), found.base())
+    config = Config.load(None, (), found.base())
     assert [model.name for model in config.models] == ["a", "b", "c"]
     assert config.proposer.name == "openai"
 
@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_a_reason(tmp_path: Path, tex
 def test_a_value_that_is_none_of_ours_names_file_and_setting(tmp_path: Path) -> None:
     found = read(tmp_path, "max_iterations: 0\n")
     with pytest.raises(ConfigError, match=r"some.yaml: search.evaluations: expected a whole number"):
-        load_config(None, (), found.base(), "some.yaml")
+        Config.load(None, (), found.base(), "some.yaml")
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_
 @pytest.mark.parametrize("text", ["0.5; 0.7", "high", "0.5, nan"])
 def test_thresholds_that_are_no_numbers_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"evaluator.thresholds: expected finite numbers with commas"):
-        load_config(None, [f"evaluator.thresholds={text}"])
-    assert load_config(None, ["evaluator.thresholds=0.5,1"]).evaluator.cascade_thresholds == (0.5, 1.0)
+        Config.load(None, [f"evaluator.thresholds={text}"])
+    assert Config.load(None, ["evaluator.thresholds=0.5,1"]).evaluator.cascade_thresholds == (0.5, 1.0)

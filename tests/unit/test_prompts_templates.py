@@ -12,7 +12,7 @@ from prompt_cases import EVALUATED, PARENT, SCORED
 from toy_runs import PROBLEM
 
 from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts import DiffFormat, Request, RewriteFormat, Templates, load_templates, write_templates
 from evovpo.prompts.templates import PLACES
@@ -21,7 +21,7 @@ from evovpo.types import Problem, Program, PromptKind
 
 
 def config(*overrides: str) -> Config:
-    return load_config(None, overrides)
+    return Config.load(None, overrides)
 
 
 def filled(text: str, **values: str) -> str:

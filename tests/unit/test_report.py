@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from evovpo.builtin.chain_format import join_chain
-from evovpo.config import load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem, new_problem
 from evovpo.proposers.scripted import ScriptedProposer
@@ -34,7 +34,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with one run: a model wrote `SWAP`, whose join with the starting program is the solution."""
     settings = ["proposer.name=scripted", "search.in_flight=1", "search.rollouts=1", "search.answers=2"]
-    config = load_config(None, [*settings, "search.evaluations=40", "search.join_share=0.5"])
+    config = Config.load(None, [*settings, "search.evaluations=40", "search.join_share=0.5"])
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
     with Store.open(url) as opened:
         proposer = ScriptedProposer(lambda prompt, index: join_chain(["x0.title()", SWAP]))
@@ -97,7 +97,7 @@ def test_latest_in_an_empty_store_says_how_to_start(tmp_path: Path) -> None:
 
 
 def test_heldout_rows_show_what_the_program_gave(problem: Problem, store: Store) -> None:
-    rows = report.run_heldout(problem, problem.seeds[0], load_config(None))
+    rows = report.run_heldout(problem, problem.seeds[0], Config.load(None))
     assert [(row.got, row.passed) for row in rows] == [("Noether, Emmy", False), ("Euclid", True)]
     text = written(report.misses_view(problem, rows) or "")
     assert "(1 of 2)" in text

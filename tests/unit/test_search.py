@@ -50,7 +50,7 @@ from evovpo.types import (
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
-NO_JOINS = dataclasses.replace(CONFIG, joins=False)
+NO_JOINS = CONFIG.changed(joins=False)
 
 
 def seeded(loop: Loop) -> Loop:
@@ -60,7 +60,7 @@ def seeded(loop: Loop) -> Loop:
 
 
 def config(**changes: object) -> SearchConfig:
-    return dataclasses.replace(CONFIG, **changes)  # type: ignore[arg-type]
+    return CONFIG.changed(**changes)  # type: ignore[arg-type]
 
 
 # The protocol

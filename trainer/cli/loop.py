@@ -114,7 +114,7 @@ def loop(
     evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
     """
     check_installed()
-    from evovpo.config import load_config
+    from evovpo.config import Config
     from evovpo.errors import ConfigError
     from trainer.config import TrainConfig
     from trainer.loop.loop import plan_loop
@@ -137,7 +137,7 @@ def loop(
     given += ["proposer.policy=served", *(overrides or ())]
     if store_url is not None:
         given.append(f"store.url={store_url}")
-    search = load_config(config_file, given)
+    search = Config.load(config_file, given)
     plan = plan_loop(_problems(target), search, train, limit=limit)
     with open_store(search.store.url, create=True) as store:
         from trainer.loop.retrain import default_policies

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -214,21 +214,9 @@ def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
         group.rewards,
         rng=np.random.default_rng(0),
         valid=group.valid_G,
-        **objective_settings(objective),
+        **objective.settings,
     )
     return bool(np.abs(found).max() > EPSILON)
-
-
-def objective_settings(objective: ObjectiveConfig) -> dict[str, Any]:
-    """Return the settings as `trainer.objectives` takes them."""
-    return {
-        "draws": objective.draws,
-        "alpha": objective.alpha,
-        "k": objective.k or None,
-        "c": objective.c,
-        "reading": objective.reading,
-        "sampler": objective.sampler,
-    }
 
 
 def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:
@@ -372,7 +360,7 @@ def training_rows(
         [group.rewards for group in step.groups],
         rng=np.random.default_rng([seed, 1, number]),
         valid=[group.valid_G for group in step.groups],
-        **objective_settings(objective),
+        **objective.settings,
     )
     batch: list[list[TrainingRow]] = []
     for group, values in zip(step.groups, found, strict=True):

@@ -29,12 +29,14 @@ from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
 from evovpo.errors import ConfigError, TrainingError
+from trainer.config import ObjectiveConfig
 from trainer.learning.offline import spread_advantages
 from trainer.learning.step_figures import group_figures, mean_figures
 from trainer.objectives import advantages, batch_advantages, draw_weights, find_objective, set_scores
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Span: TypeAlias = tuple[int, int]
+_DEFAULT = ObjectiveConfig()
 _HOOK = "_generate_and_score_completions"
 _TRAIN, _EVALUATE, _FIGURES = range(3)
 """Streams of random weightings, all from the seed of the configuration."""
@@ -84,17 +86,17 @@ class VPOConfig(GRPOConfig):
     objective of single answers, or a setting of TRL that the objective replaces.
     """
 
-    objective: str = "vpo"
+    objective: str = _DEFAULT.name
     """A name of `trainer.objectives.OBJECTIVES`."""
     answers_per_chain: int = 3
     """M: answers that a completion may hold; 1 for objectives of single answers."""
-    draws: int = 100
-    """As the other settings down to `weight_sampler`, see `trainer.objectives.Settings`."""
-    alpha: float = 1.0
-    k: int | None = None
-    c: int = 4
-    reading: str = "max"
-    weight_sampler: str = "dirichlet"
+    draws: int = _DEFAULT.draws
+    """As the other settings down to `weight_sampler` (its `sampler`), see `ObjectiveConfig`."""
+    alpha: float = _DEFAULT.alpha
+    k: int = _DEFAULT.k
+    c: int = _DEFAULT.c
+    reading: str = _DEFAULT.reading
+    weight_sampler: str = _DEFAULT.sampler
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False

@@ -12,15 +12,16 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from evovpo.config_tree import AboveZero
 from evovpo.errors import DivergedError
+from trainer.config import UpdateConfig
 
 PACKED_TOKENS = 512
 """Length that completions are packed to behind their shared prompt; attention costs its square."""
@@ -39,26 +40,11 @@ class TrainingRow(NamedTuple):
     """(T)"""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateSettings:
+class UpdateSettings(UpdateConfig):
     """How one step is made; defaults as in VPO's code; learning rate and KL (1e-3 there) tuned here."""
 
-    learning_rate: float = 3e-4
-    kl: float = 0.05
-    """Coefficient of the k3 estimate of KL(policy ‖ reference); 0 computes no reference."""
-    clip: float = 0.2
-    """The ratio counts within 1 ± clip."""
-    dual_clip: float = 3.0
-    """A negative advantage counts at most this often (Ye et al. 2020); 0 switches it off."""
-    importance: Literal["clip", "truncate"] = "clip"
-    """`clip`: PPO. `truncate`: the ratio, at most `truncate_at`, weighs the policy gradient."""
-    truncate_at: float = 2.0
-    entropy: float = 0.0
-    """Coefficient of a bonus on the entropy of every token's distribution."""
-    temperature: float = 1.0
+    temperature: AboveZero = 1.0
     """That the rollouts were sampled at."""
-    max_grad_norm: float = 1.0
-    bf16: bool = False
 
 
 class Updater:

@@ -9,7 +9,6 @@ the trainer takes what is new.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Loop:
         """Return the first part of the ids of its runs."""
         problems = (problem.version for problem in (*self.searched, *self.held_out))
         # Where the store is, and under which name, is not part of what is done.
-        search = dataclasses.replace(self.search, store=type(self.search.store)()).to_json()
+        search = self.search.changed(store=type(self.search.store)()).to_json()
         return content_id(search, self.train.to_json(), *problems)[:8]
 
     def run_id(self, round_number: int, index: int) -> str:
@@ -153,7 +152,7 @@ def search_round(loop: Loop, store: Store, round_number: int, watch: LoopWatch) 
         watch.searching(round_number, index, problem)
         if status is None:
             seed = int(content_id(str(loop.search.run.seed), str(round_number)), 16) >> 1
-            config = dataclasses.replace(loop.search, run=RunConfig(seed=seed))
+            config = loop.search.changed(run=RunConfig(seed=seed))
             outcome = start(problem, config, store, None, watch.started, watch.told, run_id)
         else:
             outcome = resume(run_id, store, None, watch.started, watch.told)

@@ -458,22 +458,8 @@ def _make_steps(
     from torch.utils.tensorboard import SummaryWriter
 
     settings = config.update
-    updater = Updater(
-        trained.model,
-        UpdateSettings(
-            learning_rate=settings.learning_rate,
-            kl=settings.kl,
-            clip=settings.clip,
-            dual_clip=settings.dual_clip,
-            importance="clip" if settings.importance == "clip" else "truncate",
-            truncate_at=settings.truncate_at,
-            entropy=settings.entropy,
-            temperature=plan.sampling.temperature,
-            max_grad_norm=settings.max_grad_norm,
-            bf16=settings.bf16,
-        ),
-        trained.reference,
-    )
+    update = UpdateSettings(**dict(settings), temperature=plan.sampling.temperature)
+    updater = Updater(trained.model, update, trained.reference)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     done = 0
     if checkpoint is not None:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import torch
 
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
 from evovpo.files import write_json
 from evovpo.reports.report import solved_at
@@ -152,7 +152,7 @@ def plan_search_training(
     be the arm's. Raises `ConfigError` naming all that does not go together, `ProblemError` for a problem
     that the model cannot write for.
     """
-    config = load_config(None, (), _sections(settings, start_model, evaluations, seed))
+    config = Config.load(None, (), _sections(settings, start_model, evaluations, seed))
     asked = config.search
     faults = []
     if not problems:
@@ -174,7 +174,7 @@ def plan_search_training(
         for name in ("single_share", "parent_share")
         if getattr(arm, name)
     ]
-    objective = ObjectiveConfig(name=arm.objective, **arm.settings)
+    objective = ObjectiveConfig(**{"name": arm.objective, **arm.settings})
     faults += [
         f"{name} of the objective is {getattr(objective, name)}; expected less than search.rollouts, "
         f"{asked.rollouts}"

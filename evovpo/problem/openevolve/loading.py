@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from evovpo.config import Config, load_config
+from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
 from evovpo.problem.openevolve.folder import Project, content_digest, read_project
@@ -97,7 +97,7 @@ def open_project(
     for section, values in _BASE.items():
         given = base.get(section)
         base[section] = values | (given if isinstance(given, dict) else {})
-    config = load_config(config_file, overrides, base, f"{file}, as settings here")
+    config = Config.load(config_file, overrides, base, f"{file}, as settings here")
     return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
 
 

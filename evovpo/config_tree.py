@@ -1,0 +1,288 @@
+"""What configurations are made of: checked sections in one tree, read from TOML, overrides and stored JSON.
+
+`evovpo/config.py` declares the tree of a run and `trainer/config.py` that of a training. Each setting is one
+field: its type says which values it may have, and the sentence below it what it is and who would change it.
+Values are checked by pydantic when a section is built, so a tree that exists is a usable one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from evovpo.errors import ConfigError, nearest_hint
+
+LARGEST = 2**63 - 1
+"""The largest whole number that a setting may hold."""
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+AboveZero = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+
+
+class _Checked(BaseModel):
+    """A frozen record whose values are of the stated types; raises `ConfigError` for all others."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(self._explained(error)[0]) from None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise `ConfigError` unless the values fit together."""
+
+    @classmethod
+    def section(cls) -> str:
+        """Return the name that it has in files and overrides."""
+        return cls.__name__.removesuffix("Config").lower()
+
+    def changed(self, **values: Any) -> Self:
+        """Return it with other values, checked; those of a section may be given as a mapping of its keys."""
+        found = dict(self)
+        for name, value in values.items():
+            found[name] = found[name].changed(**value) if isinstance(value, Mapping) else value
+        return type(self)(**found)
+
+    @classmethod
+    def faults(cls, values: Mapping[str, object]) -> list[str]:
+        """Return what is wrong with single keys, without regard to whether they fit together."""
+        try:
+            cls.__pydantic_validator__.validate_python(dict(values), self_instance=cls.model_construct())
+        except ValidationError as error:
+            return cls._explained(error, keys_only=True)
+        return []
+
+    @classmethod
+    def _explained(cls, error: ValidationError, *, keys_only: bool = False) -> list[str]:
+        """Return each fault in words: the key, what was expected, what was found, what to do."""
+        faults = []
+        for one in error.errors(include_url=False):
+            if not one["loc"]:  # raised by a check of whether the values fit together
+                faults += [] if keys_only else [str(one["ctx"]["error"])]
+                continue
+            key, value = str(one["loc"][0]), one["input"]
+            if key not in cls.model_fields:
+                faults.append(f"unknown key {cls.section()}.{key}; {nearest_hint(key, cls.model_fields)}")
+                continue
+            field, advice = cls.model_fields[key], "change it"
+            if isinstance(value, str) and get_origin(field.annotation) is Literal:
+                advice = nearest_hint(value, get_args(field.annotation))
+            faults.append(
+                f"{cls.section()}.{key}: expected {_expected(field)}, found {value!r:.200}; {advice}"
+            )
+        return faults
+
+
+class Section(_Checked):
+    """Base of the sections, whose fields all have a default and a sentence."""
+
+
+class Tree(_Checked):
+    """Base of whole configurations: sections with all defaults, and tuples of sections of one kind.
+
+    In TOML a tuple is an array of tables, in JSON a list.
+    """
+
+    def to_json(self) -> str:
+        """Return the resolved form as one line of JSON, keys sorted."""
+        return json.dumps(self.model_dump(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the configuration that `to_json` wrote; fields it lacks get their defaults.
+
+        Raises `ConfigError` on text that is not such JSON, unknown keys and values out of range.
+        """
+        origin = "stored configuration"
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"{origin}: expected JSON, found {text[:80]!r} ({error})") from error
+        return cls._build(cls._read(data, origin))
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | None,
+        overrides: Sequence[str] = (),
+        base: Mapping[str, object] | None = None,
+        origin: str = "base settings",
+    ) -> Self:
+        """Return the defaults, changed by `base`, by the TOML file at `path`, then by `section.key=value`.
+
+        What comes later wins. `base` has sections and keys as a file has them, and `origin` is what errors
+        call it. Raises `ConfigError`, naming the file or override, for a file that cannot be read, an unknown
+        section or key (with the nearest known name), and a value of the wrong type or out of range.
+        """
+        layers = [] if base is None else [cls._read(base, origin)]
+        if path is not None:
+            layers.append(cls._read(_toml(path), str(path)))
+        layers += [cls._read(cls._override(text), f"override {text!r}") for text in overrides]
+        tree: dict[str, Any] = {}
+        for layer in layers:
+            for name, values in layer.items():
+                tree[name] = values if isinstance(values, list) else tree.get(name, {}) | values
+        return cls._build(tree)
+
+    @classmethod
+    def key_faults(cls, base: Mapping[str, object], origin: str) -> list[str]:
+        """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`.
+
+        Empty does not say that the values fit together: loading them does.
+        """
+        faults = []
+        for name, values in base.items():
+            parts = (
+                [{key: value} for key, value in values.items()] if isinstance(values, Mapping) else [values]
+            )
+            for part in parts:
+                try:
+                    cls._read({name: part}, origin)
+                except ConfigError as error:
+                    faults.append(str(error))
+        return faults
+
+    def to_toml(self) -> str:
+        """Return the resolved form as TOML, each field under its explanation."""
+        parts: list[str] = []
+        for name, (kind, is_many) in self._sections().items():
+            found = getattr(self, name)
+            if not is_many:
+                lines = [f"[{name}]"]
+                for key, field in kind.model_fields.items():
+                    lines += [f"# {_sentence(field)}", f"{key} = {_toml_value(getattr(found, key))}"]
+            else:
+                lines = [f"# {_sentence(type(self).model_fields[name])}"]
+                for row in found:
+                    lines += [f"[[{name}]]", *(f"{key} = {_toml_value(value)}" for key, value in row)]
+                if not found:
+                    lines.append(f"# [[{name}]]")
+                    for key, field in kind.model_fields.items():
+                        lines.append(f"# {key} = {_toml_value(field.default)}  # {_sentence(field)}")
+            parts.append("\n".join(lines) + "\n")
+        return "\n".join(parts)
+
+    @classmethod
+    def _sections(cls) -> dict[str, tuple[type[Section], bool]]:
+        """Return the kind of section of each field, and whether it holds any number of them."""
+        found = {}
+        for name, field in cls.model_fields.items():
+            kind: Any = field.annotation
+            found[name] = (get_args(kind)[0], True) if get_args(kind) else (kind, False)
+        return found
+
+    @classmethod
+    def _read(cls, data: object, origin: str) -> Mapping[str, Any]:
+        """Return section -> key -> value as given, for tuples a list; raises `ConfigError` with `origin`."""
+        sections = cls._sections()
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"{origin}: expected sections with keys, found {data!r:.80}")
+        for name, values in data.items():
+            if name not in sections:
+                raise ConfigError(f"{origin}: unknown section [{name}]; {nearest_hint(name, sections)}")
+            kind, is_many = sections[name]
+            rows: list[Any] = [values]
+            expected = f"[{name}]: expected a section with keys"
+            if is_many:
+                rows = values if isinstance(values, list) else [None]
+                expected = f"{name}: expected one [[{name}]] with keys for each"
+            if not all(isinstance(row, Mapping) for row in rows):
+                raise ConfigError(f"{origin}: {expected}, found {values!r:.80}")
+            for fault in (fault for row in rows for fault in kind.faults(row)):
+                raise ConfigError(f"{origin}: {fault}")
+        return data
+
+    @classmethod
+    def _override(cls, text: str) -> dict[str, dict[str, object]]:
+        """Return {section: {key: value}} of `section.key=value`, the value read as the key's type."""
+        origin, sections = f"override {text!r}", cls._sections()
+        name, equals, written = text.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not (equals and dot and section and key):
+            first, (kind, _) = next(iter(sections.items()))
+            field, default = next(iter(kind.model_fields.items()))
+            example = f"{first}.{field}={default.default}"
+            raise ConfigError(f"{origin}: expected section.key=value, for example {example}")
+        single = [name for name, (_, is_many) in sections.items() if not is_many]
+        if section not in single:
+            if section in sections:
+                advice = f"[[{section}]] tables are read from a configuration file; write them there"
+                raise ConfigError(f"{origin}: {advice}")
+            raise ConfigError(f"{origin}: unknown section {section!r}; {nearest_hint(section, single)}")
+        value: object = written
+        found = sections[section][0].model_fields.get(key)
+        if found is not None and found.annotation is bool:
+            value = {"true": True, "false": False}.get(written.strip().lower(), written)
+        elif found is not None and found.annotation in (int, float):
+            # What cannot be converted stays text: the check says what was expected.
+            with contextlib.suppress(ValueError):
+                value = found.annotation(written)
+        return {section: {key: value}}
+
+    @classmethod
+    def _build(cls, tree: Mapping[str, Any]) -> Self:
+        found = {}
+        for name, values in tree.items():
+            kind, is_many = cls._sections()[name]
+            found[name] = tuple(kind(**row) for row in values) if is_many else kind(**values)
+        return cls(**found)
+
+
+def _sentence(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split())
+
+
+def _expected(field: FieldInfo) -> str:
+    """Return in words which values a setting may have."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(get_args(field.annotation))
+    names: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    name = names.get(field.annotation, "a section")
+    above, low, high = (
+        next((getattr(one, bound) for one in field.metadata if hasattr(one, bound)), None)
+        for bound in ("gt", "ge", "le")
+    )
+    if above is not None:
+        return f"{name} above {above:g}" + ("" if high is None else f" and at most {high:g}")
+    if low is not None:
+        return f"{name} from {low:g} to {high:g}" if high is not None else f"{name}, {low:g} or more"
+    return name
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a TOML file, but it cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8 text ({error}); save the file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: expected TOML: {error}") from error
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON leaves DEL as it is; TOML wants it escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
