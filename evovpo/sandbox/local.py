@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self
 
-from evovpo.errors import ConfigError, SandboxError
+from evovpo.errors import ConfigError
+from evovpo.sandbox.pool import Pool, usable_cores
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, sandbox_failure
-from evovpo.sandbox.retries import Retries
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Json, Limits
 
@@ -50,17 +47,9 @@ class Sandbox:
         recycle_after: int = 10_000,
     ) -> None:
         self.level = choose_level(probe(), minimum_level, level)
-        self.retries = Retries(retries)
         settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
-        self._workers = [ForkServer(settings) for _ in range(workers or usable_cores())]
-        # Last in, first out: as many fork-servers start as there are programs at a time.
-        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
-        for worker in self._workers:
-            self._free.put(worker)
+        self.pool = Pool([ForkServer(settings) for _ in range(workers or usable_cores())], retries)
         self._recycle_after = recycle_after
-        self._has_started = False
-        self._is_closed = False
-        self._gathering = threading.Lock()
 
     def run(
         self,
@@ -86,68 +75,31 @@ class Sandbox:
                     f"limits.{name} is {getattr(limits, name)}; this sandbox refuses {name}, which it cannot "
                     "count; set it to 0"
                 )
-        worker = self._free.get()
-        try:
-            if self._is_closed:
-                raise SandboxError("the sandbox is closed; open another one")
-            return self.retries.run(lambda: self._attempt(worker, code, entry, cases, limits, per_case))
-        finally:
-            self._free.put(worker)
 
-    def _attempt(
-        self,
-        worker: ForkServer,
-        code: str,
-        entry: str,
-        cases: Sequence[Sequence[Json]],
-        limits: Limits,
-        per_case: bool,
-    ) -> Result:
-        """Return the result of one try; a fork-server that does not start *again* is `sandbox_error`."""
-        if worker.evaluations >= self._recycle_after:
-            worker.stop()
-        try:
-            result = worker.run(code, entry, cases, limits, per_case)
-        except SandboxError as error:
-            if not self._has_started:
-                raise
-            return sandbox_failure(str(error), len(cases), self.level)
-        self._has_started = True
-        return result
+        def attempt(worker: ForkServer) -> Result:
+            if worker.evaluations >= self._recycle_after:
+                worker.stop()
+            return worker.run(code, entry, cases, limits, per_case)
+
+        return self.pool.run(attempt, lambda detail: sandbox_failure(detail, len(cases), self.level))
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the running fork-servers and their children have used so far.
 
         Waits until no program runs.
         """
-        with self._all_workers() as workers:
+        with self.pool.all_workers() as workers:
             return sum(worker.cpu_seconds() for worker in workers)
 
     def close(self) -> None:
         """End all fork-servers, after the programs that are running; calling it again changes nothing."""
-        with self._all_workers() as workers:
-            self._is_closed = True
+        with self.pool.all_workers() as workers:
+            self.pool.close()
             for worker in workers:
                 worker.stop()
-
-    @contextlib.contextmanager
-    def _all_workers(self) -> Iterator[list[ForkServer]]:
-        """Hold every worker for the time of a block."""
-        with self._gathering:  # two takers at once would each wait for what the other holds
-            workers = [self._free.get() for _ in self._workers]
-            try:
-                yield workers
-            finally:
-                for worker in reversed(workers):
-                    self._free.put(worker)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -11,18 +11,17 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-import queue
 import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from evovpo.errors import ConfigError, SandboxError
+from evovpo.errors import ConfigError
+from evovpo.sandbox.evaluator_result import WholeResult
+from evovpo.sandbox.evaluators import WholeJob, WholeSandbox, check_job
 from evovpo.sandbox.forkserver import calls
-from evovpo.sandbox.local import usable_cores
+from evovpo.sandbox.pool import Pool, usable_cores
 from evovpo.sandbox.probe import Level
-from evovpo.sandbox.retries import Retries
-from evovpo.sandbox.whole import WholeJob, WholeResult, WholeSandbox, check_job
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
@@ -69,15 +68,9 @@ class ProxySandbox:
             retries=0,
         )
         self.level = self._evaluators.level
-        self.retries = Retries(retries)
         settings = Settings(self.level, tuple(preload), (*hidden_paths, str(self._folder)))
-        self._servers = [ForkServer(settings) for _ in range(workers)]
-        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
-        for server in self._servers:
-            self._free.put(server)
+        self.pool = Pool([ForkServer(settings) for _ in range(workers)], retries)
         self._recycle_after = recycle_after
-        self._has_started = False
-        self._is_closed = False
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
@@ -99,13 +92,9 @@ class ProxySandbox:
             detail = f"{type(error).__name__}: {error}"
             return WholeResult(Status.ERROR, detail=detail, isolation=self.level)
         stubbed = dataclasses.replace(job, files={job.entry: stub})
-        server = self._free.get()
-        try:
-            if self._is_closed:
-                raise SandboxError("the sandbox is closed; open another one")
-            return self.retries.run(lambda: self._attempt(server, code, stubbed, limits))
-        finally:
-            self._free.put(server)
+        return self.pool.run(
+            lambda server: self._attempt(server, code, stubbed, limits), self._evaluators.failure
+        )
 
     def _attempt(self, server: ForkServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
         if server.evaluations >= self._recycle_after:
@@ -113,14 +102,8 @@ class ProxySandbox:
         candidates = dataclasses.replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
         ours, theirs = socket.socketpair()
         with ours:
-            try:
-                with theirs:
-                    server.serve(code, candidates, theirs)
-            except SandboxError as error:
-                if not self._has_started:
-                    raise
-                return WholeResult(Status.SANDBOX_ERROR, detail=str(error), isolation=self.level)
-            self._has_started = True
+            with theirs:
+                server.serve(code, candidates, theirs)
             try:
                 result = self._evaluators.attempt(job, limits, ours)
             finally:
@@ -140,11 +123,10 @@ class ProxySandbox:
 
     def close(self) -> None:
         """End all processes, after the evaluations that are running; calling it again changes nothing."""
-        servers = [self._free.get() for _ in self._servers]
-        self._is_closed = True
-        for server in servers:
-            server.stop()
-            self._free.put(server)
+        with self.pool.all_workers() as servers:
+            self.pool.close()
+            for server in servers:
+                server.stop()
         self._evaluators.close()
 
     def __enter__(self) -> Self:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
-import math
 import os
 import signal
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evovpo.sandbox.forkserver.strict_json import Decoder
 from evovpo.types import Json, Limits, Status
-
-INTEGER_DIGITS = 40
-"""Longest integer accepted in an output: converting long ones costs quadratic time."""
 
 _TEXT_LIMIT = 300
 
@@ -103,7 +99,7 @@ def judge_serving(report: Report, log: bytes, limits: Limits, isolation: str) ->
         status = Status.SANDBOX_ERROR
         detail = f"the child failed before the candidate ran: {log[-_TEXT_LIMIT:].decode(errors='replace')}"
     elif not report.is_killed and os.WIFSIGNALED(report.status):
-        status, detail = _signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
+        status, detail = signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
     elif not report.is_killed and report.status != 0:
         status, detail = Status.CRASH, f"exit status {os.WEXITSTATUS(report.status)}"
     return Result(
@@ -125,7 +121,7 @@ def _verdict(report: Report, lines: Lines, is_too_long: bool, limits: Limits) ->
     if report.is_killed:
         return Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"
     if os.WIFSIGNALED(report.status):
-        return _signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
+        return signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
     if is_too_long:
         return Status.OUTPUT_LIMIT, f"more than {limits.result_bytes} bytes of results"
     if lines.fault:
@@ -139,7 +135,8 @@ def _verdict(report: Report, lines: Lines, is_too_long: bool, limits: Limits) ->
     return Status.OK, ""
 
 
-def _signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
+def signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
+    """Return status and detail of a process that a signal ended after `cpu_ms` of CPU time."""
     if number == signal.SIGSYS:
         return Status.FORBIDDEN, "a system call that is never allowed"
     # The kernel counts CPU time for its limit in whole ticks, the usage exactly: under load the two
@@ -156,13 +153,16 @@ def _exception_verdict(exception: dict[str, Any]) -> tuple[Status, str]:
     detail = f"{name}: {exception.get('msg')}"[:_TEXT_LIMIT]
     if isinstance(line, int):
         detail += f" (line {line})"
-    if name == "MemoryError":
-        return Status.MEMORY, detail
+    return exception_status(name, number), detail
+
+
+def exception_status(name: object, number: object) -> Status:
+    """Return what an exception of that class name and `errno` says of a program: mostly `error`."""
+    if name == "MemoryError" or number == errno.ENOMEM:
+        return Status.MEMORY
     if number in (errno.EPERM, errno.EACCES):
-        return Status.FORBIDDEN, detail
-    if number == errno.EFBIG:
-        return Status.OUTPUT_LIMIT, detail
-    return Status.ERROR, detail
+        return Status.FORBIDDEN
+    return Status.OUTPUT_LIMIT if number in (errno.EFBIG, errno.ENOSPC) else Status.ERROR
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
@@ -196,43 +196,3 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
             fault = f"unusable output: {error}"[:_TEXT_LIMIT]
             return Lines([None] * cases, [None] * cases, False, None, fault)
     return Lines(outputs, errors, is_done, exception, "")
-
-
-class Decoder:
-    """Reads one line of JSON, and notes the first value in it that is JSON but not acceptable."""
-
-    def __init__(self) -> None:
-        self._impurity = ""
-        self._decoder = json.JSONDecoder(
-            parse_constant=self._constant, parse_int=self._integer, parse_float=self._float
-        )
-
-    def read(self, raw: bytes) -> tuple[dict[str, Any], str]:
-        """Return an object and what is wrong with a value in it (or an empty text).
-
-        Raises ValueError (or RecursionError) if it is not a JSON object.
-        """
-        line = self._decoder.decode(raw.decode())
-        if not isinstance(line, dict):
-            raise ValueError("a line is not an object")
-        if b"\\ud" in raw.lower():
-            try:
-                json.dumps(line, ensure_ascii=False).encode()
-            except UnicodeEncodeError:
-                self._impurity = "a text with half a surrogate pair"
-        return line, self._impurity
-
-    def _constant(self, text: str) -> None:
-        self._impurity = f"{text} is not finite"
-
-    def _integer(self, text: str) -> int:
-        if len(text) > INTEGER_DIGITS:
-            self._impurity = f"an integer of {len(text)} digits (at most {INTEGER_DIGITS})"
-            return 0
-        return int(text)
-
-    def _float(self, text: str) -> float:
-        value = float(text)
-        if not math.isfinite(value):
-            self._impurity = f"{text[:20]} is not finite"
-        return value

@@ -30,45 +30,12 @@ ANSWER_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 _MESSAGE_BYTES = 1 << 16
 
-SEALED_PRELOAD = [
-    "abc",
-    "array",
-    "base64",
-    "binascii",
-    "calendar",
-    "cmath",
-    "collections.abc",
-    "colorsys",
-    "contextlib",
-    "csv",
-    "decimal",
-    "difflib",
-    "enum",
-    "fractions",
-    "graphlib",
-    "hashlib",
-    "html",
-    "inspect",
-    "io",
-    "mmap",
-    "numbers",
-    "pickle",
-    "pprint",
-    "queue",
-    "secrets",
-    "statistics",
-    "struct",
-    "textwrap",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "unicodedata",
-    "uuid",
-    "warnings",
-    "weakref",
-    "zlib",
-]
+SEALED_PRELOAD = (
+    "abc, array, base64, binascii, calendar, cmath, collections.abc, colorsys, contextlib, csv, decimal, "
+    "difflib, enum, fractions, graphlib, hashlib, html, inspect, io, mmap, numbers, pickle, pprint, "
+    "queue, secrets, statistics, struct, textwrap, threading, time, traceback, types, unicodedata, uuid, "
+    "warnings, weakref, zlib"
+)
 """Further modules for programs that cannot open any file, and so import nothing that is not loaded."""
 
 
@@ -243,7 +210,7 @@ def _server_settings(settings: Settings) -> dict[str, Json]:
     has_seccomp = settings.level is not Level.NONE and "seccomp" not in settings.switched_off
     is_sealed = settings.level is Level.SECCOMP
     return {
-        "preload": [*(SEALED_PRELOAD if is_sealed else ()), *settings.preload],
+        "preload": [*(SEALED_PRELOAD.split(", ") if is_sealed else ()), *settings.preload],
         "library_paths": list(libraries),
         "readable": [list(rule) for rule in rules],
         "landlock_abi": abi if has_landlock else 0,

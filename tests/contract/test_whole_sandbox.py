@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox
-from evovpo.sandbox import whole as whole_module
-from evovpo.sandbox.forkserver import family, metrics
+from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators
+from evovpo.sandbox.evaluator_result import Report, judge
+from evovpo.sandbox.forkserver import metrics, processes
 from evovpo.sandbox.probe import Offer
-from evovpo.sandbox.whole import Report, judge
 from evovpo.types import Limits, Status
 
 QUICK = Limits(wall_seconds=60.0, cpu_seconds=1, memory_mb=400, processes=8, threads=4)
@@ -484,8 +483,8 @@ def test_everything_ends_with_the_supervisor(level: Level, tmp_path: Path) -> No
 def test_a_watcher_that_hangs_is_ended_with_all_it_started(
     sandbox: WholeSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_module, "ANSWER_SECONDS", 0.0)
-    monkeypatch.setattr(whole_module, "END_SECONDS", 0.1)
+    monkeypatch.setattr(evaluators, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(evaluators, "END_SECONDS", 0.1)
 
     def stop_the_watcher() -> None:
         _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")
@@ -664,12 +663,12 @@ def test_the_same_program_gives_the_same_result_again(sandbox: WholeSandbox) -> 
 def test_only_strong_levels_or_none_at_all_run_evaluators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_module, "probe", lambda: Offer(0, True, "not installed"))
+    monkeypatch.setattr(evaluators, "probe", lambda: Offer(0, True, "not installed"))
     with pytest.raises(SandboxError, match=r"Landlock not available.*minimum_level to none"):
         WholeSandbox(tmp_path, minimum_level=Level.SECCOMP)
     with pytest.raises(SandboxError, match="need isolation level landlock"):
         WholeSandbox(tmp_path)
-    assert whole_module.whole_level(Level.NONE, None) is Level.NONE
+    assert evaluators.whole_level(Level.NONE, None) is Level.NONE
 
 
 def test_without_isolation_limits_still_hold(tmp_path: Path) -> None:
@@ -714,10 +713,10 @@ def test_a_closed_sandbox_runs_nothing(tmp_path: Path) -> None:
 def test_descendants_are_found_and_ended() -> None:
     command = "import subprocess, sys; subprocess.run(['sleep', '98765.25'])"
     with subprocess.Popen([sys.executable, "-c", command]) as parent:
-        _wait_until(lambda: len(family.descendants(parent.pid)) == 1, "no child came up")
-        usage = family.usage(family.descendants(parent.pid))
+        _wait_until(lambda: len(processes.descendants(parent.pid)) == 1, "no child came up")
+        usage = processes.usage(processes.descendants(parent.pid))
         assert usage.tasks == 1
-        assert family.end_all(parent.pid)
+        assert processes.end_all(parent.pid)
     assert marked() == []
 
 

@@ -6,6 +6,6 @@ candidate's data.
 
 `kernel` wraps the system calls. `server` forks one child per candidate, `child` is what happens after
 the fork, and `program` runs the candidate; `calls` lets it answer calls instead. `watcher` runs one
-evaluator together with its candidate: it forks `evaluation`, counts and ends its processes by `family`,
-and `metrics` is how the result becomes JSON.
+evaluator together with its candidate: it forks `evaluation`, counts and ends its processes by `processes`,
+and `metrics` is how the result becomes JSON. `strict_json` reads what an untrusted process wrote.
 """

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import binascii
 import json
-import math
 import os
 import re
 import struct
@@ -21,13 +20,13 @@ from types import ModuleType
 from typing import Any
 
 from . import program
+from .strict_json import Decoder
 
 MODULE = "evovpo_calls"
 """Name by which the stub that stands for the candidate finds its client."""
 ARRAY = "$array"
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")
-_MOST_DIGITS = 40
 
 
 class CandidateError(RuntimeError):
@@ -193,32 +192,12 @@ class _Client:
             frame = _receive(self._descriptor, self._most_bytes)
             if not frame:
                 raise CandidateError("the candidate ended")
-            answer = _DECODER.decode(frame.decode())
-            if not isinstance(answer, dict):
-                raise ValueError("not an object")
+            answer, impurity = Decoder().read(frame)
+            if impurity:
+                raise ValueError(impurity)
         except (OSError, ValueError, RecursionError) as error:
             raise CandidateError(f"the candidate's answer is not acceptable: {error}"[:300]) from None
         if "exc" in answer:
             place = f" (line {answer['line']})" if isinstance(answer.get("line"), int) else ""
             raise CandidateError(f"{answer['exc']}: {answer.get('msg')}"[:300] + place)
         return answer
-
-
-def _constant(text: str) -> None:
-    raise ValueError(f"{text} is not finite")
-
-
-def _integer(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
-        raise ValueError(f"an integer of {len(text)} digits (at most {_MOST_DIGITS})")
-    return int(text)
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is not finite")
-    return value
-
-
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)

@@ -24,13 +24,13 @@ from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
 from . import calls, kernel, metrics
-from .limits import clamped
+from .limits import clamped, mapped_bytes
 
 RESULT, CALLS = 3, 4
 """File descriptors. The second exists only where the candidate answers calls from elsewhere."""
 
 Settings: TypeAlias = dict[str, Any]
-"""What the supervisor wants run and how: `evovpo.sandbox.whole` writes it."""
+"""What the supervisor wants run and how: `evovpo.sandbox.evaluators` writes it."""
 
 MODULE = "evovpo_evaluator"
 _TRACE_FRAMES = 4
@@ -87,7 +87,7 @@ def limit_resources(settings: Settings, user: int | None) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_RTPRIO: 0,
-        resource.RLIMIT_AS: _mapped_bytes() + (limits["memory_mb"] << 20),
+        resource.RLIMIT_AS: mapped_bytes() + (limits["memory_mb"] << 20),
         resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
         resource.RLIMIT_STACK: limits["stack_mb"] << 20,
         resource.RLIMIT_NOFILE: limits["open_files"],
@@ -99,11 +99,6 @@ def limit_resources(settings: Settings, user: int | None) -> None:
         resource.setrlimit(name, clamped(name, value, value))
     seconds = limits["cpu_seconds"]
     resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
-
-
-def _mapped_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def run(settings: Settings) -> dict[str, Any]:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import resource
 
 
+def mapped_bytes() -> int:
+    """Return the size of this process's address space."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
     """Return two limits, neither above what this process was given."""
     ceiling = resource.getrlimit(name)[1]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .strict_json import INTEGER_DIGITS
+
 TEXT_LIMIT = 4000
 """Longest text in a metric, and longest artifact, in characters."""
 ARTIFACTS_LIMIT = 20_000
@@ -13,7 +15,6 @@ ARTIFACTS_LIMIT = 20_000
 _REPR_LIMIT = 300
 _DEEPEST = 20
 _MOST_ITEMS = 1000
-_MOST_DIGITS = 40
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -28,7 +29,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         return text(value)
     if isinstance(value, int):
         number = int(value)
-        return number if abs(number) < 10**_MOST_DIGITS else _described(value)
+        return number if abs(number) < 10**INTEGER_DIGITS else _described(value)
     if isinstance(value, float):
         real = float(value)
         return real + 0.0 if math.isfinite(real) else str(real)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import child, kernel, program
+from .limits import clamped, mapped_bytes
 
 PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
@@ -64,7 +65,7 @@ def main(arguments: list[str]) -> None:
         try:
             settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
             _load(settings["library_paths"], settings["preload"])
-            mapped_bytes = _mapped_bytes()
+            own_bytes = mapped_bytes()
             _lock_down(settings)
         except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
             control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> None:
         gc.collect()
         gc.freeze()  # a collection in a child would copy every page that it visits
         try:
-            _serve(control, child_filter, mapped_bytes)
+            _serve(control, child_filter, own_bytes)
         except (BrokenPipeError, ConnectionResetError):
             return  # the supervisor is gone
 
@@ -145,7 +146,7 @@ def _lock_down(settings: dict[str, Any]) -> None:
         kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
 
 
-def _serve(control: socket.socket, child_filter: kernel.Filter | None, mapped_bytes: int) -> None:
+def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
     """Answer requests until the other end closes."""
     server_pid = os.getpid()
     poll = select.poll()
@@ -162,9 +163,9 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, mapped_by
             continue  # the child had just ended by itself
         if received != request:
             request, wanted = received, json.loads(received)
-            _limit_resources(wanted, mapped_bytes)
+            _limit_resources(wanted, own_bytes)
             # The soft limit comes first: its signal tells that it was the time and not a crash.
-            cpu_seconds = _clamped(resource.RLIMIT_CPU, wanted["cpu_seconds"])
+            cpu_seconds = clamped(resource.RLIMIT_CPU, wanted["cpu_seconds"], wanted["cpu_seconds"] + 1)
             wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
         started = time.monotonic()
         pid = os.fork()
@@ -206,33 +207,19 @@ def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket)
     }
 
 
-def _limit_resources(wanted: dict[str, Any], mapped_bytes: int) -> None:
+def _limit_resources(wanted: dict[str, Any], own_bytes: int) -> None:
     """Put this process, and so the next children, under limits that both live with.
 
     Only soft limits, so that the next request can raise them; a child is refused the call that would.
     """
     file_size = max(wanted["result_bytes"], wanted["log_bytes"]) + 1
     for name, value in (
-        (resource.RLIMIT_AS, mapped_bytes + (wanted["memory_mb"] << 20)),
+        (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, file_size),
         (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
         (resource.RLIMIT_NOFILE, wanted["open_files"]),
     ):
-        resource.setrlimit(name, (_clamped(name, value)[0], resource.getrlimit(name)[1]))
-
-
-def _clamped(name: int, value: int) -> tuple[int, int]:
-    """Return a soft limit and a hard one a little above it, neither above what this process was given."""
-    ceiling = resource.getrlimit(name)[1]
-    if ceiling == resource.RLIM_INFINITY:
-        return value, value + 1
-    return min(value, ceiling), min(value + 1, ceiling)
-
-
-def _mapped_bytes() -> int:
-    """Return the size of this process's address space."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
 
 
 def _cpu_seconds() -> float:

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any
 
-from . import evaluation, family, kernel
+from . import evaluation, kernel, processes
 
 WATCH_SECONDS = 0.02
 """Between two looks at processes and memory."""
@@ -66,7 +66,7 @@ def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) ->
             os.kill(child, signal.SIGKILL)
         _, status, child_usage = os.wait4(child, 0)
         wall_ms = (time.monotonic() - started) * 1e3
-        is_over = family.end_all(os.getpid())
+        is_over = processes.end_all(os.getpid())
     watch.drain()
     if ended_for == "supervisor":  # which removes the private folder otherwise
         import shutil
@@ -182,7 +182,7 @@ class _Watch:
 
     def _excess(self, now: float) -> str:
         """Return which limit is passed by all processes together; an empty text if none is."""
-        used = family.usage(family.descendants(os.getpid()))
+        used = processes.usage(processes.descendants(os.getpid()))
         if used.tasks > self._most_tasks:
             return "tasks"
         if used.memory_bytes > self._most_memory:

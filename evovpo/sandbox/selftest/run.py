@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from evovpo.sandbox.evaluator_result import WholeResult
+from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
@@ -30,7 +32,6 @@ from evovpo.sandbox.selftest.attacks import (
     proxy_attacks,
     whole_attacks,
 )
-from evovpo.sandbox.whole import WholeJob, WholeResult, WholeSandbox
 from evovpo.types import Json, Limits, Status
 
 COST_EVALUATIONS = 300

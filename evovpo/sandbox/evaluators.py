@@ -7,33 +7,29 @@ process and can write the evaluator's result itself, so such judgements are of l
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import secrets
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.bwrap import bwrap_command, can_change_user
-from evovpo.sandbox.forkserver import family, metrics
-from evovpo.sandbox.local import usable_cores
+from evovpo.sandbox.evaluator_result import Report, WholeResult, judge
+from evovpo.sandbox.forkserver import processes
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
+from evovpo.sandbox.pool import Pool, usable_cores
 from evovpo.sandbox.probe import Level, choose_level, probe
-from evovpo.sandbox.result import Decoder
-from evovpo.sandbox.retries import Retries
 from evovpo.sandbox.start import ENVIRONMENT, SERVER_FOLDER, memory_file, start_python, starting
 from evovpo.sandbox.worker import compiled_filter
-from evovpo.types import Json, Limits, Status
+from evovpo.types import Limits, Status
 
 ANSWER_SECONDS = 30.0
 """How long after the wall-clock limit the watcher may take to end everything and report."""
@@ -50,8 +46,6 @@ FIRST_PRIVATE_USER = 2_000_000_000
 """Root's evaluations run as users above this number, each as one that nobody else is."""
 TASK_SLACK = 64
 """Added to a user's tasks of the moment: the limit counts all of them, and others come and go."""
-_DETAIL_LIMIT = 2000
-_LOG_TAIL = 300
 _MESSAGE_BYTES = 1 << 16
 
 
@@ -70,43 +64,6 @@ class WholeJob:
     loaded."""
     thresholds: tuple[float, ...] = ()
     """Stage i + 1 runs where the metrics up to stage i score `thresholds[i]` or more."""
-
-
-@dataclass(frozen=True, slots=True)
-class WholeResult:
-    """How an evaluation ended. All text in it may be the candidate's: untrusted."""
-
-    status: Status
-    metrics: tuple[tuple[str, Json], ...] = ()
-    """As the evaluator returned them, in order; not finite numbers as text. Of the stages that were
-    completed, where a later one failed."""
-    artifacts: tuple[tuple[str, str], ...] = ()
-    detail: str = ""
-    """Why the status is not `ok`."""
-    log: str = ""
-    """Start of what evaluator and candidate wrote to standard output and error."""
-    wall_ms: float = 0.0
-    cpu_ms: float = 0.0
-    """Of all processes of the evaluation, the start of Python included."""
-    isolation: str = ""
-    """The `Level` that was in force."""
-
-
-class Report(NamedTuple):
-    """What the watcher says about an evaluation; trusted."""
-
-    status: int
-    """Wait status."""
-    is_ready: bool
-    """The evaluation was locked down and about to run."""
-    ended_for: str
-    """Why the watcher ended it: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`, or not at all."""
-    is_over: bool
-    """Nothing of it is left."""
-    wall_ms: float
-    cpu_ms: float
-    child_cpu_ms: float
-    """Of the process that ran the evaluator alone, which is what its own limit counts."""
 
 
 class WholeSandbox:
@@ -144,7 +101,6 @@ class WholeSandbox:
         retries: int = 2,
     ) -> None:
         self.level = whole_level(minimum_level, level)
-        self.retries = Retries(retries)
         self._folder = Path(folder).resolve()
         self._readable = [os.path.realpath(path) for path in readable]
         hidden_paths = [*(os.fspath(path) for path in hidden), str(PACKAGE)]
@@ -159,9 +115,7 @@ class WholeSandbox:
             )
         self._rules = [list(rule) for rule in rules]
         self._writable_mb = writable_mb
-        self._places = threading.BoundedSemaphore(workers or usable_cores())
-        self._has_started = False
-        self._is_closed = False
+        self.pool = Pool(range(workers or usable_cores()), retries)
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
@@ -171,14 +125,11 @@ class WholeSandbox:
         an entry that is not among the files, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
-        with self._places:
-            if self._is_closed:
-                raise SandboxError("the sandbox is closed; open another one")
-            return self.retries.run(lambda: self.attempt(job, limits, None))
+        return self.pool.run(lambda _: self.attempt(job, limits, None), self.failure)
 
     def close(self) -> None:
         """Refuse further evaluations; those that run are ended by their callers' waiting for them."""
-        self._is_closed = True
+        self.pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -189,31 +140,29 @@ class WholeSandbox:
     def attempt(self, job: WholeJob, limits: Limits, calls: socket.socket | None) -> WholeResult:
         """Return the result of one try, unchecked; `calls` leads to a candidate in another process.
 
-        Raises `SandboxError` if the first watcher cannot be started; from then on that is `sandbox_error`.
+        Raises `SandboxError` if its watcher cannot be started.
         """
         with contextlib.ExitStack() as stack:
             try:
                 work = stack.enter_context(self._work())
                 files = [stack.enter_context(memory_file(name)) for name in ("payload", "result", "log")]
             except OSError as error:
-                return WholeResult(Status.SANDBOX_ERROR, detail=str(error), isolation=self.level)
+                return self.failure(str(error))
             payload, result, log = files
             settings = self._settings(job, limits, work, calls is not None)
             with open(payload, "wb", closefd=False) as file:
                 file.write(json.dumps(settings).encode())
-            try:
-                report = self._watch(limits, [payload, result, log], calls, work)
-                self._has_started = True
-            except SandboxError as error:
-                if not self._has_started:
-                    raise
-                report = str(error)
+            report = self._watch(limits, [payload, result, log], calls, work)
             written = os.pread(result, limits.result_bytes + 1, 0)
             log_bytes = os.pread(log, limits.log_bytes, 0)
         for folder in (work, str(self._folder)):  # where they lie is chance, and feedback must not be
             prefix = f"{folder}/".encode()
             written, log_bytes = written.replace(prefix, b""), log_bytes.replace(prefix, b"")
         return judge(report, written, log_bytes, limits, self.level)
+
+    def failure(self, detail: str) -> WholeResult:
+        """Return the result of an evaluation that failed by the sandbox's own fault."""
+        return WholeResult(Status.SANDBOX_ERROR, detail=detail, isolation=self.level)
 
     def _namespace_paths(self) -> list[str]:
         """Return what of the kernel's own file systems may be read."""
@@ -333,7 +282,7 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         if not poll.poll(END_SECONDS * 1e3):
-            family.end_all(process.pid)
+            processes.end_all(process.pid)
             process.kill()
     finally:
         os.close(pidfd)
@@ -364,124 +313,3 @@ def _tasks_of_user() -> int:
                 if entry.stat().st_uid == user:
                     count += len(os.listdir(f"{entry.path}/task"))  # noqa: PTH208
     return count
-
-
-# ---------------------------------------------------------------- reading
-
-
-def judge(report: Report | str, written: bytes, log: bytes, limits: Limits, level: Level) -> WholeResult:
-    """Return the result of an evaluation; trusts the report, and of what was written only its form.
-
-    `written` holds at most one byte more than the limit on results.
-    """
-    text = log.decode(errors="replace")
-    if isinstance(report, str) or not report.is_ready or not report.is_over:
-        why = report if isinstance(report, str) else "the evaluation failed before it was locked down"
-        if not isinstance(report, str) and not report.is_over:
-            why = "processes of the evaluation could not be ended"
-        detail = f"{why}: {text[-_LOG_TAIL:].strip()}"
-        return WholeResult(Status.SANDBOX_ERROR, detail=detail, log=text, isolation=level)
-    line = Line()
-    if len(written) <= limits.result_bytes and written:
-        line = read_line(written)
-    status, detail = _verdict(report, line, bool(written), len(written) > limits.result_bytes, limits)
-    return WholeResult(
-        status=status,
-        metrics=line.metrics,
-        artifacts=line.artifacts,
-        detail=detail[:_DETAIL_LIMIT],
-        log=text,
-        wall_ms=report.wall_ms,
-        cpu_ms=report.cpu_ms,
-        isolation=level,
-    )
-
-
-class Line(NamedTuple):
-    """What the evaluation wrote, as far as it is acceptable."""
-
-    metrics: tuple[tuple[str, Json], ...] = ()
-    artifacts: tuple[tuple[str, str], ...] = ()
-    is_done: bool = False
-    exception: Mapping[str, Any] | None = None
-    fault: str = ""
-    """Why the rest is unusable; empty if it is not."""
-
-
-def read_line(written: bytes) -> Line:
-    """Return the one line of a result, strictly read, with artifacts cut to their limits."""
-    try:
-        line, impurity = Decoder().read(written)
-        if impurity:
-            raise ValueError(impurity)
-        found = _pairs(line.get("metrics"))
-        artifacts = metrics.capped((name, str(value)) for name, value in _pairs(line.get("artifacts")))
-        if "exc" not in line and line.get("done") is not True:
-            raise ValueError("a line without its end")
-    except (ValueError, RecursionError) as error:
-        return Line(fault=f"unusable result: {error}"[:_LOG_TAIL])
-    return Line(
-        metrics=tuple(found),
-        artifacts=tuple(artifacts),
-        is_done=line.get("done") is True,
-        exception=line if "exc" in line else None,
-    )
-
-
-def _pairs(value: object) -> list[tuple[str, Json]]:
-    if not isinstance(value, list):
-        raise ValueError("a line without its lists")
-    for pair in value:
-        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
-            raise ValueError("a list of other things than names with values")
-    if len({pair[0] for pair in value}) != len(value):
-        raise ValueError("a name twice")
-    return [(pair[0], pair[1]) for pair in value]
-
-
-def _verdict(
-    report: Report, line: Line, has_written: bool, is_too_long: bool, limits: Limits
-) -> tuple[Status, str]:
-    """Return status and detail: the kernel's word first, the evaluation's last."""
-    ended = {
-        "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),
-        "tasks": (
-            Status.FORBIDDEN,
-            f"more than {limits.processes + limits.threads} processes and threads besides the first",
-        ),
-        "memory": (Status.MEMORY, f"all processes together used far more than {limits.memory_mb} MiB"),
-        "disk": (Status.OUTPUT_LIMIT, f"more than {limits.disk_mb} MiB in the private folder"),
-        "log": (Status.OUTPUT_LIMIT, "standard output without end"),
-        "supervisor": (Status.SANDBOX_ERROR, "the supervisor ended it"),
-    }
-    if report.ended_for:
-        return ended[report.ended_for]
-    if os.WIFSIGNALED(report.status):
-        number = os.WTERMSIG(report.status)
-        if number == signal.SIGSYS:
-            return Status.FORBIDDEN, "a system call that is never allowed"
-        is_cpu_limit = number == signal.SIGKILL and report.child_cpu_ms >= limits.cpu_seconds * 500
-        if number == signal.SIGXCPU or is_cpu_limit:
-            return Status.TIMEOUT, f"CPU limit of {limits.cpu_seconds} s"
-        return Status.CRASH, signal.Signals(number).name
-    if is_too_long:
-        return Status.OUTPUT_LIMIT, f"more than {limits.result_bytes} bytes of results"
-    if line.fault:
-        return Status.BAD_OUTPUT, line.fault
-    if os.WEXITSTATUS(report.status) != 0:
-        return Status.CRASH, f"exit status {os.WEXITSTATUS(report.status)}"
-    if not has_written:
-        return Status.BAD_OUTPUT, "ended without a result"
-    return (Status.OK, "") if line.exception is None else _exception_verdict(line.exception)
-
-
-def _exception_verdict(exception: Mapping[str, Any]) -> tuple[Status, str]:
-    detail = f"{exception['exc']}: {exception.get('msg')}\n{exception.get('trace') or ''}".strip()
-    number = exception.get("errno")
-    if exception["exc"] == "MemoryError" or number == errno.ENOMEM:
-        return Status.MEMORY, detail
-    if number in (errno.EPERM, errno.EACCES):
-        return Status.FORBIDDEN, detail
-    if number in (errno.EFBIG, errno.ENOSPC):
-        return Status.OUTPUT_LIMIT, detail
-    return Status.ERROR, detail
