@@ -115,7 +115,8 @@ def list_problems() -> None:
     [dim]Example:[/dim]  evovpo problems
     """
     from evovpo.builtin.expression_prompts import alignment_fault
-    from evovpo.problem.folder import bundled_problems, bundled_suites, load_problem, resolve_problem
+    from evovpo.problem.folder import load_problem
+    from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
     from evovpo.reports.report import problems_table
 
     problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
@@ -148,7 +149,7 @@ def new(
 
     [dim]Example:[/dim]  evovpo new invoices && evovpo check invoices && evovpo evolve invoices
     """
-    from evovpo.problem.folder import new_problem
+    from evovpo.problem.new import new_problem
 
     folder = new_problem(name, kind.value)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
@@ -183,7 +184,8 @@ def check(
     [dim]Example:[/dim]  evovpo check invoices
     """
     from evovpo.builtin.choice import built_in_fault
-    from evovpo.problem.folder import check_problem, check_project, resolve_problem
+    from evovpo.judging.check import check_problem, check_project
+    from evovpo.problem.suites import resolve_problem
     from evovpo.reports.report import check_view, settings_table
     from evovpo.runs.runs import open_named
 

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from evovpo.config import STRATEGIES, Config, SandboxConfig, StoreConfig
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, nearest_hint
-from evovpo.problem.folder import load_problem, load_suite, problem_id, resolve_problem
+from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
+from evovpo.problem.suites import load_suite, problem_id, resolve_problem
 from evovpo.proposers import Checked
 from evovpo.reports.repeats import parse_seeds
 from evovpo.runs.runs import Named, check_proposer, choose_format, open_named, open_proposer

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol, SupportsFloat
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
+from evovpo.problem.examples import same_value
 from evovpo.sandbox import Level, Sandbox
 from evovpo.types import Evaluation, Json, Limits, Objective, Problem, Program, Rewards, Status
 
@@ -247,29 +248,6 @@ def open_evaluator(problem: Problem, config: Config) -> Iterator[Judge]:
         return
     with open_sandbox(problem, config) as sandbox:
         yield Evaluator(problem, sandbox)
-
-
-def same_value(output: Json, expected: Json) -> bool:
-    """True if two JSON values are equal and of the same type; whole numbers equal floats (1 == 1.0).
-
-    Stricter than `==` in that `True` is not `1`. Goes no deeper than `expected`, so an output nested
-    without end is no danger.
-    """
-    if isinstance(expected, list):
-        return (
-            isinstance(output, list)
-            and len(output) == len(expected)
-            and all(map(same_value, output, expected))
-        )
-    if isinstance(expected, dict):
-        return (
-            isinstance(output, dict)
-            and output.keys() == expected.keys()
-            and all(same_value(output[key], value) for key, value in expected.items())
-        )
-    if isinstance(output, bool) or isinstance(expected, bool):
-        return output is expected
-    return output == expected
 
 
 def load_scorer(problem: Problem) -> Scorer:

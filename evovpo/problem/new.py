@@ -1,4 +1,11 @@
-"""The texts of a new problem folder: kind of problem -> file name -> text. Each folder works as it is."""
+"""Makes a new problem folder, which works as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from evovpo.errors import ProblemError, nearest_hint
 
 _EXAMPLES_TOML = """\
 [problem]
@@ -118,7 +125,7 @@ def score(outputs):
     }
 '''
 
-SKELETONS: dict[str, dict[str, str]] = {
+_SKELETONS: dict[str, dict[str, str]] = {
     "examples": {
         "problem.toml": _EXAMPLES_TOML,
         "seed.py": _EXAMPLES_SEED,
@@ -126,3 +133,28 @@ SKELETONS: dict[str, dict[str, str]] = {
     },
     "score": {"problem.toml": _SCORE_TOML, "seed.py": _SCORE_SEED, "score.py": _SCORE_PY},
 }
+"""Kind of problem -> file name -> text."""
+
+
+def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
+    """Write a working problem to start from into `folder` and return its path.
+
+    The folder is made if it is missing. Raises `ProblemError`, having written nothing, if it holds
+    anything already or cannot be made.
+    """
+    path = Path(folder)
+    if kind not in _SKELETONS:
+        raise ProblemError(f"kind of problem: found {kind!r}; {nearest_hint(kind, _SKELETONS)}")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise ProblemError(
+                f"{path}: expected a new or empty folder, found files in it; choose another name"
+            )
+        for name, text in _SKELETONS[kind].items():
+            (path / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ProblemError(
+            f"{path}: the folder cannot be written: {error.strerror}; choose another place"
+        ) from error
+    return path

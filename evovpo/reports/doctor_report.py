@@ -31,7 +31,8 @@ from evovpo.analysis.doctor import (
 )
 from evovpo.config import Config
 from evovpo.errors import ProblemError, StoreError
-from evovpo.problem.folder import load_problem, resolve_problem, with_folder_grouping
+from evovpo.problem.folder import load_problem, with_folder_grouping
+from evovpo.problem.suites import resolve_problem
 from evovpo.reports.report import find_run, printable, save_png
 from evovpo.runs.driver import Progress
 from evovpo.runs.runs import start

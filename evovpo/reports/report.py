@@ -24,8 +24,8 @@ from rich.text import Text
 from evovpo.builtin.choice import built_in_fault
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError, ProblemError, StoreError
+from evovpo.judging.check import CheckReport
 from evovpo.judging.evaluator import Evaluator, open_sandbox
-from evovpo.problem.folder import CheckReport
 from evovpo.problem.openevolve import metrics
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.scores import Scored, best_combined, combined_curve, read_scores

@@ -29,10 +29,11 @@ from evovpo.config import BudgetConfig, Config, StoreConfig
 from evovpo.errors import ConfigError, ProblemError, ReplayError, ServerError, StoreError
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor
-from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.openevolve.loading import Opened, is_unchanged, open_project
 from evovpo.problem.openevolve.scores import best_combined, read_scores
+from evovpo.problem.suites import resolve_problem
 from evovpo.prompts import (
     DiffFormat,
     PromptFormat,

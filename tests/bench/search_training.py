@@ -14,7 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evovpo.problem.folder import load_problem, load_suite
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 from evovpo.types import Problem
 from trainer.experiments.arms import Arm
 from trainer.loop.search_training import SearchTrainingResult, plan_search_training, search_while_training

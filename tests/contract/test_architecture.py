@@ -16,18 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = {
     "evovpo": (
-        *(
-            "errors",
-            "types",
-            "files",
-            "config_tree",
-            "config",
-            "analysis",
-            "prompts",
-            "search",
-            "proposers",
-            "builtin",
-        ),
+        *("errors", "types", "files", "config_tree", "config"),
+        *("analysis", "prompts", "search", "proposers", "builtin"),
         *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports", "cli"),
         "__main__",
     ),
@@ -39,7 +29,6 @@ ROWS = {
 UPWARD = {
     ("evovpo.experiments.plan", "evovpo.reports"),
     ("evovpo.experiments.results", "evovpo.reports"),
-    ("evovpo.problem.folder", "evovpo.judging"),
     ("trainer.loop.probe", "trainer.reports"),
     ("trainer.loop.search_training", "trainer.experiments"),
 }

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ProblemError, SandboxError
-from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox, same_value
+from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
+from evovpo.problem.examples import same_value
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Json, Limits, Objective, Problem, Program, Status
 

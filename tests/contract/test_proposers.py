@@ -27,7 +27,8 @@ from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_f
 from evovpo.builtin.random_proposer import RandomProposer  # noqa: E402
 from evovpo.config import Config  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
-from evovpo.problem.folder import load_problem, resolve_problem  # noqa: E402
+from evovpo.problem.folder import load_problem  # noqa: E402
+from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402

@@ -23,7 +23,8 @@ from transformers import AutoTokenizer
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config
 from evovpo.errors import PolicyError, PublishError, StoreError
-from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.proposers.local import load_model, no_progress_bar
 from evovpo.proposers.server import VLLMServer, read_warm_up, served_name
 from evovpo.runs import runs

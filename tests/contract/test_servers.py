@@ -22,7 +22,8 @@ from tiny_models import CONTEXT, write_tiny_folder
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
-from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.proposers import Checked, Learner, Proposer
 from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
 from evovpo.proposers.limits import Spent

@@ -30,7 +30,8 @@ from transformers import AutoTokenizer  # noqa: E402
 from evovpo.builtin import BUILT_IN_MODEL  # noqa: E402
 from evovpo.config import Config  # noqa: E402
 from evovpo.errors import PublishError  # noqa: E402
-from evovpo.problem.folder import load_problem, resolve_problem  # noqa: E402
+from evovpo.problem.folder import load_problem  # noqa: E402
+from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers.local import no_progress_bar  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
 from evovpo.proposers.server import VLLMServer, load_and_compare, served_name  # noqa: E402

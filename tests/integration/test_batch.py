@@ -22,7 +22,7 @@ from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.plan import Arm, Work, cells, plan, read_batch
 from evovpo.experiments.workers import Ended, Failed, Message, Started, Told, run_all, sized
-from evovpo.problem.folder import load_suite
+from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress, duration
 from evovpo.runs import runs
 from evovpo.runs.run_lock import only_searcher

@@ -23,7 +23,9 @@ from evovpo.builtin.formulas import canonical
 from evovpo.builtin.random_proposer import RandomFormulaProposer
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
-from evovpo.problem.folder import load_problem, new_problem, resolve_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.prompts import Request, Shown
 from evovpo.runs.runs import check_proposer, choose_format, open_proposer, start, verify
 from evovpo.store import Store

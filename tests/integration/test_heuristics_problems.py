@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evovpo.problem.folder import check_problem, load_problem, load_suite
+from evovpo.judging.check import check_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "heuristics"
 PACKING = ("bin-packing-or3", "bin-packing-weibull")

@@ -19,7 +19,8 @@ from safetensors.torch import load_file
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config, ProposerConfig, SearchConfig
 from evovpo.errors import ConfigError
-from evovpo.problem.folder import load_problem, load_suite
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig

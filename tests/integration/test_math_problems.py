@@ -17,7 +17,10 @@ from sqlalchemy import create_engine, inspect, text
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
-from evovpo.problem.folder import check_problem, load_problem, load_suite, new_problem
+from evovpo.judging.check import check_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
+from evovpo.problem.suites import load_suite
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.runs import start, verify
 from evovpo.store import Store

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from evovpo.problem.folder import check_problem, load_problem, load_suite
+from evovpo.judging.check import check_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 from trainer.domains.maze.generator import Maze, generate_maze
 from trainer.domains.maze.rewards import COMPONENTS, MOVES, route_rewards
 from trainer.recipes.maze.problems import NAMES, problem_files, write_problems

@@ -21,12 +21,14 @@ from openevolve_problems import (
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
+from evovpo.judging.check import check_problem
 from evovpo.judging.evaluator import open_evaluator
-from evovpo.problem.folder import check_problem, load_problem, resolve_problem
+from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
 from evovpo.problem.openevolve.folder import content_digest, is_project, read_project
 from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve, open_project
 from evovpo.problem.openevolve.scores import CombinedPoint
+from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.report import bounds_text, read_run, run_json

@@ -9,16 +9,11 @@ from typing import Any, Literal
 import pytest
 
 from evovpo.errors import ProblemError
-from evovpo.problem import folder as problem_module
-from evovpo.problem.folder import (
-    bundled_problems,
-    bundled_root,
-    check_problem,
-    load_problem,
-    load_suite,
-    new_problem,
-    resolve_problem,
-)
+from evovpo.judging.check import check_problem
+from evovpo.problem import suites
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
+from evovpo.problem.suites import bundled_problems, bundled_root, load_suite, resolve_problem
 from evovpo.types import Feature, Limits
 
 ABOUT = '[problem]\nstatement = "Add."\ninputs = ["a", "b"]\n'
@@ -302,7 +297,7 @@ def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a bundled suite `words` with the problems `first-word` and `last-word` beside the package."""
     package = tmp_path / "checkout" / "evovpo"
     package.mkdir(parents=True)
-    monkeypatch.setattr(problem_module, "__file__", str(package / "problem" / "folder.py"))
+    monkeypatch.setattr(suites, "__file__", str(package / "problem" / "suites.py"))
     suite = package.parent / "problems" / "words"
     suite.mkdir(parents=True)
     by_example(suite / "first-word")

@@ -9,7 +9,8 @@ import pytest
 from shell import Shell
 
 from evovpo.config import Config
-from evovpo.problem.folder import load_problem, new_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.showing import shown_rewards
 from evovpo.proposers.scripted import ScriptedProposer

@@ -20,7 +20,8 @@ from toy_runs import HARD, PROBLEM, SWAP, OneByOne, population, random_expressio
 
 from evovpo.config import Config, RunConfig, SandboxConfig, SearchConfig
 from evovpo.errors import ProblemError, ReplayError, StoreError
-from evovpo.problem.folder import load_problem, new_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs import runs
 from evovpo.runs.driver import Progress

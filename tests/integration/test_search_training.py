@@ -16,7 +16,8 @@ from toy_runs import HARD, PROBLEM, SWAP, population, toy_script
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import ConfigError
-from evovpo.problem.folder import load_problem, load_suite
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs import runs
 from evovpo.store import Store

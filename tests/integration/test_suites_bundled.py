@@ -16,7 +16,8 @@ from evovpo.builtin.expression_prompts import alignment_fault
 from evovpo.builtin.expressions import canonical, to_source
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.evaluator import Evaluator
-from evovpo.problem.folder import bundled_suites, load_problem, load_suite
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import bundled_suites, load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
 from trainer.domains.strings.domain import StringDomain

@@ -18,13 +18,15 @@ import pytest
 
 from evovpo.cli import main
 from evovpo.errors import ProblemError
+from evovpo.judging.check import check_problem
 from evovpo.judging.evaluator import Evaluator
-from evovpo.problem.folder import check_problem, load_problem, load_suite
+from evovpo.problem.folder import load_problem
 from evovpo.problem.importers import humaneval, livecodebench, mbpp, psb2, score
 from evovpo.problem.importers.assertions import UnreadableError, parse, read_tests, signature, value_of
 from evovpo.problem.importers.formats import import_tasks
 from evovpo.problem.importers.tasks import Case, Comparison, Loaded, Skipped, Task, TaskFormat, finished
 from evovpo.problem.importers.writing import dealt, write_suite
+from evovpo.problem.suites import load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Problem, Program, Status
 

@@ -21,7 +21,8 @@ from clock import Clock
 from sqlalchemy import Engine, event
 
 from evovpo.config import Config, ProposerConfig, SandboxConfig, SearchConfig, StoreConfig
-from evovpo.problem.folder import load_problem, resolve_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
 from trainer.loop.loop import Loop, LoopWatch, begin, search_round, search_rounds, train_beside, train_round

@@ -36,7 +36,8 @@ from evovpo.builtin.chain_format import join_chain
 from evovpo.cli import main
 from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
-from evovpo.problem.folder import load_problem, new_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports import doctor_report
 from evovpo.runs.runs import start

@@ -21,7 +21,8 @@ from evovpo.analysis.grouping import (
     merge_tree,
 )
 from evovpo.errors import ProblemError
-from evovpo.problem.folder import check_problem, load_problem, with_folder_grouping
+from evovpo.judging.check import check_problem
+from evovpo.problem.folder import load_problem, with_folder_grouping
 from evovpo.store.codecs import problem_from_json, problem_to_json
 from evovpo.types import Problem
 

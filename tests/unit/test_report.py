@@ -13,7 +13,8 @@ from rich.console import Console, RenderableType
 from evovpo.builtin.chain_format import join_chain
 from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
-from evovpo.problem.folder import load_problem, new_problem
+from evovpo.problem.folder import load_problem
+from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports import report
 from evovpo.reports.report import Ancestor, Row, RunView, read_run

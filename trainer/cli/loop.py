@@ -148,7 +148,8 @@ def loop(
 def _problems(target: str) -> list[Problem]:
     """Return the problems of a suite, or the one problem that is meant."""
     from evovpo.errors import ProblemError
-    from evovpo.problem.folder import load_problem, load_suite, resolve_problem
+    from evovpo.problem.folder import load_problem
+    from evovpo.problem.suites import load_suite, resolve_problem
 
     try:
         folders = [entry.path for entry in load_suite(target)]

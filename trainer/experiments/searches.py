@@ -19,7 +19,7 @@ from evovpo.analysis.estimators import best_at_k_chains, distinct_share, diversi
 from evovpo.experiments.plan import Batch, Variant, Work, plan_cells, raise_faults
 from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
 from evovpo.judging.evaluator import Evaluator
-from evovpo.problem.folder import problem_id
+from evovpo.problem.suites import problem_id
 from evovpo.reports.report import solved_at
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store, unescape_text

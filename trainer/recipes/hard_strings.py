@@ -28,7 +28,8 @@ from typing import NamedTuple
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.expressions import Sampler, has_branch, render, size
 from evovpo.errors import ConfigError, EvovpoError, ProblemError
-from evovpo.problem.folder import load_problem, load_suite
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import load_suite
 from evovpo.types import Example, Json, Problem, content_id
 from trainer.domains.strings.columns import column
 from trainer.domains.strings.tasks import MAX_OUTPUT, is_interesting, run_own, shortest

@@ -30,7 +30,7 @@ class Comparison(StrEnum):
     """When an output is right."""
 
     EQUAL = "equal"
-    """The same JSON value (`evovpo.judging.evaluator.same_value`)."""
+    """The same JSON value (`evovpo.problem.examples.same_value`)."""
     CLOSE = "close"
     """The same but for numbers, which may differ by the test's tolerance."""
     SET = "set"

@@ -1,0 +1,122 @@
+"""Checks a problem folder by running its starting programs in the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evovpo.config import Config
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.problem.examples import Row, twins
+from evovpo.problem.folder import load_problem
+from evovpo.problem.openevolve.evaluator import open_openevolve
+from evovpo.problem.openevolve.folder import is_project
+from evovpo.problem.openevolve.loading import Loaded, open_project
+from evovpo.problem.programs import seed_paths
+from evovpo.types import Evaluation, Problem, Status
+
+_MANY_OBJECTIVES = 16
+_FEW_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SeedReport:
+    """How one starting program does."""
+
+    name: str
+    """File name, for example `seed.py`."""
+    evaluation: Evaluation
+    train_passed: int
+    """Components with the full reward; by example these are training rows."""
+    heldout_passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check_problem` found in a folder that can be used."""
+
+    problem: Problem
+    seeds: tuple[SeedReport, ...]
+    warnings: tuple[str, ...]
+    """Doubtful things that do not stop a run, each with what to do."""
+
+
+def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
+    """Return how the starting programs of a folder do, and what is doubtful about the problem.
+
+    Raises `ProblemError` for a folder that cannot be used or a scorer outside its contract, and
+    `SandboxError` if programs cannot be run here.
+    """
+    if is_project(Path(path)):
+        return check_project(open_project(Path(path)).loaded, config)
+    problem = load_problem(path)
+    seeds: list[SeedReport] = []
+    with open_evaluator(problem, config or Config()) as evaluator:
+        for file, program in zip(seed_paths(Path(str(problem.folder))), problem.seeds, strict=True):
+            evaluation = evaluator.evaluate(program)
+            seeds.append(
+                SeedReport(
+                    name=file.name,
+                    evaluation=evaluation,
+                    train_passed=sum(value == 1.0 for value in evaluation.rewards or ()),
+                    heldout_passed=sum(evaluator.evaluate_heldout(program)),
+                )
+            )
+    return CheckReport(problem, tuple(seeds), tuple(_doubts(problem, seeds)))
+
+
+def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
+    """Return how the initial program of an OpenEvolve project does; it is run only if it was not yet.
+
+    Raises `SandboxError` if programs cannot be run here.
+    """
+    problem = loaded.problem
+    assert problem.evaluator is not None
+    evaluation = loaded.initial
+    if evaluation is None:
+        with open_openevolve(problem, config or Config()) as evaluator:
+            evaluation = evaluator.evaluate_all_stages(problem.seeds[0])
+    passed = sum(value == 1.0 for value in evaluation.rewards or ())
+    seed = SeedReport("the initial program", evaluation, passed, 0)
+    return CheckReport(problem, (seed,), loaded.remarks)
+
+
+def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
+    """Yield what does not stop a run but should be known before it."""
+    if problem.is_by_example:
+        train = [Row(f"train[{index}]", row) for index, row in enumerate(problem.train)]
+        heldout = [Row(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]
+        if len(train) < _FEW_ROWS:
+            yield (
+                f"examples.json: {len(train)} training rows; a program can memorise so few, give at least"
+                f" {_FEW_ROWS}"
+            )
+        if not heldout:
+            yield "examples.json: no held-out rows; a memorised answer then looks like a solved problem"
+        for first, second in twins(train, heldout):
+            if first.where.startswith("train") and second.where.startswith("heldout"):
+                yield f"examples.json: {second.where} repeats {first.where}; a held-out row must be a new one"
+            else:
+                yield f"examples.json: {second.where} repeats {first.where}; remove one"
+    count = len(problem.objectives)
+    components = len(problem.groups) or count
+    if components > _MANY_OBJECTIVES:
+        what = f"{components} groups of objectives" if problem.groups else f"{count} objectives"
+        yield (
+            f"{what}; above {_MANY_OBJECTIVES} random weightings are nearly even, and training rewards little"
+            " but the mean: group what is alike in [grouping] (`evovpo doctor` suggests how), or train with"
+            " alpha below 1"
+        )
+    if components == 1:
+        yield "one objective only; search and training then see one number, not a vector"
+    programs: dict[str, str] = {}
+    for seed in seeds:
+        evaluation = seed.evaluation
+        twin = programs.setdefault(evaluation.program_id, seed.name)
+        if twin != seed.name:
+            yield f"{seed.name}: the same program as {twin}; remove one"
+        if evaluation.status is not Status.OK:
+            yield f"{seed.name}: fails ({evaluation.feedback}); search starts better from a program that runs"
+        elif seed.train_passed == count:
+            yield f"{seed.name}: already has the full reward; there is nothing to search for"

@@ -1,0 +1,149 @@
+"""The rows of `examples.json`: read, and checked against each other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evovpo.problem.faults import EXAMPLES, TOML, Faults, read_file, shown
+from evovpo.types import Example, Json
+
+_DEEPEST_VALUE = 50
+
+
+class Row(NamedTuple):
+    where: str
+    """For example `train[2]`."""
+    example: Example
+
+
+def read_examples(
+    folder: Path, parameters: tuple[str, ...] | None, faults: Faults
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return training and held-out rows, checked against each other."""
+    text = read_file(folder / EXAMPLES, faults)
+    if text is None:
+        return (), ()
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        faults.add(EXAMPLES, "", "JSON", str(error), "correct it")
+        return (), ()
+    if not isinstance(data, dict):
+        faults.add(EXAMPLES, "", '{"train": [...], "heldout": [...]}', shown(data), "wrap the rows")
+        return (), ()
+    faults.check_keys(EXAMPLES, "", data, ("train", "heldout"))
+    if parameters == ():
+        faults.add(TOML, "[problem] inputs", "at least one name", "none", "examples need inputs: name them")
+    if not data.get("train"):
+        faults.add(EXAMPLES, "train", "at least one row", "none", "add rows")
+    train = _rows(data, "train", parameters, faults)
+    heldout = _rows(data, "heldout", parameters, faults)
+    for first, second in twins(train, heldout):
+        wanted, found = first.example.output, second.example.output
+        if not same_value(found, wanted):
+            expected = f"the output {shown(wanted)} of {first.where}, which has the same inputs"
+            faults.add(EXAMPLES, second.where, expected, shown(found), "correct one or remove it")
+    return tuple(row.example for row in train), tuple(row.example for row in heldout)
+
+
+def _rows(
+    data: Mapping[str, Any], part: str, parameters: tuple[str, ...] | None, faults: Faults
+) -> list[Row]:
+    rows = data.get(part, [])
+    if not isinstance(rows, list):
+        faults.add(EXAMPLES, part, "a list of rows", shown(rows), "write a list")
+        return []
+    found: list[Row] = []
+    for index, row in enumerate(rows):
+        where = f"{part}[{index}]"
+        if not isinstance(row, dict) or not row.keys() >= {"inputs", "output"}:
+            faults.add(EXAMPLES, where, '{"inputs": [...], "output": ...}', shown(row), "complete it")
+            continue
+        faults.check_keys(EXAMPLES, f"{where}.", row, ("inputs", "output"))
+        inputs = row["inputs"]
+        expected, fix = _value_fault(row)
+        if expected:
+            faults.add(EXAMPLES, where, expected, shown(row), fix)
+        elif not isinstance(inputs, list):
+            faults.add(EXAMPLES, f"{where}.inputs", "a list", shown(inputs), "put brackets around it")
+        elif parameters is not None and len(inputs) != len(parameters):
+            expected = f"{len(parameters)} inputs ({', '.join(parameters)})"
+            fix = f"correct the row, or inputs in {TOML}"
+            faults.add(EXAMPLES, f"{where}.inputs", expected, f"{len(inputs)}: {shown(inputs)}", fix)
+        else:
+            found.append(Row(where, Example(tuple(inputs), row["output"])))
+    return found
+
+
+def _refuse_constant(text: str) -> Json:
+    raise ValueError(f"{text} is not a JSON value")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError(f"a key is repeated in an object with the keys {[key for key, _ in pairs]!r:.80}")
+    return value
+
+
+def _value_fault(value: Json, depth: int = 0) -> tuple[str, str]:
+    """Return (what is expected, fix) for a value that cannot be used, else two empty texts."""
+    if depth > _DEEPEST_VALUE:
+        return f"at most {_DEEPEST_VALUE} nested lists", "flatten the value"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "finite numbers", "use a smaller one"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "Unicode text without halves of surrogate pairs", "correct the text"
+    parts: list[Json] = []
+    if isinstance(value, list):
+        parts = value
+    elif isinstance(value, dict):
+        parts = [*value.keys(), *value.values()]
+    for part in parts:
+        fault = _value_fault(part, depth + 1)
+        if fault[0]:
+            return fault
+    return "", ""
+
+
+def twins(*parts: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Yield pairs of rows with the same inputs: the first such row and each later one.
+
+    Inputs are the same if a program cannot tell them apart: 1 and 1.0 differ here.
+    """
+    first: dict[str, Row] = {}
+    for row in itertools.chain(*parts):
+        other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
+        if other is not row:
+            yield other, row
+
+
+def same_value(output: Json, expected: Json) -> bool:
+    """True if two JSON values are equal and of the same type; whole numbers equal floats (1 == 1.0).
+
+    Stricter than `==` in that `True` is not `1`. Goes no deeper than `expected`, so an output nested
+    without end is no danger.
+    """
+    if isinstance(expected, list):
+        return (
+            isinstance(output, list)
+            and len(output) == len(expected)
+            and all(map(same_value, output, expected))
+        )
+    if isinstance(expected, dict):
+        return (
+            isinstance(output, dict)
+            and output.keys() == expected.keys()
+            and all(same_value(output[key], value) for key, value in expected.items())
+        )
+    if isinstance(output, bool) or isinstance(expected, bool):
+        return output is expected
+    return output == expected

@@ -1,0 +1,88 @@
+"""What is wrong with the files of a folder, collected so that one error can name it all."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evovpo.errors import ProblemError, nearest_hint
+
+TOML, EXAMPLES, SCORER = "problem.toml", "examples.json", "score.py"
+_FAULTS_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is wrong with one folder, collected so that one error can name it all."""
+
+    folder: Path
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, file: str, key: str, expected: str, found: str, fix: str) -> None:
+        """Add one fault of a file (and of a key in it, unless that is empty)."""
+        place = f"{self.folder / file}: {key}" if key else str(self.folder / file)
+        self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
+
+    def check_keys(self, file: str, where: str, found: Iterable[str], known: Collection[str]) -> None:
+        """Add a fault for each key that is not a known one."""
+        for key in found:
+            if key not in known:
+                self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))
+
+    def raise_any(self) -> None:
+        """Raise `ProblemError` if a fault was added."""
+        if len(self.texts) == 1:
+            raise ProblemError(self.texts[0])
+        if self.texts:
+            shown = self.texts[:_FAULTS_SHOWN]
+            if len(self.texts) > len(shown):
+                shown.append(f"... and {len(self.texts) - len(shown)} more")
+            listing = "\n".join(f"- {text}" for text in shown)
+            raise ProblemError(f"{len(self.texts)} things are wrong:\n{listing}")
+
+
+def shown(value: object) -> str:
+    return "nothing" if value is None else f"{value!r:.80}"
+
+
+def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
+    """Return the text of a file, or none after adding a fault."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        faults.add(path.name, "", "a file", "none", advice)
+    except OSError as error:
+        faults.add(path.name, "", "a readable file", str(error.strerror), "correct its permissions")
+    except UnicodeDecodeError as error:
+        faults.add(path.name, "", "UTF-8 text", str(error), "save it as UTF-8")
+    return None
+
+
+def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
+    """Return the content of a TOML file; raises `ProblemError` if there is none to check."""
+    advice = "every problem folder has one, or an evaluator.py; `evovpo new` makes a skeleton"
+    text = read_file(path, faults, advice)
+    try:
+        data = tomllib.loads(text or "")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        faults.add(path.name, "", "TOML", str(error), "correct it")
+        data = {}
+    faults.raise_any()
+    return data
+
+
+def tables(data: Mapping[str, Any], key: str, file: str, faults: Faults) -> list[Mapping[str, Any]]:
+    """Return the sections `[[key]]`, none if they are missing or no list of sections."""
+    value = data.get(key, [])
+    if isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value):
+        return value
+    faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")
+    return []
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

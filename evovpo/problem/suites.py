@@ -1,0 +1,146 @@
+"""Problems by name: those that came with the package, suites of several, and what a path means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+from evovpo.errors import ProblemError, nearest_hint
+from evovpo.problem.faults import TOML, Faults, is_number, read_toml, shown, tables
+from evovpo.problem.openevolve.folder import is_project
+
+
+class SuiteEntry(NamedTuple):
+    """One problem of a suite."""
+
+    path: Path
+    """Its folder."""
+    difficulty: float | None
+    """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
+
+
+def bundled_root() -> Path | None:
+    """Return the folder of the problems that come with the package, or none if they are not there.
+
+    That is `_problems` inside an installed package, `problems` beside it in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for root in (package / "_problems", package.parent / "problems"):
+        if root.is_dir() and next(root.glob("*/*/problem.toml"), None) is not None:
+            return root
+    return None
+
+
+def bundled_problems() -> tuple[str, ...]:
+    """Return the names of the problems that come with the package, such as `strings/phone-dashes`."""
+    root = bundled_root()
+    if root is None:
+        return ()
+    return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
+
+
+def bundled_suites() -> dict[str, list[SuiteEntry]]:
+    """Return the suites that come with the package by name."""
+    root = bundled_root()
+    files = [] if root is None else sorted(root.glob("*/suite.toml"))
+    return {file.parent.name: load_suite(file) for file in files}
+
+
+def resolve_problem(name_or_path: str | Path) -> Path:
+    """Return the folder that is meant by a path, or by the name of a bundled problem.
+
+    Of a project in OpenEvolve's format the evaluator file is returned where that was given. A folder that
+    exists wins over a bundled problem of the same name. Raises `ProblemError` with the nearest known names if
+    there is neither.
+    """
+    text = str(name_or_path)
+    path = Path(name_or_path)
+    if path.name == "problem.toml" and path.is_file():
+        path = path.parent
+    elif path.is_file() and is_project(path):
+        return path.resolve()
+    if (path / "problem.toml").is_file():
+        return path.resolve()
+    root, names = bundled_root(), bundled_problems()
+    if root is not None and text.strip("/") in names:
+        return root / text.strip("/")
+    suite = path if (path / "suite.toml").is_file() else root / text if root is not None and text else None
+    if suite is not None and (suite / "suite.toml").is_file():
+        raise ProblemError(
+            f"{text}: expected one problem, found a suite of several; name one of its problems"
+        )
+    if path.is_dir():
+        return path.resolve()  # loading it says what is missing
+    raise ProblemError(
+        f"{text}: expected a problem folder or the name of a bundled problem, found neither;"
+        f" {_name_hint(text, names)}"
+    )
+
+
+def _name_hint(name: str, names: Collection[str]) -> str:
+    """Return a hint that also knows a bundled problem by the last part of its name."""
+    if not names:
+        return "no problems came with this package; give the path of a folder"
+    same_end = [known for known in names if known.rpartition("/")[2] == name.rpartition("/")[2]]
+    return f"did you mean {' or '.join(map(repr, same_end))}?" if same_end else nearest_hint(name, names)
+
+
+def load_suite(path: Path | str) -> list[SuiteEntry]:
+    """Return the problems of a suite, in the order of its file, without loading them.
+
+    `path` is a `suite.toml`, its folder, or the name of a bundled suite such as `strings`. Raises
+    `ProblemError` naming everything that is wrong with the file.
+    """
+    file = _suite_file(Path(path))
+    faults = Faults(file.parent)
+    data = read_toml(file, faults)
+    faults.check_keys(file.name, "", data, ("suite", "problems"))
+    suite = data.get("suite")
+    if isinstance(suite, dict):
+        faults.check_keys(file.name, "[suite] ", suite, ("name", "description"))
+    if not isinstance(suite, dict) or not isinstance(suite.get("name"), str):
+        faults.add(file.name, "[suite] name", "a text", "none", "name the suite")
+    if not data.get("problems"):
+        faults.add(file.name, "[[problems]]", "at least one", "none", "add one with a path")
+    entries: list[SuiteEntry] = []
+    for index, table in enumerate(tables(data, "problems", file.name, faults)):
+        where = f"[[problems]] {index + 1} "
+        faults.check_keys(file.name, where, table, ("path", "difficulty"))
+        inner, difficulty = table.get("path"), table.get("difficulty")
+        folder = (file.parent / inner).resolve() if isinstance(inner, str) and inner else None
+        if folder is None or not (folder / TOML).is_file():
+            expected = "a problem folder, relative to this file"
+            faults.add(file.name, f"{where}path", expected, shown(inner), "correct it")
+        elif folder in (entry.path for entry in entries):
+            faults.add(file.name, f"{where}path", "a new problem", f"{inner!r} again", "remove one")
+        elif difficulty is not None and not (is_number(difficulty) and 0 <= difficulty <= 1):
+            expected = "a number from 0 to 1"
+            faults.add(file.name, f"{where}difficulty", expected, shown(difficulty), "correct it")
+        else:
+            entries.append(SuiteEntry(folder, None if difficulty is None else float(difficulty)))
+    faults.raise_any()
+    return entries
+
+
+def _suite_file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    root = bundled_root()
+    for folder in [path] if root is None else [path, root / path]:
+        if (folder / "suite.toml").is_file():
+            return folder / "suite.toml"
+    known = [] if root is None else sorted(file.parent.name for file in root.glob("*/suite.toml"))
+    hint = nearest_hint(str(path), known) if known else "give the path of a suite.toml"
+    raise ProblemError(
+        f"{path}: expected a suite.toml, its folder or the name of a bundled suite, found none; {hint}"
+    )
+
+
+def problem_id(path: Path) -> str:
+    """Return the id of the problem in a folder, without loading it; for a project, also by its evaluator."""
+    folder = path.parent if path.is_file() else path
+    root = bundled_root()
+    if root is not None and folder.is_relative_to(root):
+        return folder.relative_to(root).as_posix()
+    return folder.name
