@@ -18,33 +18,18 @@ from evovpo.errors import ConfigError
 Array = npt.NDArray[np.float64]
 
 
-def best_at_k(values_N: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
-    """Return for each k the expected maximum of k values drawn without replacement from the N given.
-
-    The mean of the maximum over all subsets of size k, by order statistics: it is unbiased for k
-    independent answers of the policy that gave the N. Raises `ConfigError` unless 1 <= k <= N.
-    """
-    return best_at_k_chains(np.asarray(values_N, dtype=np.float64)[:, None], ks)
-
-
-def pass_at_k(right_N: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
-    """Return for each k the probability that k answers drawn from the N given hold a right one.
-
-    The unbiased estimator 1 - C(N - c, k) / C(N, k) with c right answers (Chen et al. 2021, arXiv
-    2107.03374, equation 1). Raises `ConfigError` unless 1 <= k <= N.
-    """
-    return best_at_k(_as_right(right_N), ks)
-
-
-def best_at_k_chains(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
     """Return for each k the expected maximum of k answers that come in chains of m.
 
     The protocol of the paper (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, join
     them and keep the first k answers; that is floor(k/m) whole chains and the first k mod m answers of one
     more. Exact for every k. `values_C_m` holds one row a chain, its answers in the order written; a missing
-    answer is a zero. With m = 1 this is `best_at_k`. Raises `ConfigError` unless 1 <= k <= C·m.
+    answer is a zero. N independent answers are chains of one, and may be given as `[N]`: the mean of the
+    maximum over all their subsets of size k, which is unbiased. Raises `ConfigError` unless 1 <= k <= C·m.
     """
     values = np.asarray(values_C_m, dtype=np.float64)
+    if values.ndim == 1:
+        values = values[:, None]
     if values.ndim != 2 or not values.size:
         raise ConfigError(
             f"values have shape {values.shape}; expected chains by answers, at least 1 by 1: "
@@ -74,12 +59,18 @@ def best_at_k_chains(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # 
     return np.array(found)
 
 
-def pass_at_k_chains(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
     """Return for each k the probability that k answers in chains of m hold a right one.
 
-    Chains are drawn as in `best_at_k_chains`; raises as it does.
+    Chains are drawn as in `best_at_k`; raises as it does. With c right ones of N independent answers it is
+    the unbiased estimator 1 - C(N - c, k) / C(N, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
     """
-    return best_at_k_chains(_as_right(right_C_m), ks)
+    return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
+
+
+def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:  # noqa: N803
+    """Return E_w max w·r of a set of m answers, the mean over K weightings: what VPO pays for."""
+    return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
 def diversity(vectors_N_D: npt.ArrayLike) -> float:  # noqa: N803
@@ -104,10 +95,6 @@ def distinct_share(keys: Sequence[str | None]) -> float:
     Unreadable answers count below the line only. 0.0 for no answers.
     """
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
-
-
-def _as_right(right: npt.ArrayLike) -> Array:
-    return np.asarray(right, dtype=bool).astype(np.float64)
 
 
 def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:  # noqa: N803

@@ -51,6 +51,11 @@ class Interval(NamedTuple):
         """True if the whole interval is."""
         return self.low > 0.0
 
+    @property
+    def is_clear(self) -> bool:
+        """True if the whole interval lies on one side of zero."""
+        return self.is_below_zero or self.is_above_zero
+
 
 def mean_interval(
     values_S_T: npt.ArrayLike,  # noqa: N803

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evovpo.builtin.chain_format import END_ID
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.route_format import vocabulary
-from trainer.recipes.maze.measure import measure
+from trainer.recipes.maze.measure import measure_model
 
 
 def test_the_folder_stays_under_five_megabytes() -> None:
@@ -41,7 +41,7 @@ def test_model_and_tokenizer_have_the_vocabulary_of_the_format() -> None:
 
 @pytest.mark.parametrize("answers", [1, 3])
 def test_the_start_model_reaches_the_exit_now_and_then_by_ways_of_all_kinds(answers: int) -> None:
-    figures = measure(MAZE_MODEL, answers=answers, tasks=16, pool=12)
+    figures = measure_model(MAZE_MODEL, answers=answers, tasks=16, pool=12)
     assert figures["readable"] > 0.7
     assert 0.15 < figures["reached_exit"] < 0.5
     assert figures["with_gold"] > 0.01

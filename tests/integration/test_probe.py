@@ -13,28 +13,20 @@ import pytest
 from rich.console import Console
 from toy_runs import PROBLEM, ROWS, SWAP, source
 
-from evovpo.analysis.estimators import best_at_k_chains
+from evovpo.analysis.estimators import best_at_k
 from evovpo.analysis.statistics import Interval
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.chain_format import encode_prompt
 from evovpo.builtin.expression_prompts import alignment_fault
 from evovpo.config import Config
-from evovpo.errors import ConfigError, EvovpoError, PolicyError
-from evovpo.types import Evaluation, PolicyVersion, Problem, Program, PromptKind, Rewards, Status
-from trainer.loop.probe import (
-    FEWEST_PROBLEMS,
-    ProbeResult,
-    ProblemProbe,
-    before_after_table,
-    checked_rewards,
-    clearly_worse,
-    generated_problems,
-    judge_chains,
-    probe,
-    root_prompts,
-    split_problems,
-    write_before_after_png,
-)
+from evovpo.errors import ConfigError, PolicyError
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.judging.measure import Measure, measure_programs
+from evovpo.types import PolicyVersion, Problem, Program, PromptKind
+from trainer.loop.guard import FEWEST_PROBLEMS, clearly_worse
+from trainer.loop.probe import ProbeResult, ProblemProbe, probe, root_prompts
+from trainer.loop.probe_problems import generated_problems, split_problems
+from trainer.reports.before_after import before_after_table, write_before_after_png
 
 EASY = dataclasses.replace(PROBLEM, id="first-part", version="first-part-1", heldout=(), train=tuple(
     dataclasses.replace(example, output=str(example.inputs[0])[:3]) for example in PROBLEM.train
@@ -52,7 +44,7 @@ def probed() -> ProbeResult:
 def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult:  # noqa: N803
     """Return a made-up probe of single answers with these mean rewards."""
     problems = tuple(
-        ProblemProbe(f"p{number}", "1", values_N[:, None, None], (), None)
+        ProblemProbe(f"p{number}", "1", Measure(values_N[:, None, None], ()))
         for number, values_N in enumerate(values_P_N)
     )
     return ProbeResult(version, 1, 0, problems, 1.0)
@@ -73,7 +65,8 @@ def test_answers_are_judged_row_by_row_and_once_a_program() -> None:
         [Program(source(MEMORISED)), Program(source("x0[99]"))],
         [Program(source(SWAP)), None],
     ]
-    found = judge_chains(PROBLEM, chains, Config())
+    with open_evaluator(PROBLEM, Config()) as judge:
+        found = measure_programs(PROBLEM, chains, judge)
     comma = np.array([", " in name for name, _ in ROWS], dtype=float)
     expected = [
         [comma, 1 - comma],
@@ -86,8 +79,8 @@ def test_answers_are_judged_row_by_row_and_once_a_program() -> None:
     # The memorised one is right on all training rows and wrong on the held-out "Euclid".
     assert found.unseen_C_m is not None
     assert found.unseen_C_m.tolist() == [[False, False], [False, True], [False, False], [False, False]]
-    assert found.programs_C_m[0][0] == found.programs_C_m[3][0] != found.programs_C_m[0][1]
-    assert found.programs_C_m[1][0] is None
+    assert found.keys_C_m[0][0] == found.keys_C_m[3][0] != found.keys_C_m[0][1]
+    assert found.keys_C_m[1][0] is None
 
 
 def test_prompts_show_all_training_rows_in_changing_orders_and_nothing_else() -> None:
@@ -107,12 +100,12 @@ def test_prompts_show_all_training_rows_in_changing_orders_and_nothing_else() ->
 
 
 def test_a_probe_holds_every_answer_and_the_figures_follow_from_them(probed: ProbeResult) -> None:
-    hard, easy = probed.problems
+    hard, easy = probed.measures
     assert hard.rewards_C_m_D.shape == (24, 1, len(ROWS))
     assert probed.ks == (1, 2, 3, 6, 12, 24)
     assert easy.right_C_m.any()
     assert 0 < easy.values_C_m.mean() < 1
-    expected = np.mean([best_at_k_chains(p.rewards_C_m_D.mean(axis=2), [6])[0] for p in (hard, easy)])
+    expected = np.mean([best_at_k(p.rewards_C_m_D.mean(axis=2), [6])[0] for p in (hard, easy)])
     assert probed.best_at_k[6] == pytest.approx(expected)
     assert probed.best_at_k[1] == pytest.approx((hard.values_C_m.mean() + easy.values_C_m.mean()) / 2)
     assert probed.pass_at_k[24] == np.mean([hard.right_C_m.any(), easy.right_C_m.any()])
@@ -136,8 +129,8 @@ def test_the_same_seed_gives_the_same_answers_under_any_version_number(probed: P
     )
     assert again.policy_version == 7
     assert calls == [(1, 2), (2, 2)]
-    for first, second in zip(probed.problems, again.problems, strict=True):
-        assert first.programs_C_m == second.programs_C_m
+    for first, second in zip(probed.measures, again.measures, strict=True):
+        assert first.keys_C_m == second.keys_C_m
         assert np.array_equal(first.rewards_C_m_D, second.rewards_C_m_D)
 
 
@@ -145,18 +138,18 @@ def test_a_problem_is_answered_alike_beside_others_and_differently_with_another_
     probed: ProbeResult,
 ) -> None:
     alone = probe(BUILT_IN_MODEL, [EASY], k_max=8, seed=3)
-    assert alone.problems[0].programs_C_m == probed.problems[1].programs_C_m[:8]
+    assert alone.measures[0].keys_C_m == probed.measures[1].keys_C_m[:8]
     other = probe(BUILT_IN_MODEL, [EASY], k_max=8, seed=4)
-    assert other.problems[0].programs_C_m != alone.problems[0].programs_C_m
+    assert other.measures[0].keys_C_m != alone.measures[0].keys_C_m
 
 
 def test_chains_are_sampled_whole() -> None:
     found = probe(BUILT_IN_MODEL, [EASY], answers=3, k_max=10)
-    assert found.problems[0].rewards_C_m_D.shape == (4, 3, len(ROWS))
+    assert found.measures[0].rewards_C_m_D.shape == (4, 3, len(ROWS))
     assert found.sampled == 12
     assert found.ks == (1, 2, 3, 6, 12)
     # A model asked for three answers writes three: the last slots are not all empty.
-    assert any(chain[2] is not None for chain in found.problems[0].programs_C_m)
+    assert any(chain[2] is not None for chain in found.measures[0].keys_C_m)
 
 
 def test_the_summary_is_json_with_the_figures_by_k(probed: ProbeResult) -> None:
@@ -180,15 +173,6 @@ def test_a_probe_of_nothing_is_an_error(
 def test_a_policy_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="does not exist"):
         probe(tmp_path / "gone", [EASY])
-
-
-def test_a_sandbox_that_fails_is_not_the_candidates_fault() -> None:
-    def judged(status: Status, rewards: Rewards | None) -> Evaluation:
-        return Evaluation("p", "1", status, rewards, "fork failed", 0.0, "none")
-
-    assert checked_rewards(judged(Status.TIMEOUT, (0.0,) * len(ROWS)), PROBLEM) == (0.0,) * len(ROWS)
-    with pytest.raises(EvovpoError, match=r"for names could not be judged.*fork failed"):
-        checked_rewards(judged(Status.SANDBOX_ERROR, None), PROBLEM)
 
 
 # ---------------------------------------------------------------- the guard
@@ -255,7 +239,7 @@ def test_probes_of_different_problems_do_not_compare() -> None:
     with pytest.raises(ConfigError, match="one probe holds 12 problems and the other 11"):
         clearly_worse(result(levels(12)), result(levels(11)), budget=4)
     changed = result(levels())
-    first = dataclasses.replace(changed.problems[0], problem_version="2")
+    first = changed.problems[0]._replace(problem_version="2")
     changed = dataclasses.replace(changed, problems=(first, *changed.problems[1:]))
     with pytest.raises(ConfigError, match="the same ones in the same order"):
         before_after_table(result(levels()), changed)

@@ -28,7 +28,7 @@ from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, only_tra
 from trainer.learning.offline import TrainingRow, token_logprobs
 from trainer.learning.policies import load_trainable
 from trainer.loop import retrain as module
-from trainer.loop.probe import generated_problems
+from trainer.loop.probe_problems import generated_problems
 from trainer.loop.retrain import RetrainResult, Watch, default_policies, make_plan, retrain
 
 CONFIG = TrainConfig.load(

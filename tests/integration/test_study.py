@@ -16,7 +16,9 @@ from tiny_models import END_ID, write_tiny_folder
 
 import trainer.experiments.study
 from evovpo.errors import ConfigError
-from trainer.domains.domain import Answer, Split
+from evovpo.judging.measure import Judged
+from evovpo.judging.measure import measure as measure_answers
+from trainer.domains.domain import Split
 from trainer.experiments.arms import (
     Arm,
     TaskMeasure,
@@ -56,17 +58,20 @@ class ToyDomain:
     def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
         return (30 + answers, task.wanted, *(() if parent is None else ast.literal_eval(parent)), 3)
 
-    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
         found, start = [], 0
         ids = [*completion_ids, END_ID]
         for place, token in enumerate(ids):
             if token in (SEPARATOR_ID, END_ID) and len(found) < answers and start <= place:
                 part = ids[start:place]
                 rewards = (float(task.wanted in part), float(0 < len(part) < 3))
-                found.append(Answer(repr(part) if part else None, rewards if part else (0.0, 0.0),
-                                    min(rewards) == 1.0 and bool(part), (start, place)))  # fmt: skip
+                found.append(
+                    Judged(repr(part), rewards, (start, place))
+                    if part
+                    else Judged(None, (0.0, 0.0), (start, place))
+                )
                 start = place + 1
-        return found + [Answer(None, (0.0, 0.0), False, None)] * (answers - len(found))
+        return found + [Judged(None, (0.0, 0.0))] * (answers - len(found))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +122,7 @@ class Recorded(ToyDomain):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.asked: list[tuple[ToyTask, int, str | None]] = []
-        self.judged: dict[ToyTask, list[list[Answer]]] = {}
+        self.judged: dict[ToyTask, list[list[Judged]]] = {}
 
     def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
         if parent is not None:
@@ -127,7 +132,7 @@ class Recorded(ToyDomain):
         self.asked.append((task, answers, parent))
         return super().prompt_ids(task, answers, parent)
 
-    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
         found = super().judge(task, completion_ids, answers)
         self.judged.setdefault(task, []).append(found)
         return found
@@ -157,8 +162,8 @@ def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
 
 def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) -> None:
     class Easy(Recorded):
-        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
-            return [Answer("[5]", (1.0, 1.0), True, (0, 1))] * answers
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+            return [Judged("[5]", (1.0, 1.0), (0, 1))] * answers
 
     easy = Easy(domain.model_folder)
     _, log = train(Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(1, 6, 60), 0)
@@ -171,8 +176,8 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDom
         def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
             return (5,) * (4 if parent is None else context)
 
-        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
-            return [Answer("[5]", (0.0, 1.0), False, (0, 1))] * answers
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+            return [Judged("[5]", (0.0, 1.0), (0, 1))] * answers
 
     arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
     context = load_start_model(domain).config.max_position_embeddings
@@ -181,8 +186,8 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDom
 
 
 def test_a_parent_is_chosen_by_lexicase_among_the_different_readable_answers() -> None:
-    def answer(key: str | None, *rewards: float) -> Answer:
-        return Answer(key, rewards, min(rewards) == 1.0, None)
+    def answer(key: str | None, *rewards: float) -> Judged:
+        return Judged(key, rewards)
 
     rng = np.random.default_rng(0)
     nothing = answer(None, 0.0, 0.0)
@@ -212,18 +217,21 @@ def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
 def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: ToyDomain) -> None:
     tasks = domain.tasks("validation", 4)
     model = load_start_model(domain)
-    first = measure(model, domain, tasks, 2, 7, seed=3)
-    assert np.array(first[0].rewards).shape == (4, 2, 2)
-    assert first == measure(model, domain, tasks, 2, 7, seed=3)
-    assert first != measure(model, domain, tasks, 2, 7, seed=4)
+
+    def answered(seed: int) -> list[tuple[tuple[str | None, ...], ...]]:
+        return [task.measure.keys_C_m for task in measure(model, domain, tasks, 2, 7, seed)]
+
+    assert measure(model, domain, tasks, 2, 7, seed=3)[0].measure.rewards_C_m_D.shape == (4, 2, 2)
+    assert answered(3) == answered(3)
+    assert answered(3) != answered(4)
 
 
 def test_curves_of_a_task_by_hand() -> None:
     # Two single answers, each perfect on one of two components.
-    task = TaskMeasure([[(1.0, 0.0)], [(0.0, 1.0)]], [[False], [True]], 2.0, 1.0, 10)
+    task = TaskMeasure(measure_answers([[Judged("a", (1.0, 0.0))], [Judged("b", (0.0, 1.0))]]), 10)
     found = curves([task], [1, 2])
     assert found.best_at_k == [[0.5, 0.5]]
-    assert found.pass_at_k == [[0.5, 1.0]]
+    assert found.pass_at_k == [[0.0, 0.0]]
     # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2 for the other's 1 - w.
     assert found.expected_at_k[0] == pytest.approx([0.5, 0.75], abs=0.04)
 

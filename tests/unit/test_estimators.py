@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,9 @@ from hypothesis import strategies as st
 
 from evovpo.analysis.estimators import (
     best_at_k,
-    best_at_k_chains,
     distinct_share,
     diversity,
     pass_at_k,
-    pass_at_k_chains,
 )
 from evovpo.errors import EvovpoError
 
@@ -76,8 +75,8 @@ def test_best_at_k_of_a_thousand_values_is_exact() -> None:
 def test_a_chain_is_drawn_whole_and_cut_at_k() -> None:
     # k = 1: first answers 0 and .5; k = 2: one chain; k = 3: a chain and the first answer of the other.
     chains = [[0.0, 1.0], [0.5, 0.0]]
-    assert best_at_k_chains(chains, [1, 2, 3, 4]) == pytest.approx([0.25, 0.75, 0.75, 1.0])
-    assert pass_at_k_chains([[0, 1], [0, 0]], [1, 2, 3, 4]) == pytest.approx([0.0, 0.5, 0.5, 1.0])
+    assert best_at_k(chains, [1, 2, 3, 4]) == pytest.approx([0.25, 0.75, 0.75, 1.0])
+    assert pass_at_k([[0, 1], [0, 0]], [1, 2, 3, 4]) == pytest.approx([0.0, 0.5, 0.5, 1.0])
 
 
 @settings(deadline=None, max_examples=50)
@@ -87,9 +86,9 @@ def test_chains_are_the_mean_over_all_their_orders(count: int, length: int, data
     chains = data.draw(st.lists(row, min_size=count, max_size=count))
     ks = range(1, count * length + 1)
     expected = [slow_chains(chains, k) for k in ks]
-    assert best_at_k_chains(chains, ks) == pytest.approx(expected, abs=1e-12)
+    assert best_at_k(chains, ks) == pytest.approx(expected, abs=1e-12)
     right = np.array(chains) == 1.0
-    assert pass_at_k_chains(right, ks) == pytest.approx(
+    assert pass_at_k(right, ks) == pytest.approx(
         [slow_chains(right.astype(float).tolist(), k) for k in ks], abs=1e-12
     )
 
@@ -110,7 +109,7 @@ def test_more_answers_are_never_worse_and_order_does_not_matter(values: list[flo
 def test_chains_of_one_answer_are_single_answers() -> None:
     values = np.random.default_rng(3).random(40)
     ks = [1, 3, 17, 40]
-    assert best_at_k_chains(values[:, None], ks) == pytest.approx(best_at_k(values, ks))
+    assert best_at_k(values[:, None], ks) == pytest.approx(best_at_k(values, ks))
 
 
 @pytest.mark.parametrize("k", [0, -1, 4])
@@ -119,8 +118,8 @@ def test_a_k_that_cannot_be_drawn_is_an_error(k: int) -> None:
         best_at_k([0.0, 0.5, 1.0], [1, k])
 
 
-@pytest.mark.parametrize("values", [[], [[0.0], [1.0]]])
-def test_values_of_another_shape_are_an_error(values: list[float]) -> None:
+@pytest.mark.parametrize("values", [[], [[]], [[[0.0], [1.0]]]])
+def test_values_of_another_shape_are_an_error(values: list[Any]) -> None:
     with pytest.raises(EvovpoError, match="expected chains by answers"):
         best_at_k(values, [1])
 

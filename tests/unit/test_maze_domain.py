@@ -8,12 +8,13 @@ pytest.importorskip("torch")
 
 from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
-from trainer.domains.domain import Answer, Domain, Split
+from evovpo.judging.measure import Judged, measure
+from trainer.domains.domain import Domain, Split
 from trainer.domains.maze.domain import MazeDomain, MazeTask
 from trainer.domains.maze.generator import Maze
 from trainer.domains.maze.route_format import chain_ids, prompt_ids, route_ids
 from trainer.experiments.arms import Arm, TrainingBudget, train
-from trainer.recipes.maze.measure import describe_pools
+from trainer.recipes.maze.measure import describe
 
 DOMAIN: Domain = MazeDomain()
 TASK = MazeTask(
@@ -53,17 +54,17 @@ def test_the_longest_completion_grows_with_the_answers_and_holds_the_largest_bud
 def test_a_chain_is_judged_answer_by_answer() -> None:
     found = DOMAIN.judge(TASK, chain_ids([EDGE, [1, 2], [5]]), 3)
     assert found == [
-        Answer(8 * "R" + 8 * "D", EDGE_REWARDS, False, (0, 16)),
-        Answer("RR", ZEROS, False, (17, 19)),
-        Answer(None, ZEROS, False, (20, 21)),
+        Judged(8 * "R" + 8 * "D", EDGE_REWARDS, (0, 16)),
+        Judged("RR", ZEROS, (17, 19)),
+        Judged(None, ZEROS, (20, 21)),
     ]
 
 
 def test_there_are_exactly_as_many_slots_as_asked_for() -> None:
-    missing = Answer(None, ZEROS, False, None)
+    missing = Judged(None, ZEROS)
     assert DOMAIN.judge(TASK, chain_ids([EDGE]), 3)[1:] == [missing, missing]
     assert len(DOMAIN.judge(TASK, chain_ids([EDGE, [1], [2]]), 1)) == 1
-    assert DOMAIN.judge(TASK, [], 2) == [Answer(None, ZEROS, False, (0, 0)), missing]
+    assert DOMAIN.judge(TASK, [], 2) == [Judged(None, ZEROS, (0, 0)), missing]
 
 
 def test_a_repeated_route_keeps_its_key_whatever_follows_the_exit() -> None:
@@ -91,7 +92,7 @@ def test_order_of_the_answers_does_not_change_their_worth() -> None:
     routes = [EDGE, [1, 2], [1, 10, 11]]
     forward = DOMAIN.judge(TASK, chain_ids(routes), 3)
     backward = DOMAIN.judge(TASK, chain_ids(routes[::-1]), 3)
-    assert [answer[:3] for answer in forward] == [answer[:3] for answer in backward[::-1]]
+    assert [answer[:2] for answer in forward] == [answer[:2] for answer in backward[::-1]]
 
 
 def test_a_completion_cut_in_its_last_route_keeps_the_earlier_ones() -> None:
@@ -103,15 +104,18 @@ def test_a_completion_cut_in_its_last_route_keeps_the_earlier_ones() -> None:
 
 
 def test_figures_of_a_pool_worked_out_by_hand() -> None:
-    good = Answer("RD", (1.0, 1.0, 0.0, 1.0), False, (0, 2))
-    fair = Answer("DDRR", (1.0, 0.0, 0.5, 0.5), False, (0, 4))
-    none = Answer(None, ZEROS, False, None)
-    figures = describe_pools([[none, fair, good], [none, none, fair]])
+    good = Judged("RD", (1.0, 1.0, 0.0, 1.0), (0, 2))
+    fair = Judged("DDRR", (1.0, 0.0, 0.5, 0.5), (0, 4))
+    none = Judged(None, ZEROS)
+    figures = describe(
+        [measure([[one] for one in pool]) for pool in ([none, fair, good], [none, none, fair])]
+    )
     assert figures["readable"] == figures["reached_exit"] == 0.5
     assert figures["with_gold"] == 0.1667
     assert figures["with_diamond"] == 0.3333
     assert figures["mean_moves_to_exit"] == 3.3333
-    assert figures["best@1"] == 0.0
+    # Mean rewards 0, .5 and .75 in the first pool, 0, 0 and .5 in the second.
+    assert figures["best@1"] == 0.2917
     assert figures["best@3"] == 0.625
     assert "best@10" not in figures
     assert figures["mean_lava"] == 0.3333

@@ -172,7 +172,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from trainer.loop import loop as loops
-    from trainer.loop.probe import before_after_table, write_before_after_png
+    from trainer.reports.before_after import before_after_table, write_before_after_png
 
     progress = _Progress(plan, rounds)
     watch = progress.watch()

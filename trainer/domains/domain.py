@@ -7,22 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
+
+from evovpo.judging.measure import Judged
 
 Split: TypeAlias = Literal["train", "validation", "test"]
-
-
-class Answer(NamedTuple):
-    """What one answer of a completion is worth."""
-
-    key: str | None
-    """Equal for equal answers; none if nothing could be read or the answer is missing."""
-    rewards: tuple[float, ...]
-    """D components in [0, 1]; zeros for an answer that is unreadable or fails."""
-    is_right: bool
-    """True if every component is 1."""
-    span: tuple[int, int] | None
-    """Half-open range of the answer's tokens in the completion, mark excluded; none if it is missing."""
 
 
 class Domain(Protocol):
@@ -56,9 +45,10 @@ class Domain(Protocol):
         """
         ...
 
-    def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+    def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[Judged]:
         """Return exactly `answers` answers of a completion, filled up with missing ones.
 
-        A repeated answer has its key and its rewards again; blanking it is the caller's.
+        A repeated answer has its key and its rewards again; blanking it is the caller's. One on which the
+        sandbox failed has no rewards, and its completion is no part of any figure or group.
         """
         ...

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from evovpo.analysis.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
 from evovpo.errors import ConfigError, DivergedError, PolicyError
+from evovpo.judging.measure import Judged, Measure, without_faults
+from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
-from trainer.domains.domain import Answer, Domain
+from trainer.domains.domain import Domain
 from trainer.learning.offline import TrainingRow, Updater, UpdateSettings, spread_advantages
 from trainer.learning.step_figures import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights, find_objective
@@ -75,13 +76,9 @@ class TrainingBudget(NamedTuple):
 
 
 class TaskMeasure(NamedTuple):
-    """C chains of m answers of one task."""
+    """What one task's answers are worth, and the completion tokens that they took."""
 
-    rewards: list[list[tuple[float, ...]]]
-    """The vector of each answer, (C, m, D)."""
-    right: list[list[bool]]
-    diversity: float
-    distinct_share: float
+    measure: Measure
     tokens: int
 
 
@@ -90,7 +87,7 @@ def measure(
 ) -> list[TaskMeasure]:
     """Return what `per_task` answers a task, in chains of `answers` at temperature 1, are worth.
 
-    A repeated answer of a chain counts with its own reward: in a search it would be drawn too.
+    Raises `SandboxError` for a task none of whose completions can be judged.
     """
     weights = Weights(model)
     ends = _end_ids(model)
@@ -105,16 +102,8 @@ def measure(
         ]  # fmt: skip
         for task, completions in zip(part, sample(weights, requests, ends), strict=True):
             judged = [domain.judge(task, completion.token_ids, answers) for completion in completions]
-            pool = [answer for chain in judged for answer in chain]
-            found.append(
-                TaskMeasure(
-                    [[answer.rewards for answer in chain] for chain in judged],
-                    [[answer.is_right for answer in chain] for chain in judged],
-                    diversity([answer.rewards for answer in pool]),
-                    distinct_share([answer.key for answer in pool]),
-                    sum(len(completion.token_ids) for completion in completions),
-                )
-            )
+            tokens = sum(len(completion.token_ids) for completion in completions)
+            found.append(TaskMeasure(measure_answers(judged), tokens))
     return found
 
 
@@ -133,12 +122,11 @@ def curves(measured: Sequence[TaskMeasure], ks: Sequence[int]) -> Curves:
     """Return the figures of each measured task by k, all exact but for the weightings, which are fixed."""
     found = Curves([], [], [])
     for task in measured:
-        rewards = np.array(task.rewards)
-        weights = draw_weights(rewards.shape[2], _WEIGHTINGS, np.random.default_rng(0))
-        found.best_at_k.append(best_at_k_chains(rewards.mean(axis=2), ks).tolist())
-        found.pass_at_k.append(pass_at_k_chains(task.right, ks).tolist())
-        by_weighting = [best_at_k_chains(rewards @ weighting, ks) for weighting in weights]
-        found.expected_at_k.append(np.mean(by_weighting, axis=0).tolist())
+        components = task.measure.rewards_C_m_D.shape[2]
+        weights = draw_weights(components, _WEIGHTINGS, np.random.default_rng(0))
+        found.best_at_k.append(task.measure.best_at_k(ks).tolist())
+        found.pass_at_k.append(task.measure.pass_at_k(ks).tolist())
+        found.expected_at_k.append(task.measure.expected_at_k(ks, weights).tolist())
     return found
 
 
@@ -189,7 +177,7 @@ def train(
         rows, spread = _training_rows(arm, groups, rng)
         for _ in range(arm.passes):
             figures = updater.update(rows)
-        tokens += sum(len(completion.token_ids) for group in groups for completion in group.completions)
+        tokens += sum(group.tokens for group in groups)
         log.append(_step_figures(groups, spread) | figures | {
             "step": float(step), "tokens": float(tokens), "cpu_seconds": time.process_time() - started
         })  # fmt: skip
@@ -205,11 +193,15 @@ class _Group(NamedTuple):
     objective: str
     prompt_ids: tuple[int, ...]
     completions: list[Completion]
-    answers_G_M: list[list[Answer]]  # noqa: N815
+    answers_G_M: list[list[Judged]]  # noqa: N815
     rewards_G_M_D: list[list[tuple[float, ...]]]  # noqa: N815
     """With a repeated answer of a chain as zeros."""
     has_parent: bool
     """Whether the prompt showed one."""
+    tokens: int
+    """Of all completions, also of those left out."""
+    faults: int
+    """Completions left out because the sandbox failed on them."""
 
 
 class _Ask(NamedTuple):
@@ -246,7 +238,7 @@ def _sample_step(
     return groups
 
 
-def _choose_parent(answers_G_M: Sequence[Sequence[Answer]], rng: np.random.Generator) -> str | None:  # noqa: N803
+def _choose_parent(answers_G_M: Sequence[Sequence[Judged]], rng: np.random.Generator) -> str | None:  # noqa: N803
     """Return the key of one of the different readable answers of a group, chosen as a search does by default.
 
     None if an answer is right, as a search would have ended, or none can be read.
@@ -280,18 +272,28 @@ def _sample(
         asks, requests, shapes, sample(weights, requests, end_ids), strict=True
     ):
         judged = [domain.judge(ask.task, completion.token_ids, answers) for completion in completions]
-        rewards = [_blanked(chain) for chain in judged]
+        left = without_faults(judged)
         groups.append(
-            _Group(objective, request.prompt_ids, completions, judged, rewards, ask.parent is not None)
+            _Group(
+                objective=objective,
+                prompt_ids=request.prompt_ids,
+                completions=[completions[place] for place in left],
+                answers_G_M=[judged[place] for place in left],
+                rewards_G_M_D=[_blanked(judged[place]) for place in left],
+                has_parent=ask.parent is not None,
+                tokens=sum(len(completion.token_ids) for completion in completions),
+                faults=len(judged) - len(left),
+            )
         )
     return groups
 
 
-def _blanked(chain: Sequence[Answer]) -> list[tuple[float, ...]]:
+def _blanked(chain: Sequence[Judged]) -> list[tuple[float, ...]]:
     """Return the rewards of a chain, with zeros for an answer that repeats one before it."""
     seen: set[str | None] = set()
     rewards = []
     for answer in chain:
+        assert answer.rewards is not None, "completions that the sandbox failed on are left out before"
         rewards.append((0.0,) * len(answer.rewards) if answer.key in seen else answer.rewards)
         seen.add(answer.key)
     return rewards
@@ -331,7 +333,10 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
         weights = draw_weights(components, 100, np.random.default_rng(0))
         keys = [[answer.key for answer in chain] for chain in group.answers_G_M]
         figures.append(group_figures([np.array(chain) for chain in group.rewards_G_M_D], keys, weights))
-    return mean_figures(figures)._asdict() | {"zero_spread_share": 1 - with_spread}
+    return mean_figures(figures)._asdict() | {
+        "zero_spread_share": 1 - with_spread,
+        "faults": float(sum(group.faults for group in groups)),
+    }
 
 
 def _chosen_tasks(tasks: int, step: int, prompts: int, seed: int) -> list[int]:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.estimators import best_at_k_chains, distinct_share, diversity, pass_at_k_chains
 from evovpo.experiments.plan import Batch, Variant, Work, plan_cells, raise_faults
 from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.suites import problem_id
+from evovpo.judging.measure import measure_groups
 from evovpo.reports.report import solved_at
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store, unescape_text
@@ -204,7 +204,7 @@ def search_row(
         "tokens": summary.tokens,
         "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
     }
-    return row | (_independent(store, run_id, full, ks) if ks else {})
+    return row | (_independent(store, run_id, ks) if ks else {})
 
 
 def _first_solution(store: Store, run_id: str) -> str:
@@ -218,40 +218,17 @@ def _first_solution(store: Store, run_id: str) -> str:
     return unescape_text(str(rows[0]["source"]))
 
 
-def _independent(store: Store, run_id: str, components: int, ks: tuple[int, ...]) -> dict[str, Any]:
+def _independent(store: Store, run_id: str, ks: tuple[int, ...]) -> dict[str, Any]:
     """Return best@k and pass@k of independent answers, and how different they are.
 
     The answers of a completion are a chain; what lies between chains is independent.
     """
-    rows = store.query(
-        "SELECT candidates.position, candidates.slot, candidates.program_id AS program, "
-        "candidates.evaluation_id AS evaluation, prompts.answers AS m FROM candidates "
-        "JOIN prompts ON prompts.id = candidates.prompt_id "
-        "WHERE candidates.run_id = :run AND candidates.rollout_id IS NOT NULL "
-        "ORDER BY candidates.position, candidates.slot",
-        run=run_id,
-    )
-    rewards = store.query(
-        "SELECT evaluation_id, objective, value FROM rewards WHERE evaluation_id IN "
-        "(SELECT evaluation_id FROM candidates WHERE run_id = :run)",
-        run=run_id,
-    )
-    vectors: dict[str, np.ndarray[Any, np.dtype[np.float64]]] = {}
-    for one in rewards:
-        vectors.setdefault(one["evaluation_id"], np.zeros(components))[one["objective"]] = one["value"]
-    chains: dict[int, list[float]] = {}
-    width = max(int(row["m"]) for row in rows)
-    nothing = np.zeros(components)
-    for row in rows:
-        chain = chains.setdefault(row["position"], [0.0] * width)
-        chain[row["slot"]] = float(vectors.get(row["evaluation"], nothing).mean())
-    values_C_m = np.array(list(chains.values()))  # noqa: N806
-    best = best_at_k_chains(values_C_m, ks)
-    passed = pass_at_k_chains(values_C_m == 1.0, ks)
+    found = measure_groups(store.groups(run_id))
     return {
-        "best_at_k": dict(zip(map(str, ks), np.round(best, 6).tolist(), strict=True)),
-        "pass_at_k": dict(zip(map(str, ks), np.round(passed, 6).tolist(), strict=True)),
-        "distinct_share": round(distinct_share([row["program"] for row in rows]), 4),
-        "diversity": round(diversity([tuple(vectors.get(row["evaluation"], nothing)) for row in rows]), 4),
-        "full_reward_answers": int((values_C_m == 1.0).sum()),
+        "best_at_k": dict(zip(map(str, ks), np.round(found.best_at_k(ks), 6).tolist(), strict=True)),
+        "pass_at_k": dict(zip(map(str, ks), np.round(found.pass_at_k(ks), 6).tolist(), strict=True)),
+        "distinct_share": round(found.distinct_share, 4),
+        "diversity": round(found.diversity, 4),
+        "full_reward_answers": int(found.right_C_m.sum()),
+        "faulty_completions": found.faults,
     }

@@ -26,7 +26,8 @@ from evovpo.runs.runs import Outcome, resume, start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, Run, Training, content_id
 from trainer.config import TrainConfig
-from trainer.loop.probe import KS, ProbeResult, generated_problems, probe, split_problems
+from trainer.loop.probe import KS, ProbeResult, probe
+from trainer.loop.probe_problems import generated_problems, split_problems
 from trainer.loop.retrain import RetrainResult, Watch, retrain, serve_start_model, start_version
 
 POLL_SECONDS = 1.0

@@ -57,7 +57,9 @@ from trainer.learning.data import (
 )
 from trainer.learning.offline import TrainingRow, Updater, UpdateSettings, token_logprobs
 from trainer.learning.policies import Trainable, load_tokenizer, load_trainable
-from trainer.loop.probe import ProbeResult, clearly_worse, generated_problems, probe
+from trainer.loop.guard import clearly_worse
+from trainer.loop.probe import ProbeResult, probe
+from trainer.loop.probe_problems import generated_problems
 from trainer.loop.publish import publish_policy, serve_policy
 
 LOGPROB_TOLERANCE = 0.05

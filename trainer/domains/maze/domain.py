@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.errors import ConfigError
-from trainer.domains.domain import Answer, Split
+from evovpo.judging.measure import Judged
+from trainer.domains.domain import Split
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import Maze, generate_maze
 from trainer.domains.maze.rewards import COMPONENTS, walk, walk_rewards
@@ -25,7 +26,7 @@ class MazeTask(NamedTuple):
     maze: Maze
 
 
-_MISSING = Answer(None, _ZEROS, False, None)
+_MISSING = Judged(None, _ZEROS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class MazeDomain:
             raise ConfigError("a prompt of a maze was to show a parent; its format has no place for one")
         return prompt_ids(task.maze, answers)
 
-    def judge(self, task: MazeTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+    def judge(self, task: MazeTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
         """Return the first `answers` answers of a completion, filled up with missing ones.
 
         An answer's key is its moves, cut at the exit. None is ever right in a generated maze, because no
@@ -65,9 +66,9 @@ class MazeDomain:
         judged = []
         for moves, span in islice(split_chain(task.maze, completion_ids), answers):
             if moves is None:
-                judged.append(Answer(None, _ZEROS, False, span))
+                judged.append(Judged(None, _ZEROS, span))
                 continue
             found = walk(task.maze, moves)
             rewards = walk_rewards(task.maze, found, convex=self.convex)
-            judged.append(Answer(found.moves, rewards, min(rewards) == 1.0, span))
+            judged.append(Judged(found.moves, rewards, span))
         return judged + [_MISSING] * (answers - len(judged))

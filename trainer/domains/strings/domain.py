@@ -18,10 +18,11 @@ from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.expression_prompts import AlignmentFormat
 from evovpo.builtin.expressions import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
+from evovpo.judging.measure import Judged
 from evovpo.prompts import Request, Shown
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, PromptKind, Rollout, Sampling, content_id
-from trainer.domains.domain import Answer, Split
+from trainer.domains.domain import Split
 from trainer.domains.strings.tasks import Task, sample_task
 
 MIN_ROWS = 4
@@ -85,7 +86,7 @@ class StringDomain:
         ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
         return tuple(ids)
 
-    def judge(self, task: StringTask, completion_ids: Sequence[int], answers: int) -> list[Answer]:
+    def judge(self, task: StringTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
         """Return exactly `answers` answers; a program that was judged before is not run again."""
         text = str(self._tokenizer.decode(list(completion_ids)))
         problem = task.problem
@@ -94,14 +95,13 @@ class StringDomain:
         zeros = (0.0,) * len(problem.objectives)
         for answer in AlignmentFormat(problem).answers(problem, rollout, answers):
             if answer.program is None:
-                judged.append(Answer(None, zeros, False, answer.token_span))
+                judged.append(Judged(None, zeros, answer.token_span))
                 continue
             key = (problem.version, answer.program.id)
             if key not in self._known:
                 evaluation = Evaluator(problem, self._sandbox).evaluate(answer.program)
                 self._known[key] = Shown(answer.program, evaluation)
-            rewards = self._known[key].evaluation.rewards or zeros
-            judged.append(Answer(answer.program.id, rewards, min(rewards) == 1.0, answer.token_span))
+            judged.append(Judged(answer.program.id, self._known[key].evaluation.rewards, answer.token_span))
         return judged
 
 

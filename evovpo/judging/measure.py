@@ -1,0 +1,182 @@
+"""From completions to figures: what the answers of a policy to one task are worth, judged in one way.
+
+A completion holds one answer, or a chain of m. One rule for faults: a completion on one of whose answers the
+sandbox failed is left out as a whole and counted, because a zero in its place would be read as a bad answer.
+A candidate's own fault (an error, a timeout) is worth zeros, and so is an answer that cannot be read or is
+missing. A repeated answer keeps its rewards: in a search it would be drawn too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evovpo.analysis.estimators import Array, best_at_k, distinct_share, diversity, pass_at_k
+from evovpo.errors import SandboxError
+from evovpo.judging.evaluator import Judge
+from evovpo.types import Group, Problem, Program, Rewards
+
+
+class Judged(NamedTuple):
+    """One answer of a completion, judged."""
+
+    key: str | None
+    """Equal for equal answers; `None` if nothing could be read or the answer is missing."""
+    rewards: Rewards | None
+    """D components in [0, 1], zeros for an unreadable or failing answer; `None` if the sandbox failed."""
+    span: tuple[int, int] | None = None
+    """Half-open range of the answer's tokens in the completion, mark excluded; `None` if it is missing."""
+
+    @property
+    def is_right(self) -> bool:
+        """True if every component is 1."""
+        return self.rewards is not None and min(self.rewards) >= 1.0
+
+
+def without_faults(chains: Sequence[Sequence[Judged]]) -> list[int]:
+    """Return the places of the completions of a task that the sandbox could judge; others leave their group.
+
+    Raises `SandboxError` if there is none.
+    """
+    left = [
+        place for place, chain in enumerate(chains) if all(answer.rewards is not None for answer in chain)
+    ]
+    if not left:
+        raise SandboxError(
+            f"the sandbox failed on each of the {len(chains)} completions of a task; try again, or run"
+            " `python -m evovpo.sandbox --selftest`"
+        )
+    return left
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """The judged answers of one policy to one task: C chains of m answers, D components.
+
+    A figure at a k beyond the answers that are left is that of all of them.
+    """
+
+    rewards_C_m_D: Array  # noqa: N815
+    """Zeros for an answer that is no program or fails."""
+    keys_C_m: tuple[tuple[str | None, ...], ...]  # noqa: N815
+    """`None` where nothing could be read."""
+    faults: int = 0
+    """Completions left out because the sandbox failed on them."""
+    unseen_C_m: npt.NDArray[np.bool_] | None = None  # noqa: N815
+    """Right on all training and all held-out rows; `None` for a task without held-out rows."""
+
+    @property
+    def values_C_m(self) -> Array:  # noqa: N802
+        """Mean reward of each answer."""
+        return np.asarray(self.rewards_C_m_D.mean(axis=2))
+
+    @property
+    def right_C_m(self) -> npt.NDArray[np.bool_]:  # noqa: N802
+        """True for an answer with every component at 1."""
+        return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
+
+    def best_at_k(self, ks: Sequence[int]) -> Array:
+        """Return for each k the expected best mean reward of k answers."""
+        return best_at_k(self.values_C_m, self._within(ks))
+
+    def pass_at_k(self, ks: Sequence[int]) -> Array:
+        """Return for each k the probability that one of k answers is right."""
+        return pass_at_k(self.right_C_m, self._within(ks))
+
+    def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
+        """Return for each k the probability that one of k answers is right on held-out rows too."""
+        return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
+
+    def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:  # noqa: N803
+        """Return for each k the expected best weighted reward of k answers, mean over K weightings.
+
+        E_w max w·r, the objective of VPO (arXiv 2605.22817), of a set of k.
+        """
+        return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
+
+    def union_at_k(self, ks: Sequence[int]) -> Array:
+        """Return for each k the share that k answers cover together: the mean over components of the best.
+
+        What a search that joins programs can use.
+        """
+        return self._over(ks, self.rewards_C_m_D)
+
+    @property
+    def diversity(self) -> float:
+        """Mean L1 distance between the reward vectors of two answers, in [0, D]."""
+        return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
+
+    @property
+    def distinct_share(self) -> float:
+        """Different answers over answers."""
+        return distinct_share([key for chain in self.keys_C_m for key in chain])
+
+    def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:  # noqa: N803
+        found: Array = np.mean(
+            [best_at_k(scores, self._within(ks)) for scores in scores_C_m_K.transpose(2, 0, 1)], 0
+        )
+        return found
+
+    def _within(self, ks: Sequence[int]) -> list[int]:
+        return [min(k, self.values_C_m.size) for k in ks]
+
+
+def measure(chains: Sequence[Sequence[Judged]], unseen: frozenset[str] | None = None) -> Measure:
+    """Return what the chains of a task are worth, each of m judged answers.
+
+    `unseen` holds the keys of answers that are right on held-out rows too. Raises `SandboxError` as
+    `without_faults`.
+    """
+    left = [chains[place] for place in without_faults(chains)]
+    keys = tuple(tuple(answer.key for answer in chain) for chain in left)
+    return Measure(
+        rewards_C_m_D=np.array([[answer.rewards for answer in chain] for chain in left], dtype=np.float64),
+        keys_C_m=keys,
+        faults=len(chains) - len(left),
+        unseen_C_m=None if unseen is None else np.array([[key in unseen for key in chain] for chain in keys]),
+    )
+
+
+def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]], judge: Judge) -> Measure:
+    """Return what chains of programs are worth; `None` is an answer without one.
+
+    Every different program is run once on the training rows and, if right on all of them, on the held-out
+    ones. Raises `SandboxError` as `measure`.
+    """
+    zeros = (0.0,) * len(problem.objectives)
+    answers: dict[str | None, Judged] = {None: Judged(None, zeros)}
+    unseen: set[str] = set()
+    for program in {
+        program.id: program for chain in chains for program in chain if program is not None
+    }.values():
+        answer = Judged(program.id, judge.evaluate(program).rewards)
+        if answer.is_right and problem.heldout:
+            try:
+                if all(judge.evaluate_heldout(program)):
+                    unseen.add(program.id)
+            except SandboxError:
+                answer = Judged(program.id, None)
+        answers[program.id] = answer
+    judged = [[answers[None if program is None else program.id] for program in chain] for chain in chains]
+    return measure(judged, frozenset(unseen) if problem.heldout else None)
+
+
+def measure_groups(groups: Iterable[Group]) -> Measure:
+    """Return what the stored rollouts of a run are worth, taken as answers to one prompt.
+
+    All prompts asked for equally many answers. Raises `SandboxError` as `measure`.
+    """
+    chains = []
+    for group in groups:
+        for rewards, programs, is_valid in zip(
+            group.rewards_G_M_D, group.programs_G_M, group.valid_G, strict=True
+        ):
+            first: dict[str | None, Rewards] = {}
+            for program, row in zip(programs, rewards, strict=True):
+                first.setdefault(program, row)  # groups hold zeros for a repeat
+            chains.append([Judged(program, first[program] if is_valid else None) for program in programs])
+    return measure(chains)
