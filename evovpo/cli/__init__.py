@@ -515,32 +515,33 @@ def doctor(
     evovpo doctor strings/name-short-form --png vector.png
     """
     from evovpo.config import Config
-    from evovpo.reports import doctor_report
+    from evovpo.reports.doctor.as_json import report_json
+    from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem
+    from evovpo.reports.doctor.picture import write_png
+    from evovpo.reports.doctor.text import report_view
     from evovpo.reports.live import LiveProgress
 
     given = [] if store_url is None else [f"store.url={store_url}"]
-    config = Config.load(config_file, [*doctor_report.SAMPLING, *(overrides or ()), *given])
-    problem = doctor_report.named_problem(target)
+    config = Config.load(config_file, [*SAMPLING, *(overrides or ()), *given])
+    problem = named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
         live = LiveProgress(console(stderr=True))
         try:
             if problem is None:
-                report = doctor_report.examine_run(store, target)
+                report = examine_run(store, target)
             else:
                 with live:
                     live.waiting("looking for runs, or sampling answers")
-                    report = doctor_report.examine_problem(
-                        store, problem, config, on_start=live.started, on_tell=live.told
-                    )
+                    report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
         except KeyboardInterrupt:
             _stopped(live, store)
     picture = None if no_png else png or Path(f"evovpo-doctor-{report.run.id}.png")
     if picture is not None:
-        doctor_report.write_png(report, picture)
+        write_png(report, picture)
     if as_json:
-        print_json(doctor_report.report_json(report) | {"png": None if picture is None else str(picture)})
+        print_json(report_json(report) | {"png": None if picture is None else str(picture)})
         return
-    show_answer(doctor_report.report_view(report))
+    show_answer(report_view(report))
     if picture is not None:
         say(f"\nPicture written to {picture}")
 

@@ -16,21 +16,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 from toy_runs import PROBLEM
 
-from evovpo.analysis.doctor import (
-    Diagnosis,
-    Sample,
-    Verdict,
-    best_set,
-    diagnose,
-    effective_rank,
-    fitting_alpha,
-    measure,
-    percent,
-    random_sets,
-    set_scores,
-    take_sample,
-    weightings,
-)
+from evovpo.analysis.doctor.advice import fitting_alpha
+from evovpo.analysis.doctor.figures import effective_rank, measure
+from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
+from evovpo.analysis.doctor.sample import Sample, take_sample
+from evovpo.analysis.doctor.sets import best_set, random_sets, set_scores, weightings
 from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain_format import join_chain
 from evovpo.cli import main
@@ -39,7 +29,10 @@ from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports import doctor_report
+from evovpo.reports.doctor.as_json import report_json
+from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
+from evovpo.reports.doctor.picture import write_png
+from evovpo.reports.doctor.text import grouping_setting, report_view, toml_text
 from evovpo.runs.runs import start
 from evovpo.store import Store
 from evovpo.types import Group, Objective, Problem, Prompt, PromptKind, Rewards, Rollout, Sampling
@@ -328,7 +321,7 @@ def test_near_collinear_components_are_not_worth_it_and_get_no_grouping() -> Non
     diagnosis = diagnose(sample_of(*prompts))
     assert diagnosis.verdict is Verdict.NOT
     assert "near-collinear (mean correlation 0.99)" in diagnosis.findings[0].text
-    assert doctor_report.grouping_setting(diagnosis) == ""
+    assert grouping_setting(diagnosis) == ""
 
 
 def test_answers_that_hardly_ever_earn_are_not_worth_it() -> None:
@@ -490,25 +483,25 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with one run: half of its chains hold a program right on three rows and one right on two."""
     small = ["search.evaluations=24", "search.rollouts=2", "search.in_flight=1"]
-    config = Config.load(None, ["proposer.name=scripted", *doctor_report.SAMPLING, *small])
+    config = Config.load(None, ["proposer.name=scripted", *SAMPLING, *small])
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}") as opened:
         texts = [SWAP, "x0.strip()", "x0.upper()"], ["x0[::-1]", "x0.lower()", "1 +"]
         start(problem, config, opened, ScriptedProposer(lambda p, i: join_chain(texts[i])), run_id="first")
         yield opened
 
 
-def written(report: doctor_report.Report, width: int = 100) -> str:
+def written(report: Report, width: int = 100) -> str:
     file = io.StringIO()
-    Console(file=file, width=width, highlight=False).print(doctor_report.report_view(report), crop=False)
+    Console(file=file, width=width, highlight=False).print(report_view(report), crop=False)
     return file.getvalue()
 
 
-def with_diagnosis(report: doctor_report.Report, diagnosis: Diagnosis) -> doctor_report.Report:
+def with_diagnosis(report: Report, diagnosis: Diagnosis) -> Report:
     return report._replace(diagnosis=diagnosis)
 
 
 def test_a_run_is_read_as_it_was_judged(store: Store) -> None:
-    report = doctor_report.examine_run(store, "latest")
+    report = examine_run(store, "latest")
     sample = report.diagnosis.sample
     assert (report.run.id, report.others, report.is_new) == ("first", 0, False)
     assert (len(sample.pools), sample.slots, sample.unreadable, sample.answers) == (4, 24, 4, 3)
@@ -517,7 +510,7 @@ def test_a_run_is_read_as_it_was_judged(store: Store) -> None:
 
 
 def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> None:
-    text = written(doctor_report.examine_run(store, "first"))
+    text = written(examine_run(store, "first"))
     assert text.startswith("names: VPO is ")
     assert "4 prompts, 8 completions of 3, 24 answers, 5 different programs; 5 objectives" in " ".join(
         text.split()
@@ -527,7 +520,7 @@ def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> N
 
 
 def test_the_newest_run_of_a_problem_is_taken_and_none_is_made(store: Store, problem: Problem) -> None:
-    report = doctor_report.examine_problem(store, problem, Config.load(None, ["proposer.name=scripted"]))
+    report = examine_problem(store, problem, Config.load(None, ["proposer.name=scripted"]))
     assert report.run.id == "first"
     assert len(store.runs()) == 1
 
@@ -537,7 +530,7 @@ def test_a_grouping_in_the_folder_is_what_the_doctor_looks_at(store: Store, prob
     before = toml.read_text()
     toml.write_text(before + '\n[grouping]\ngroups = [["row-1", "row-2", "row-3"], ["row-4", "row-5"]]\n')
     try:
-        report = doctor_report.examine_run(store, "first")
+        report = examine_run(store, "first")
     finally:
         toml.write_text(before)
     assert report.diagnosis.sample.names == ("row-1+2 more", "row-4+row-5")
@@ -545,7 +538,7 @@ def test_a_grouping_in_the_folder_is_what_the_doctor_looks_at(store: Store, prob
 
 
 def test_json_survives_json_and_holds_the_figures(store: Store) -> None:
-    found = doctor_report.report_json(doctor_report.examine_run(store, "first"))
+    found = report_json(examine_run(store, "first"))
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert (found["run"], found["components"]) == ("first", [f"row-{number}" for number in range(1, 6)])
     assert found["mean_correlation"] == pytest.approx((4 - 6 / 4) / 10)
@@ -558,24 +551,24 @@ def test_the_printed_grouping_can_be_pasted_into_the_problem(tmp_path: Path) -> 
     names = ['quo"te', "back\\slash", "new\nline", "naïve ✓ 😀", "\x7f\x9b", "\u202e", "[bold]"]
     folder = new_problem(tmp_path / "p", "score")
     about = '[problem]\nstatement = "s"\ninputs = ["x"]\n'
-    sections = "".join(f"[[objectives]]\nname = {doctor_report.toml_text(name)}\n" for name in names)
+    sections = "".join(f"[[objectives]]\nname = {toml_text(name)}\n" for name in names)
     (folder / "problem.toml").write_text(about + sections, encoding="utf-8")
     sample = many(7, 4)._replace(names=tuple(names), members=tuple((name,) for name in names))
     diagnosis = diagnose(sample)
-    setting = doctor_report.grouping_setting(diagnosis)
+    setting = grouping_setting(diagnosis)
     (folder / "problem.toml").write_text(f"{about}{sections}\n{setting}\n", encoding="utf-8")
     assert load_problem(folder).groups == diagnosis.advice.groups == ((0, 4), (1, 5), (2, 6), (3,))
 
 
 def test_a_grouped_vector_that_is_grouped_further_is_named_by_its_objectives() -> None:
     sample = many(4, 2)._replace(names=("a+b", "c", "d", "e"), members=(("a", "b"), ("c",), ("d",), ("e",)))
-    setting = doctor_report.grouping_setting(diagnose(sample))
+    setting = grouping_setting(diagnose(sample))
     assert '["a", "b", "d"],' in setting
     assert '["c", "e"],' in setting
 
 
 def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
-    report = doctor_report.examine_run(store, "first")
+    report = examine_run(store, "first")
     names = ("\x1b[31mred", "[bold]b[/bold]", "\x9b31m", "\u202ed", "e")
     sample = many(5, 2)._replace(names=names, members=tuple((name,) for name in names))
     text = written(with_diagnosis(report, diagnose(sample)))
@@ -588,18 +581,18 @@ def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
 def test_the_picture_is_written_for_small_and_large_vectors(
     store: Store, tmp_path: Path, components: int
 ) -> None:
-    report = doctor_report.examine_run(store, "first")
+    report = examine_run(store, "first")
     sample = many(components, min(components, 5))
     sample = sample._replace(names=("costs $x_1$\n2", *sample.names[1:]))
     path = tmp_path / "picture.png"
-    doctor_report.write_png(with_diagnosis(report, diagnose(sample)), path)
+    write_png(with_diagnosis(report, diagnose(sample)), path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_that_cannot_be_written_is_one_clear_error(store: Store, tmp_path: Path) -> None:
-    report = doctor_report.examine_run(store, "first")
+    report = examine_run(store, "first")
     with pytest.raises(ConfigError, match="give another --png"):
-        doctor_report.write_png(report, tmp_path / "missing" / "picture.png")
+        write_png(report, tmp_path / "missing" / "picture.png")
 
 
 def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> None:
@@ -607,7 +600,7 @@ def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> No
     with Store.open(str(tmp_path / "new.db")) as empty:
         start(problem, config, empty, ScriptedProposer(lambda prompt, index: "1 +"), run_id="none")
         with pytest.raises(StoreError, match="run none has no prompt whose completions"):
-            doctor_report.examine_run(empty, "none")
+            examine_run(empty, "none")
 
 
 @pytest.mark.parametrize(
@@ -622,8 +615,8 @@ def test_a_target_that_is_nothing_is_named_with_both_readings(
     store: Store, target: str, error: type[EvovpoError], message: str
 ) -> None:
     def examine() -> None:
-        assert doctor_report.named_problem(target) is None
-        doctor_report.examine_run(store, target)
+        assert named_problem(target) is None
+        examine_run(store, target)
 
     with pytest.raises(error, match=message):
         examine()

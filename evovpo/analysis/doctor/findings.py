@@ -1,0 +1,241 @@
+"""What a sample says about training on its vector: findings, each with what to do, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.doctor.advice import Advice, advise
+from evovpo.analysis.doctor.figures import Figures, measure
+from evovpo.analysis.doctor.sample import Sample
+from evovpo.analysis.doctor.sets import SET_SIZE
+from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, merge_tree
+
+COLLINEAR = 0.9
+"""Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
+GRPO at .86 (ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low one promises nothing:
+at .05 and .12 it gains as little as at .86."""
+SMALLEST_HEADROOM = 0.01
+"""Headroom that cannot be told from noise: with 100 shared weightings the estimated difference of two sets of
+three answers over four components has a standard deviation of about 0.008."""
+RARE = 0.02
+"""Share of rewarded answers up to which nothing is gained: in an outside replication on mazes of which 2 % of
+the routes succeeded, VPO stayed behind a plain scalar (best@30 .155 against .210)."""
+FEWEST_SPREAD = 0.25
+"""Share of groups with spread below which most sampling is wasted: one group in four teaches something."""
+FEW_ANSWERS = 30
+"""Different answers below which figures are rough: a correlation of 0 is then measured to about ±.18."""
+UNREADABLE = 0.5
+"""Share of answers that hold no program from which the format should be trained first: nothing in VPO pays
+for a readable answer (the authors use no format bonus), so a chain loses its slots silently."""
+
+
+class Verdict(StrEnum):
+    """Whether VPO is worth it, with the answers that the proposer gives now."""
+
+    WORTH = "worth it"
+    CHANGE = "worth it after changes"
+    NOT = "not worth it"
+
+
+class Finding(NamedTuple):
+    """One thing that was found, in words."""
+
+    allows: Verdict
+    """The best verdict that it leaves; with `WORTH` it is only good to know."""
+    text: str
+    advice: str = ""
+    """What to do about it; empty where there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All that there is to say about a sample."""
+
+    sample: Sample
+    figures: Figures
+    correlation_D_D: Floats  # noqa: N815
+    """NaN where a component does not vary."""
+    order: tuple[int, ...]
+    """The components: those that behave alike side by side, those that do not vary last."""
+    advice: Advice
+    findings: tuple[Finding, ...]
+    """What weighs most comes first."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The best that all findings allow."""
+        return self.findings[0].allows if self.findings else Verdict.WORTH
+
+    @property
+    def is_grouping_advised(self) -> bool:
+        """True if there is something to group and a reason to train."""
+        return len(self.advice.groups) < len(self.sample.names) and self.verdict is not Verdict.NOT
+
+    @property
+    def objective_groups(self) -> list[list[str]]:
+        """The advised groups, in names of objectives."""
+        return [
+            [name for index in group for name in self.sample.members[index]] for group in self.advice.groups
+        ]
+
+
+def diagnose(sample: Sample) -> Diagnosis:
+    """Return what a sample says about training on its vector. It holds at least one program."""
+    figures = measure(sample)
+    advice = advise(sample, figures)
+    correlation_D_D = correlations(sample.different_N_D)  # noqa: N806
+    varying = [index for index, value in enumerate(np.diagonal(correlation_D_D)) if not np.isnan(value)]
+    tree = merge_tree(correlation_D_D[np.ix_(varying, varying)])
+    leaves = tree[-1].left + tree[-1].right if tree else tuple(range(len(varying)))
+    order = [varying[index] for index in leaves]
+    order += [index for index in range(len(sample.names)) if index not in order]
+    rank = list(Verdict)[::-1]
+    return Diagnosis(
+        sample=sample,
+        figures=figures,
+        correlation_D_D=correlation_D_D,
+        order=tuple(order),
+        advice=advice,
+        findings=tuple(
+            sorted(_findings(sample, figures, advice), key=lambda finding: rank.index(finding.allows))
+        ),
+    )
+
+
+def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
+    """Yield what there is to say, of equal weight in the order of what to see to first."""
+    yield from _about_answers(sample, figures, advice)
+    if len(sample.names) == 1:
+        yield Finding(
+            Verdict.NOT,
+            "the vector has one component: VPO is then best-of-m of a number",
+            "split the reward into components, or train with --objective max-at-k",
+        )
+        return
+    if figures.rewarded > RARE:
+        yield from _about_components(sample, figures, advice)
+    for indices, what in ((figures.dead, "above 0"), (figures.saturated, "below 1")):
+        if indices:
+            yield Finding(
+                Verdict.WORTH,
+                f"components that are never {what}: {len(indices)} of {len(sample.names)}",
+                "nothing to do: what all answers share leaves the advantages as they are",
+            )
+
+
+def _about_answers(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
+    different = len(sample.different_N_D)
+    if figures.rewarded <= RARE:
+        yield Finding(
+            Verdict.NOT,
+            f"{percent(figures.rewarded)} of the answers earn anything, and nothing is gained where the base"
+            " success is near zero",
+            "train the proposer on easier problems, or on written examples, before this one",
+        )
+    elif max(len(pool) for pool in sample.pools) == 1:
+        yield Finding(
+            Verdict.CHANGE,
+            "every prompt has a single completion, and advantages compare those of one prompt",
+            f"search with --set search.rollouts={advice.rollouts}",
+        )
+    elif figures.spread == 0:
+        yield Finding(
+            Verdict.NOT,
+            "in no group do the chains differ in what they earn, so every advantage is zero",
+            "train on another problem",
+        )
+    elif figures.spread < FEWEST_SPREAD:
+        more = f"sample {advice.rollouts} completions a prompt (search.rollouts), or train on easier problems"
+        yield Finding(
+            Verdict.CHANGE,
+            f"only {percent(figures.spread)} of the groups have chains that differ in what they earn; the"
+            " others teach nothing",
+            more if figures.flat_at_zero > 0.5 else "train on problems that are not solved already",
+        )
+    if figures.unreadable >= UNREADABLE:
+        yield Finding(
+            Verdict.CHANGE,
+            f"{percent(figures.unreadable)} of the answers hold no program, and nothing in VPO pays for the"
+            " format",
+            "train the format first, on written examples",
+        )
+    if sample.answers == 1:
+        yield Finding(
+            Verdict.CHANGE,
+            "these completions hold one answer each, and VPO trains on chains of several",
+            f"search with --set search.answers={advice.answers}",
+        )
+    if different < FEW_ANSWERS:
+        yield Finding(
+            Verdict.WORTH,
+            f"only {different} different answers: all figures are rough",
+            "look again after more evaluations",
+        )
+    if sample.faulty:
+        yield Finding(
+            Verdict.WORTH,
+            f"{sample.faulty} completions were left out because the sandbox failed on them",
+            "`python -m evovpo.sandbox --selftest` says what this machine refuses",
+        )
+
+
+def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
+    count = len(sample.names)
+    now, advised = figures.scores, advice.scores
+    if figures.correlation is not None and figures.correlation >= COLLINEAR:
+        yield Finding(
+            Verdict.NOT,
+            f"the components are near-collinear (mean correlation {figures.correlation:.2f}): all weightings"
+            " prefer the same answers, and VPO cannot help",
+            "train with --objective grpo or max-at-k, or find components that disagree",
+        )
+        return
+    single = max(now.headroom, advised.headroom)
+    whole = max(now.prompts.headroom, advised.prompts.headroom)
+    if max(now.best.headroom, advised.best.headroom) < SMALLEST_HEADROOM:
+        best = f"no {SET_SIZE} answers that were seen earn more together than the best one alone"
+        if now.best.best_mean == 1:
+            best = "an answer has every component at 1 already"
+        if max(single, whole) < SMALLEST_HEADROOM:
+            yield Finding(
+                Verdict.NOT,
+                f"{best}, and among the answers to a prompt the best mean is best under nearly all weightings"
+                f" (headroom {whole:+.3f})",
+                "search on and look again, train on other problems, or with --objective grpo or max-at-k",
+            )
+            return
+        yield Finding(Verdict.WORTH, f"{best}: sets of answers help on the way there, not beyond")
+    is_needed = count > MOST_COMPONENTS or now.headroom < SMALLEST_HEADROOM <= advised.headroom
+    if count > MOST_COMPONENTS:
+        text = f"over {count} components random weightings are nearly even: VPO becomes best-of-m on the mean"
+    else:
+        text = (
+            f"the {count} components behave like {len(advice.groups)}: those that are alike (correlated"
+            f" {ALIKE:.2f} or more) count several times in a random weighting"
+        )
+    if len(advice.groups) < count:
+        yield Finding(
+            Verdict.CHANGE if is_needed else Verdict.WORTH,
+            text,
+            "group them as below, so that each behaviour counts once, or train with --set"
+            f" objective.alpha={advice.ungrouped_alpha:g}",
+        )
+    if single < SMALLEST_HEADROOM:
+        yield Finding(
+            Verdict.CHANGE,
+            f"single chains have a headroom of {single:+.3f}: what VPO rewards in them is hardly more than"
+            f" their best mean; all answers to a prompt together have {whole:+.3f}",
+            "train with --objective vpo-at-c, whose sets are several chains"
+            if whole >= SMALLEST_HEADROOM
+            else f"sample more than {advice.rollouts} completions a prompt (search.rollouts), and look again",
+        )
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; only nothing is written as 0 %."""
+    return "under 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")

@@ -1,0 +1,194 @@
+"""The doctor's report in words and tables."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
+from evovpo.analysis.doctor.sets import SET_SIZE, SetScores
+from evovpo.reports.doctor.examine import Report
+from evovpo.reports.report import printable
+
+_ROWS_SHOWN = 40
+_SETS_EXPLAINED = (
+    "E max: expected best reward over random weightings, what VPO pays for; headroom: how far it is above the"
+    " best mean; union: what it would be if each weighting saw one component only."
+)
+_STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
+HEADLINES = {
+    Verdict.WORTH: "VPO is worth it here.",
+    Verdict.CHANGE: "VPO is worth it here, after changes.",
+    Verdict.NOT: "VPO is not worth it here, with the answers that there are now.",
+}
+
+
+def report_view(report: Report) -> RenderableType:
+    """Return all that is shown of a report: verdict, reasons, figures, components, what to change."""
+    diagnosis = report.diagnosis
+    title = Text(f"{printable(report.problem.id)}: ", style="bold")
+    title.append(HEADLINES[diagnosis.verdict], style=f"bold {_STYLES[diagnosis.verdict]}")
+    parts: list[RenderableType] = [title, Text(_origin(report), style="dim"), Text()]
+    findings = Table.grid(padding=(0, 1))
+    findings.add_column()
+    findings.add_column(overflow="fold")
+    for finding in diagnosis.findings:
+        text = Text(printable(_sentence(finding.text)))
+        if finding.advice:
+            text.append(f" {printable(_sentence(finding.advice))}", style="bold")
+        findings.add_row(Text("•", style=_STYLES[finding.allows]), text)
+    if diagnosis.findings:
+        parts += [findings, Text()]
+    explained = Text(_SETS_EXPLAINED, style="dim")
+    parts += [figures_table(diagnosis), Text(), sets_table(diagnosis), explained, Text()]
+    parts.append(components_table(diagnosis))
+    if diagnosis.verdict is not Verdict.NOT:
+        advice = diagnosis.advice
+        settings = (
+            f"To train from it: objective.alpha={advice.alpha:g}, search.answers={advice.answers},"
+            f" search.rollouts={advice.rollouts}"
+        )
+        setting = grouping_setting(diagnosis)
+        if setting:
+            where = f"{report.problem.folder or report.problem.id}/problem.toml"
+            settings += f", and these {len(advice.groups)} groups in {printable(where)}:\n"
+        # Each line on its own, so that none is broken and all can be copied.
+        lines = [settings, *setting.splitlines()]
+        parts += [Text(), *(Text(line, no_wrap=True, overflow="ignore") for line in lines)]
+    return Group(*parts)
+
+
+def _origin(report: Report) -> str:
+    sample, run = report.diagnosis.sample, report.run
+    chains = sum(len(pool) for pool in sample.pools)
+    made = "made for this" if report.is_new else str(run.status)
+    if report.others:
+        made += f", one of {report.others + 1} runs of this problem"
+    grouping = f", grouped into {len(sample.names)} components" * bool(report.problem.groups)
+    return (
+        f"Run {run.id} ({made}): {len(sample.pools)} prompts, {chains} completions of {sample.answers},"
+        f" {sample.slots} answers, {len(sample.different_N_D)} different programs;"
+        f" {len(report.problem.objectives)} objectives{grouping}."
+    )
+
+
+def figures_table(diagnosis: Diagnosis) -> Table:
+    """Return the figures, each with what it means."""
+    figures = diagnosis.figures
+    varying = sum(not np.isnan(value) for value in np.diagonal(diagnosis.correlation_D_D))
+    correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
+    flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
+    table = _table()
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("", overflow="fold", style="dim")
+    for name, value, text in (
+        (
+            "components that vary",
+            f"{varying} of {len(diagnosis.order)}",
+            "the others are the same in all answers",
+        ),
+        ("effective rank", f"{figures.rank:.1f}", "in how many different ways answers differ"),
+        ("mean correlation", correlation, f"of two components; VPO cannot help from about {COLLINEAR:g}"),
+        (
+            "answers with any reward",
+            percent(figures.rewarded),
+            f"at {percent(RARE)} or less nothing is gained",
+        ),
+        ("answers right", percent(figures.right), "every component at 1"),
+        ("groups with spread", percent(figures.spread), f"their chains differ in what they earn{flat}"),
+        ("unreadable answers", percent(figures.unreadable), "hold no program, and earn nothing"),
+        ("repeated answers", percent(figures.repeated), "hold a program that was there before"),
+    ):
+        table.add_row(name, value, text)
+    return table
+
+
+def sets_table(diagnosis: Diagnosis) -> Table:
+    """Return how sets of answers score, with the components as they are and as advised."""
+    table = _table()
+    table.add_column("sets of answers")
+    for name in ("best mean", "E max", "headroom", "union"):
+        table.add_column(name, justify="right")
+    for name, scores in named_scores(diagnosis):
+        best, expected, union = scores.best_mean, scores.expected_best, scores.union
+        table.add_row(name, f"{best:.3f}", f"{expected:.3f}", f"{scores.headroom:+.3f}", f"{union:.3f}")
+    return table
+
+
+def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
+    """Return the scores that are shown, with their names."""
+    advice = diagnosis.advice
+    shown = [("", diagnosis.figures.scores)]
+    if diagnosis.is_grouping_advised or (advice.alpha < 1 and diagnosis.verdict is not Verdict.NOT):
+        shown.append((", as advised", advice.scores))
+    names = (
+        "one chain",
+        f"{SET_SIZE} random answers",
+        "all answers to a prompt",
+        f"the best {SET_SIZE} answers seen",
+    )
+    return [
+        (name + suffix, found)
+        for suffix, scores in shown
+        for name, found in zip(names, scores, strict=True)
+        if found is not None
+    ]
+
+
+def components_table(diagnosis: Diagnosis) -> RenderableType:
+    """Return the components, those that behave alike together, with the group that each would be in."""
+    sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
+    is_grouped = diagnosis.is_grouping_advised
+    numbers = {index: number for number, group in enumerate(groups, start=1) for index in group}
+    notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
+    for group in figures.copies:
+        notes |= dict.fromkeys(group[1:], f"always as {sample.names[group[0]]}")
+    table = _table()
+    table.add_column("component", overflow="fold")
+    table.add_column("mean reward", justify="right")
+    table.add_column("")
+    if is_grouped:
+        table.add_column("group", justify="right")
+    table.add_column("")
+    for index in diagnosis.order[:_ROWS_SHOWN]:
+        mean = figures.mean_rewards[index]
+        cells: list[RenderableType] = [Text(printable(sample.names[index])), f"{mean:.3f}"]
+        cells.append(Text("█" * round(20 * mean), style="cyan"))
+        if is_grouped:
+            cells.append(str(numbers[index]))
+        table.add_row(*cells, Text(printable(notes.get(index, "")), style="dim"))
+    if len(sample.names) <= _ROWS_SHOWN:
+        return table
+    return Group(table, Text(f"   ... and {len(sample.names) - _ROWS_SHOWN} more", style="dim"))
+
+
+def grouping_setting(diagnosis: Diagnosis) -> str:
+    """Return the advised grouping as a section of `problem.toml`, in names of objectives; or empty."""
+    if not diagnosis.is_grouping_advised:
+        return ""
+    lines = [
+        f"    [{', '.join(map(toml_text, group))}]," for group in diagnosis.objective_groups if group[1:]
+    ]
+    return "\n".join(["[grouping]", "groups = [", *lines, "]"])
+
+
+def toml_text(text: str) -> str:
+    """Return a text as TOML writes it, with an escape for every character that could steer a terminal."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(
+        character if character.isprintable() else f"\\U{ord(character):08x}" for character in quoted
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
