@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evovpo.builtin.expression_prompts import alignment_fault, make_program, read_expression
 from evovpo.builtin.expressions import conditions, join
 from evovpo.search.joins import JoinLanguage
@@ -29,6 +31,6 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
     return JoinLanguage(
         conditions=tuple(condition.text for condition in found),
-        holds_C_N=[[condition.holds(row) for row in rows] for condition in found],
+        holds_C_N=np.array([[float(condition.holds(row)) for row in rows] for condition in found]),
         join=joined,
     )

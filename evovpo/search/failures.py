@@ -7,7 +7,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 
 from evovpo.prompts import Attempt
-from evovpo.search.programs import Programs
+from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
     Judged,
@@ -43,10 +43,10 @@ class Failures:
         """Return the last failed answers to a parent, oldest first."""
         return () if parent is None else tuple(self._by_parent[parent])
 
-    def take(self, island: int, programs: Programs) -> str | None:
+    def take(self, island: int, standing: Standing) -> str | None:
         """Return the newest failing program of an island still worth a repair, and count it."""
         for program_id in reversed(self._failing[island]):
-            if self._repairs[program_id] < _REPAIRS and programs.can_show(program_id, ParentRole.PARENT):
+            if self._repairs[program_id] < _REPAIRS and standing.can_show(program_id, ParentRole.PARENT):
                 self._repairs[program_id] += 1
                 return program_id
         return None

@@ -10,7 +10,7 @@ programs come first, and reports always show held-out rows.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from evovpo.config import SearchConfig
 from evovpo.search.members import Member
-from evovpo.search.programs import Programs
 from evovpo.types import Program
 
 _PARTNERS = 24
@@ -32,8 +31,8 @@ class JoinLanguage(NamedTuple):
 
     conditions: tuple[str, ...]
     """Tests on the inputs, C of them."""
-    holds_C_N: Sequence[Sequence[bool]]  # noqa: N815
-    """For which of N training rows each holds."""
+    holds_C_N: npt.NDArray[np.float64]  # noqa: N815
+    """For which of N training rows each holds: 1 or 0."""
     join: Callable[[str, str, str], Program | None]
     """(source, condition, source of the other side) -> the program of both; None where there is none."""
 
@@ -50,50 +49,43 @@ class Join(NamedTuple):
     """Training rows that the condition sends to the side that gets fewer."""
 
 
-class Joiner:
-    """Finds joins for one by-example problem."""
+def find_joins(
+    language: JoinLanguage, new: Member, others: Sequence[Member], limit: int, above: int = 0
+) -> list[Join]:
+    """Return up to `limit` joins of `new` with `others`, best first.
 
-    def __init__(self, language: JoinLanguage) -> None:
-        self._language = language
-        self._holds_C_N = np.array(language.holds_C_N, dtype=np.float64)
-        self._smaller_C = np.minimum(self._holds_C_N.sum(axis=1), (1.0 - self._holds_C_N).sum(axis=1))
-        self._sizes_C = np.array([len(condition) for condition in language.conditions])
-
-    def joins(self, new: Member, others: Sequence[Member], limit: int, above: int = 0) -> list[Join]:
-        """Return up to `limit` joins of `new` with `others`, best first.
-
-        Each passes more rows than either of its sides and more than `above`. Order: more rows passed, then
-        a larger smaller side (one row or more), then shorter source.
-        """
-        if not others:
-            return []
-        mine_N = _passed(new)  # noqa: N806
-        theirs_K_N = np.array([_passed(other) for other in others])  # noqa: N806
-        holds, fails = self._holds_C_N, 1.0 - self._holds_C_N
-        best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))  # noqa: N806
-        passed_F_C_K = np.stack(  # noqa: N806 - F: which of the two the condition sends its rows to
-            (
-                (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
-                (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
-            )
+    Each passes more rows than either of its sides and more than `above`. Order: more rows passed, then
+    a larger smaller side (one row or more), then shorter source.
+    """
+    if not others:
+        return []
+    mine_N = _passed(new)  # noqa: N806
+    theirs_K_N = np.array([_passed(other) for other in others])  # noqa: N806
+    holds, fails = language.holds_C_N, 1.0 - language.holds_C_N
+    smaller_C = np.minimum(holds.sum(axis=1), fails.sum(axis=1))  # noqa: N806
+    sizes_C = np.array([len(condition) for condition in language.conditions])  # noqa: N806
+    best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))  # noqa: N806
+    passed_F_C_K = np.stack(  # noqa: N806 - F: which of the two the condition sends its rows to
+        (
+            (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
+            (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
         )
-        flipped, c, k = np.nonzero(passed_F_C_K > np.maximum(best_K, above))
-        passed = passed_F_C_K[flipped, c, k]
-        sizes_K = np.array([len(other.source) for other in others])  # noqa: N806
-        order = np.lexsort(
-            (flipped, k, c, self._sizes_C[c] + sizes_K[k], -np.minimum(self._smaller_C[c], 2), -passed)
-        )
-        made: list[Join] = []
-        for place in order.tolist():
-            if len(made) == limit:
-                break
-            other, test = others[k[place]], int(c[place])
-            then, otherwise = (other, new) if flipped[place] else (new, other)
-            program = self._language.join(then.source, self._language.conditions[test], otherwise.source)
-            if program is not None:
-                smaller = int(self._smaller_C[test])
-                made.append(Join(program, then.program_id, otherwise.program_id, int(passed[place]), smaller))
-        return made
+    )
+    flipped, c, k = np.nonzero(passed_F_C_K > np.maximum(best_K, above))
+    passed = passed_F_C_K[flipped, c, k]
+    sizes_K = np.array([len(other.source) for other in others])  # noqa: N806
+    order = np.lexsort((flipped, k, c, sizes_C[c] + sizes_K[k], -np.minimum(smaller_C[c], 2), -passed))
+    made: list[Join] = []
+    for place in order.tolist():
+        if len(made) == limit:
+            break
+        other, test = others[k[place]], int(c[place])
+        then, otherwise = (other, new) if flipped[place] else (new, other)
+        program = language.join(then.source, language.conditions[test], otherwise.source)
+        if program is not None:
+            smaller = int(smaller_C[test])
+            made.append(Join(program, then.program_id, otherwise.program_id, int(passed[place]), smaller))
+    return made
 
 
 _Waiting = tuple[tuple[int, ...], str, Join]
@@ -105,23 +97,23 @@ class Joins:
 
     def __init__(self, config: SearchConfig, language: JoinLanguage | None) -> None:
         self._config = config
-        self._joiner = Joiner(language) if config.joins and language is not None else None
+        self._language = language if config.joins else None
         self._given_out = 0
         self._queue: list[_Waiting] = []
         self._lone_rows: list[_Waiting] = []
         """Joins whose condition singles out one row: it explains nothing; they wait for the end."""
         self._queued: set[str] = set()
 
-    def offer(self, new: Member, elites: Iterable[Member], above: int, known: Programs) -> None:
+    def offer(self, new: Member, elites: Iterable[Member], above: int, known: Container[str]) -> None:
         """Look for joins of a new member with `elites` that pass more than `above` rows, not `known` ones."""
-        if self._joiner is None:
+        if self._language is None:
             return
         nearest = heapq.nsmallest(
             _PARTNERS,
             (member for member in elites if member.program_id != new.program_id),
             key=lambda m: (-sum(m.rewards), len(m.source), m.order),
         )
-        for join in self._joiner.joins(new, nearest, self._config.join_proposals, above=above):
+        for join in find_joins(self._language, new, nearest, self._config.join_proposals, above):
             if join.program.id in self._queued or join.program.id in known:
                 continue
             self._queued.add(join.program.id)
@@ -132,7 +124,7 @@ class Joins:
             if len(queue) > _WAITING:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
-    def take(self, remaining: int, above: int, known: Programs) -> list[Join]:
+    def take(self, remaining: int, above: int, known: Container[str]) -> list[Join]:
         """Return the joins to propose now: better than the best so far, within their share of the budget.
 
         `remaining` are the candidates of the budget that are not given out yet.

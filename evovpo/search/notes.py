@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from evovpo.search.population import Population
-from evovpo.search.programs import Programs
 from evovpo.search.selection import inspirations
-from evovpo.search.standing import Best
+from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Plan
 from evovpo.types import ParentRole, PromptKind
 
@@ -31,18 +30,17 @@ class Notes:
         """Keep new notes; where nothing was written, the old ones stay."""
         self.text = text.strip()[:_CHARACTERS] or self.text
 
-    def plan(
-        self, best: Best | None, population: Population, programs: Programs, rng: np.random.Generator
-    ) -> Plan | None:
+    def plan(self, standing: Standing, population: Population, rng: np.random.Generator) -> Plan | None:
         """Return an ask for notes, if they are due and the format can show what they are about.
 
         It shows the best program and those that add most to it.
         """
+        best = standing.best
         if not self._interval or self.asks < self._interval or best is None:
             return None
         # A format that shows no second program has no room for notes either.
         roles = (ParentRole.PARENT, ParentRole.INSPIRATION)
-        if not all(programs.can_show(best.program.id, role) for role in roles):
+        if not all(standing.can_show(best.program.id, role) for role in roles):
             return None
         self.asks = 0
         others = [member for member in population.elites.values() if member.program_id != best.program.id]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from evovpo.config import SearchConfig
 from evovpo.prompts import Attempt, PromptFormat, Request, choose_rows
 from evovpo.search.failures import Failures
@@ -17,9 +19,8 @@ from evovpo.search.members import Member
 from evovpo.search.notes import Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Population
-from evovpo.search.programs import Programs
 from evovpo.search.standing import Best, Standing
-from evovpo.search.strategies import Chance, Plan, Reply, island_count, make_strategy
+from evovpo.search.strategies import Plan, Reply, island_count, make_strategy
 from evovpo.search.tickets import Tickets
 from evovpo.types import (
     Evaluation,
@@ -56,15 +57,13 @@ class Search:
         self.run_id = run_id
         self._config = config
         self._format = prompt_format
-        self._tickets = Tickets(run_id, seed)
-        self._programs = Programs(problem, prompt_format)
-        self._standing = Standing(config)
+        self._seed = seed
+        self._tickets = Tickets(run_id)
+        self._standing = Standing(problem, config, prompt_format)
         self._population = Population(problem, island_count(config), config.elites)
         self._failures = Failures(problem.objectives, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
-        self._strategy = make_strategy(
-            problem, config, self._population, self._programs, self._failures, self._standing
-        )
+        self._strategy = make_strategy(problem, config, self._population, self._failures, self._standing)
         self._joins = Joins(config, language if self._strategy.can_join else None)
 
     @property
@@ -129,12 +128,12 @@ class Search:
 
     def evaluation(self, program_id: str) -> Evaluation | None:
         """Return the judgement of a program that this run has proposed, or None."""
-        shown = self._programs.get(program_id)
+        shown = self._standing.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
     def program(self, program_id: str) -> Program | None:
         """Return a program that this run has proposed and judged, or None."""
-        shown = self._programs.get(program_id)
+        shown = self._standing.programs.get(program_id)
         return None if shown is None else shown.program
 
     def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
@@ -163,24 +162,25 @@ class Search:
         `prompt.rollouts` completions of `prompt.messages` is told as a reply of its own, with
         `prompt.answers` candidates (none for notes). Ask no further while `is_ready` is false.
         """
-        chance = self._tickets.chance()
+        sequence = len(self._tickets)
+        rng = np.random.default_rng([self._seed, sequence])
         if not self._tickets:
-            return self._tickets.issue(PromptKind.SEED, chance, self.tells, self.problem.seeds)
+            return self._tickets.issue(PromptKind.SEED, rng, self.tells, self.problem.seeds)
         remaining = self._config.evaluations - self._tickets.reserved
         if remaining <= 0:
             return None
-        joins = self._joins.take(remaining, self._standing.passed, self._programs)
+        joins = self._joins.take(remaining, self._standing.passed, self._standing.programs)
         if joins:
             programs = [join.program for join in joins]
-            return self._tickets.issue(PromptKind.JOIN, chance, self.tells, programs, joins)
-        plan = self._notes.plan(self.best, self._population, self._programs, chance.rng)
+            return self._tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
+        plan = self._notes.plan(self._standing, self._population, rng)
         if plan is not None:
-            return self._prompt(plan, chance, self._failures.recent, rollouts=1, answers=0)
+            return self._prompt(plan, rng, self._failures.recent, rollouts=1, answers=0)
         self._notes.asks += 1
-        plan = self._strategy.plan(chance)
+        plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
         answers = min(self._config.answers, remaining)
         rollouts = min(self._config.rollouts, remaining // answers)
-        return self._prompt(plan, chance, self._failures.attempts(plan.parent), rollouts, answers)
+        return self._prompt(plan, rng, self._failures.attempts(plan.parent), rollouts, answers)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return what became of its programs.
@@ -209,7 +209,7 @@ class Search:
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)
         if self._strategy.has_memory:
-            parent = self._programs.get(prompt.parent_id)
+            parent = self._standing.programs.get(prompt.parent_id or "")
             self._failures.learn(prompt, tell, None if parent is None else parent.evaluation)
         self._strategy.observe(Reply(prompt, offspring, insertions, is_complete=not ticket.missing))
         return insertions
@@ -218,23 +218,22 @@ class Search:
         self, program: Program, evaluation: Evaluation, prompt: Prompt
     ) -> tuple[Member, list[Insertion]]:
         """Keep a new judged program, and look for joins of it if an island took it."""
-        self._programs.add(program, evaluation)
         self._standing.take(program, evaluation)
         home = None if prompt.kind is PromptKind.SEED else prompt.island
         member, insertions = self._population.insert(program, evaluation.rewards or (), home)
         if any(insertion.status is not InsertionStatus.REJECTED for insertion in insertions):
             elites = self._population.elites.values()
-            self._joins.offer(member, elites, self._standing.passed, self._programs)
+            self._joins.offer(member, elites, self._standing.passed, self._standing.programs)
         return member, insertions
 
     def _prompt(
-        self, plan: Plan, chance: Chance, attempts: Sequence[Attempt], rollouts: int, answers: int
+        self, plan: Plan, rng: np.random.Generator, attempts: Sequence[Attempt], rollouts: int, answers: int
     ) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
         parts = [(plan.parent, ParentRole.PARENT), (plan.partner, ParentRole.PARTNER)]
         parts += [(program_id, ParentRole.INSPIRATION) for program_id in plan.inspirations]
-        parents = [Parent(name, role) for name, role in parts if name and self._programs.can_show(name, role)]
-        shown = [(self._programs[parent.program_id], parent.role) for parent in parents]
+        parents = [Parent(name, role) for name, role in parts if name and self._standing.can_show(name, role)]
+        shown = [(self._standing.programs[parent.program_id], parent.role) for parent in parents]
         by_role = {role: program for program, role in shown}
         parent = by_role.get(ParentRole.PARENT)
         request = Request(
@@ -244,13 +243,13 @@ class Search:
             partner=by_role.get(ParentRole.PARTNER),
             inspirations=tuple(program for program, role in shown if role is ParentRole.INSPIRATION),
             attempts=tuple(attempts),
-            rows=choose_rows(len(self.problem.train), self._format.max_rows, chance.rng, plan.only),
+            rows=choose_rows(len(self.problem.train), self._format.max_rows, rng, plan.only),
             notes=self.notes,
         )
         has_novelty = self._config.novelty > 0.0 or self._config.novelty_model
         return self._tickets.issue(
             request.kind,
-            chance,
+            rng,
             self.tells,
             island=plan.island,
             parents=parents,

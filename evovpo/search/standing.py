@@ -1,11 +1,12 @@
-"""Where a search stands: what was told so far, the best program, and whether to stop early."""
+"""Where a search stands: the programs judged so far, the best of them, and whether to stop early."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from evovpo.config import SearchConfig
-from evovpo.types import Evaluation, Program, Prompt, PromptKind
+from evovpo.prompts import PromptFormat, Shown
+from evovpo.types import Evaluation, ParentRole, Problem, Program, Prompt, PromptKind
 
 
 class Best(NamedTuple):
@@ -24,9 +25,11 @@ class Best(NamedTuple):
 
 
 class Standing:
-    """Counts of a search and its best program."""
+    """What was told to a search so far."""
 
-    def __init__(self, config: SearchConfig) -> None:
+    def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
+        self.programs: dict[str, Shown] = {}
+        """The judged programs by id."""
         self.tells = 0
         self.proposed = 0
         """Candidates, starting programs left out: what the budget counts."""
@@ -35,9 +38,9 @@ class Standing:
         self.best: Best | None = None
         self.gains: list[float] = []
         """By how much each tell raised the best mean reward."""
-        self._target = config.target
-        self._target_value = config.target_value
-        self._patience = config.patience
+        self._problem = problem
+        self._config = config
+        self._format = prompt_format
         self._mean_before = 0.0
         self._improved_at = 0
         self._has_target = False
@@ -51,10 +54,14 @@ class Standing:
     def stop_reason(self) -> str:
         """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
         if self._has_target:
-            return f"the target of {self._target} is reached"
-        if 0 < self._patience <= self.proposed - self._improved_at:
-            return f"no better program in {self._patience} evaluations"
+            return f"the target of {self._config.target} is reached"
+        if 0 < self._config.patience <= self.proposed - self._improved_at:
+            return f"no better program in {self._config.patience} evaluations"
         return ""
+
+    def can_show(self, program_id: str, role: ParentRole) -> bool:
+        """True if the prompt format can show a judged program in this part."""
+        return self._format.can_show(self._problem, self.programs[program_id].program, role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
         """Count a tell with so many candidates; `take` is then called for each of its new programs."""
@@ -65,7 +72,8 @@ class Standing:
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
 
     def take(self, program: Program, evaluation: Evaluation) -> None:
-        """Compare a judged program with the best."""
+        """Keep a judged program and compare it with the best."""
+        self.programs[program.id] = Shown(program, evaluation)
         rewards = evaluation.rewards or (0.0,)
         new = Best(program, evaluation, sum(rewards) / len(rewards), sum(value >= 1.0 for value in rewards))
         if self.best is None or new.rank > self.best.rank:
@@ -73,7 +81,7 @@ class Standing:
                 self._improved_at = self.proposed
             self.best = new
             self.gains[-1] = new.mean_reward - self._mean_before
-        target = self._target_value
+        target = self._config.target_value
         self._has_target |= target is not None and reported_score(evaluation) >= target
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from evovpo.errors import SearchError
 from evovpo.search.joins import Join
 from evovpo.search.members import Member
-from evovpo.search.strategies.strategy import Chance
 from evovpo.types import Message, Parent, Problem, Program, Prompt, PromptKind, Tell, content_id
 
 
@@ -67,24 +68,19 @@ class Ticket:
 class Tickets:
     """The tickets of a run in the order of their asks."""
 
-    def __init__(self, run_id: str, seed: int) -> None:
+    def __init__(self, run_id: str) -> None:
         self.reserved = 0
         """Candidates of all tickets so far, told or not."""
         self._run_id = run_id
-        self._seed = seed
         self._tickets: dict[str, Ticket] = {}
 
     def __len__(self) -> int:
         return len(self._tickets)
 
-    def chance(self) -> Chance:
-        """Return the random numbers of the next ticket."""
-        return Chance(self._seed, len(self))
-
     def issue(
         self,
         kind: PromptKind,
-        chance: Chance,
+        rng: np.random.Generator,
         tells: int,
         proposals: Sequence[Program] = (),
         joins: Sequence[Join] = (),
@@ -108,7 +104,7 @@ class Tickets:
             messages=tuple(messages),
             rollouts=rollouts,
             answers=answers,
-            seed=int(chance.rng.integers(2**31)),
+            seed=int(rng.integers(2**31)),
             proposals=tuple(proposals),
         )
         self._tickets[prompt.id] = Ticket(prompt, neighbours, joins)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from toy_runs import PROBLEM, SWAP, member, random_expressions, source
@@ -12,17 +12,19 @@ from evovpo.builtin.expressions import conditions
 from evovpo.builtin.joining import join_language
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
-from evovpo.search.joins import Joiner
+from evovpo.search.joins import Join, find_joins
 from evovpo.search.members import Member
 from evovpo.types import Example, Objective, Problem, Program
 
 LEFT, RIGHT = member(source(SWAP), (1, 1, 1, 0, 0, 0), 1), member(source("x0.upper()"), (0, 0, 0, 1, 1, 1), 2)
 
 
-def joiner(problem: Problem = PROBLEM) -> Joiner:
+def found(
+    new: Member, others: Sequence[Member], limit: int, above: int = 0, problem: Problem = PROBLEM
+) -> list[Join]:
     language = join_language(problem)
     assert language is not None
-    return Joiner(language)
+    return find_joins(language, new, others, limit, above)
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +35,18 @@ def evaluator() -> Iterator[Evaluator]:
 
 
 def test_complementary_programs_are_joined_under_a_condition_that_tells_their_rows_apart() -> None:
-    best = joiner().joins(LEFT, [RIGHT], 3)[0]
+    best = found(LEFT, [RIGHT], 3)[0]
     assert best.program.source == source(f"{SWAP} if ' ' in x0 else x0.upper()")
     assert (best.then_id, best.else_id) == (LEFT.program_id, RIGHT.program_id)
     assert (best.passed, best.smaller_side) == (6, 3)
 
 
 def test_the_sides_may_come_in_either_order() -> None:
-    one, other = joiner().joins(LEFT, [RIGHT], 50), joiner().joins(RIGHT, [LEFT], 50)
+    one, other = found(LEFT, [RIGHT], 50), found(RIGHT, [LEFT], 50)
     assert {join.program.id for join in one} == {join.program.id for join in other}
 
 
 def test_a_join_passes_the_rows_that_it_says_and_no_others(evaluator: Evaluator) -> None:
-    of_problem = joiner()
     pool: list[Member] = []
     for order, expression in enumerate([SWAP, "x0.upper()", "x0", *random_expressions(3, 60)]):
         judged = evaluator.evaluate(Program(source(expression)))
@@ -55,7 +56,7 @@ def test_a_join_passes_the_rows_that_it_says_and_no_others(evaluator: Evaluator)
     # Few random programs pass a row, so vectors that others could have are given to some of them.
     compared = 0
     for new in pool:
-        for join in of_problem.joins(new, [m for m in pool if m is not new], 6):
+        for join in found(new, [m for m in pool if m is not new], 6):
             rewards = evaluator.evaluate(join.program).rewards
             assert rewards is not None
             assert sum(rewards) == join.passed
@@ -64,7 +65,6 @@ def test_a_join_passes_the_rows_that_it_says_and_no_others(evaluator: Evaluator)
 
 
 def test_every_possible_join_is_found_and_each_passes_more_than_its_sides() -> None:
-    of_problem = joiner()
     others = [RIGHT, member(source("x0"), (0, 1, 0, 0, 0, 1), 3), member(source("x0[0]"), (0,) * 6, 4)]
     rows = [[str(value) for value in example.inputs] for example in PROBLEM.train]
     wanted = set()
@@ -75,46 +75,45 @@ def test_every_possible_join_is_found_and_each_passes_more_than_its_sides() -> N
                 passed = sum((then if h else otherwise).rewards[index] for index, h in enumerate(held))
                 if passed > max(sum(then.rewards), sum(otherwise.rewards)):
                     wanted.add((then.program_id, otherwise.program_id, passed, min(sum(held), 6 - sum(held))))
-    joins = of_problem.joins(LEFT, others, 10_000)
+    joins = found(LEFT, others, 10_000)
     assert {(j.then_id, j.else_id, j.passed, j.smaller_side) for j in joins} == wanted
     assert wanted
 
 
 def test_joins_come_best_first_and_a_condition_for_one_row_after_others() -> None:
     problem = dataclasses.replace(PROBLEM, train=(*PROBLEM.train[:5], Example(("Homer 7",), "HOMER 7")))
-    joins = joiner(problem).joins(LEFT, [RIGHT, member(source("x0"), (0, 0, 0, 1, 0, 1), 3)], 10_000)
+    joins = found(LEFT, [RIGHT, member(source("x0"), (0, 0, 0, 1, 0, 1), 3)], 10_000, problem=problem)
     keys = [(-join.passed, -min(join.smaller_side, 2)) for join in joins]
     assert keys == sorted(keys)
     assert {join.smaller_side for join in joins} == {1, 2, 3}
 
 
 def test_only_joins_above_the_given_number_of_rows_come() -> None:
-    of_problem = joiner()
-    assert {join.passed for join in of_problem.joins(LEFT, [RIGHT], 100)} == {5, 6}
-    assert {join.passed for join in of_problem.joins(LEFT, [RIGHT], 100, above=5)} == {6}
-    assert of_problem.joins(LEFT, [RIGHT], 100, above=6) == []
+    assert {join.passed for join in found(LEFT, [RIGHT], 100)} == {5, 6}
+    assert {join.passed for join in found(LEFT, [RIGHT], 100, above=5)} == {6}
+    assert found(LEFT, [RIGHT], 100, above=6) == []
 
 
 def test_the_limit_counts_joins_and_not_attempts() -> None:
     # The better partner makes every join too long to be an expression.
     huge = member(source("x0.upper()" + ".upper()" * 40), (0, 0, 0, 1, 1, 1), 3)
     small = member(source("x0.title()"), (0, 0, 0, 0, 1, 1), 4)
-    joins = joiner().joins(LEFT, [huge, small], 2)
+    joins = found(LEFT, [huge, small], 2)
     assert len(joins) == 2
     assert all(small.program_id in (join.then_id, join.else_id) for join in joins)
 
 
 def test_programs_that_are_no_expressions_are_not_joined() -> None:
     loop = member("def solve(name):\n    x = name\n    return x.upper()\n", (0, 0, 0, 1, 1, 1), 3)
-    assert joiner().joins(LEFT, [loop], 10) == []
+    assert found(LEFT, [loop], 10) == []
 
 
 def test_nothing_is_joined_with_nobody_or_where_no_condition_exists() -> None:
-    assert joiner().joins(LEFT, [], 10) == []
+    assert found(LEFT, [], 10) == []
     single = dataclasses.replace(PROBLEM, train=PROBLEM.train[:1], objectives=(Objective("row-1"),))
     assert join_language(single) is None
 
 
 def test_held_out_rows_do_not_change_the_joins() -> None:
     other = dataclasses.replace(PROBLEM, heldout=(Example(("Zq|x:7",), "?"),))
-    assert joiner(other).joins(LEFT, [RIGHT], 100) == joiner().joins(LEFT, [RIGHT], 100)
+    assert found(LEFT, [RIGHT], 100) == found(LEFT, [RIGHT], 100, problem=other)

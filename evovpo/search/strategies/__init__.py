@@ -6,7 +6,6 @@ One file each. Programs that fail are never chosen but by islands, other than st
 from evovpo.config import SearchConfig
 from evovpo.search.failures import Failures
 from evovpo.search.population import Population
-from evovpo.search.programs import Programs
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.beam import Beam
 from evovpo.search.strategies.iid import Independent
@@ -28,14 +27,13 @@ def make_strategy(
     problem: Problem,
     config: SearchConfig,
     population: Population,
-    programs: Programs,
     failures: Failures,
     standing: Standing,
 ) -> Strategy:
     """Return the strategy that the configuration names, which reads the state it is given."""
     match config.strategy:
         case "islands":
-            return Islands(problem, config, population, programs, failures, standing)
+            return Islands(problem, config, population, failures, standing)
         case "sequential":
             return Sequential()
         case "beam":

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evovpo.search.members import Member, by_merit
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, expand
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 from evovpo.types import PromptKind
 
 
-class Beam:
+class Beam(Strategy):
     """The `width` best programs of the last generation are expanded in turn.
 
     A generation is `width` asks; the next one begins when all their replies are told. Its beam is the best
     new programs of the last generation, whether or not they beat the beam that they came from; where
     there are fewer than `width`, the best of the old beam stay.
     """
-
-    has_memory = True
-    can_join = False
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -30,7 +29,7 @@ class Beam:
         """True unless all asks of a generation are handed out and some lack replies."""
         return self._asked < self._width or self._open == 0
 
-    def plan(self, chance: Chance) -> Plan:
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the next program of the beam."""
         if self._asked >= self._width and self._open == 0:
             new = by_merit(self._offspring)[: self._width]

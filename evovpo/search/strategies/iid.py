@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evovpo.search.members import Member, best_member
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, expand
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 from evovpo.types import PromptKind
 
 
-class Independent:
+class Independent(Strategy):
     """Every ask is the same: i.i.d. sampling, and best-of-N from the best starting program.
 
     With `shows_start` the best starting program is the parent, otherwise there is none.
     """
 
     has_memory = False
-    can_join = False
-    is_ready = True
 
     def __init__(self, shows_start: bool) -> None:
         self._shows_start = shows_start
         self._start: Member | None = None
 
-    def plan(self, chance: Chance) -> Plan:
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the best starting program if it is shown."""
         return expand(self._start)
 

@@ -8,53 +8,48 @@ from evovpo.config import SearchConfig
 from evovpo.search.failures import Failures
 from evovpo.search.members import Member, best_member
 from evovpo.search.population import InsertionStatus, Island, Population
-from evovpo.search.programs import Programs
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing
-from evovpo.search.strategies.strategy import Chance, Plan, Reply
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
 from evovpo.types import ParentRole, Problem, PromptKind
 
 _MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
-"""Streams of random numbers (`Chance.stream`)."""
+"""Streams of random numbers (`Chance`)."""
 
 
-class Islands:
+class Islands(Strategy):
     """Each ask takes its parent from the next island in turn, by the configured selection."""
 
-    has_memory = True
     can_join = True
-    is_ready = True
 
     def __init__(
         self,
         problem: Problem,
         config: SearchConfig,
         population: Population,
-        programs: Programs,
         failures: Failures,
         standing: Standing,
     ) -> None:
         self._problem = problem
         self._config = config
         self._population = population
-        self._programs = programs
         self._failures = failures
         self._standing = standing
         self._asks = 0
         self._stale_asks = [0] * len(population.islands)
 
-    def plan(self, chance: Chance) -> Plan:
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return what the next island's ask shows, after migration and a new start where they are due."""
         count = len(self._population.islands)
         index = self._asks % count
         self._asks += 1
         if self._asks % (count * self._config.migration_interval) == 0:
-            self._migrate(chance.stream(_MIGRATION))
+            self._migrate(chance(_MIGRATION))
         self._stale_asks[index] += 1
         if 0 < self._config.restart_after < self._stale_asks[index]:
-            self._restart(index, chance.stream(_RESTART))
+            self._restart(index, chance(_RESTART))
         island = self._population.islands[index]
-        return self._special(island, chance) or self._usual(island, chance.rng)
+        return self._special(island, chance) or self._usual(island, rng)
 
     def observe(self, reply: Reply) -> None:
         """Note which islands make progress."""
@@ -84,17 +79,17 @@ class Islands:
         repair, crossover = self._config.repair_share, self._config.crossover_share
         if repair + crossover == 0.0:
             return None
-        rng = chance.stream(_SPECIAL)
+        rng = chance(_SPECIAL)
         draw = rng.random()
         if draw < repair:
-            failing = self._failures.take(island.index, self._programs)
+            failing = self._failures.take(island.index, self._standing)
             return None if failing is None else Plan(PromptKind.REPAIR, failing, island=island.index)
         if draw < repair + crossover and len(island.members) > 1:
             chosen = self._select(island, rng)
             picks = self._inspiring(island, chosen, 1 + self._config.inspirations, rng)
             parent = island.members[chosen].program_id
             roles = zip((parent, *picks), (ParentRole.PARENT, ParentRole.PARTNER), strict=False)
-            if picks and all(self._programs.can_show(name, role) for name, role in roles):
+            if picks and all(self._standing.can_show(name, role) for name, role in roles):
                 return Plan(PromptKind.CROSSOVER, parent, picks[0], picks[1:], island=island.index)
         return None
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from evovpo.search.members import Member
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, expand
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 
 
-class Puct:
+class Puct(Strategy):
     """Expands the program with the highest score of all programs of the tree.
 
     score(s) = Q(s) + c * scale * P(s) * sqrt(1 + T) / (1 + n(s)): the rule of AlphaZero (Silver et al.
@@ -20,10 +20,6 @@ class Puct:
     reward at s or anywhere below it; TTT-Discover takes the children alone. An ask counts from when it is
     handed out, so that asks open at a time spread. Ties go to the oldest.
     """
-
-    has_memory = True
-    can_join = False
-    is_ready = True
 
     def __init__(self, exploration: float) -> None:
         self._exploration = exploration
@@ -35,7 +31,7 @@ class Puct:
         self._visits: list[int] = []
         self._asks = 0
 
-    def plan(self, chance: Chance) -> Plan:
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the program with the highest score and count its visit."""
         if not self._members:
             return expand(None)

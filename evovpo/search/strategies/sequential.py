@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evovpo.search.members import Member, best_member
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, expand
+from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 from evovpo.types import PromptKind
 
 
-class Sequential:
+class Sequential(Strategy):
     """The parent is the best program of the last group that had one.
 
     The last group counts even if it is worse than those before it, as in sequential revision; a group whose
     programs all fail, or are known already, leaves the chain where it is. One ask is open at a time.
     """
-
-    has_memory = True
-    can_join = False
 
     def __init__(self) -> None:
         self._current: Member | None = None
@@ -27,7 +26,7 @@ class Sequential:
         """True if the last ask has all its replies."""
         return self._open == 0
 
-    def plan(self, chance: Chance) -> Plan:
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the end of the chain."""
         self._open += 1
         return expand(self._current)

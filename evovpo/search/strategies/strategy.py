@@ -1,9 +1,9 @@
-"""What a strategy decides, what it learns of, and the protocol between it and the search."""
+"""What a strategy decides, what it learns of, and what all strategies have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,42 +39,35 @@ class Reply(NamedTuple):
     """True if the prompt lacks no more replies."""
 
 
-class Chance:
-    """The random numbers of one ask: they follow from the run's seed and the position of the ask."""
-
-    def __init__(self, seed: int, sequence: int) -> None:
-        self._key = (seed, sequence)
-        self.rng = np.random.default_rng(self._key)
-
-    def stream(self, number: int) -> np.random.Generator:
-        """Return a generator of its own, for decisions that not every ask takes."""
-        return np.random.default_rng((*self._key, number))
+Chance = Callable[[int], np.random.Generator]
+"""Number of a stream -> a generator of this ask, for decisions that not every ask takes."""
 
 
-class Strategy(Protocol):
-    """Chooses what every ask of a model shows.
+class Strategy:
+    """Chooses what every ask of a model shows; one with state of its own overrides what differs.
 
     `plan` is called once for every such ask, `observe` for every reply but notes. What a strategy knows
-    follows from the order of these calls and from `Chance` alone, so that a replayed history rebuilds it.
+    follows from the order of these calls and from the given generators alone, so that a replayed history
+    rebuilds it.
     """
 
-    has_memory: bool
+    has_memory = True
     """True if replies change later prompts; without memory all asks are independent draws."""
-    can_join: bool
+    can_join = False
     """True if programs are also joined without a model."""
 
     @property
     def is_ready(self) -> bool:
         """False while the next ask should wait for replies to tickets that are open."""
-        ...
+        return True
 
-    def plan(self, chance: Chance) -> Plan:
-        """Return what the next ask shows."""
-        ...
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
+        """Return what the next ask shows; `rng` is the generator of this ask."""
+        raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
         """Take note of a reply; the starting programs come first, with the prompt of kind `SEED`."""
-        ...
+        raise NotImplementedError
 
 
 def expand(member: Member | None) -> Plan:
