@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from evovpo.config import Config
     from evovpo.problem.openevolve.loading import Opened
     from evovpo.reports.live import LiveProgress
-    from evovpo.runs.runs import Outcome
+    from evovpo.runs.outcome import Outcome
+    from evovpo.runs.request import RunRequest
     from evovpo.store import Store
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -187,11 +188,11 @@ def check(
     from evovpo.judging.check import check_problem, check_project
     from evovpo.problem.suites import resolve_problem
     from evovpo.reports.report import check_view, settings_table
-    from evovpo.runs.runs import open_named
+    from evovpo.runs.request import open_request
 
     given = {"store.url": store_url, "evaluator.metrics": None if metrics is None else metrics.resolve()}
     changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    named = open_named(path, config_file, changes, openevolve_config)
+    named = open_request(path, config_file, changes, openevolve_config)
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)
     else:
@@ -287,7 +288,9 @@ def evolve(
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.reports.repeats import parse_seeds, with_seed
-    from evovpo.runs.runs import check_proposer, open_named, start
+    from evovpo.runs.proposer import check_proposer
+    from evovpo.runs.request import open_request
+    from evovpo.runs.run import start
 
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
@@ -302,29 +305,19 @@ def evolve(
         "evaluator.metrics": None if metrics is None else metrics.resolve(),
     }
     changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    named = open_named(problem_name, config_file, changes, openevolve_config)
-    problem, config = named.problem, named.config
-    check_proposer(problem, config)
-    if named.project is not None:
-        _show_project(named.project, problem_name)
-    with open_store(config.store.url, create=True) as store:
+    request = open_request(problem_name, config_file, changes, openevolve_config)
+    check_proposer(request.problem, request.config)
+    if request.project is not None:
+        _show_project(request.project, problem_name)
+    with open_store(request.config.store.url, create=True) as store:
         if numbers:
-            _repeat(
-                store,
-                as_json,
-                [with_seed(config, number) for number in numbers],
-                lambda one, live: start(
-                    problem, one, store, on_start=live.started, on_tell=live.told, judged=named.judged
-                ),
-            )
+            _repeat(store, as_json, [with_seed(request, number) for number in numbers])
             return
         _finish(
             store,
             as_json,
-            _loading(config),
-            lambda live: start(
-                problem, config, store, on_start=live.started, on_tell=live.told, judged=named.judged
-            ),
+            _loading(request.config),
+            lambda live: start(request, store, None, live.started, live.told),
         )
 
 
@@ -338,7 +331,7 @@ def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) ->
     """
     from evovpo.config import Config
     from evovpo.reports.report import find_run, finished_text
-    from evovpo.runs.runs import resume as take_up
+    from evovpo.runs.run import resume as take_up
 
     with open_store(store_url) as store:
         run_id = find_run(store, run)
@@ -447,8 +440,8 @@ def replay(
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
     from evovpo.reports import report
-    from evovpo.runs.runs import rebuild
-    from evovpo.runs.runs import verify as verify_run
+    from evovpo.runs.replay import rebuild
+    from evovpo.runs.replay import verify as verify_run
 
     began = time.monotonic()
     with open_store(store_url) as store:
@@ -584,10 +577,10 @@ def import_openevolve(
     """
     from evovpo.config import Config
     from evovpo.integrations.importing import bring_in
-    from evovpo.runs.runs import open_named
+    from evovpo.runs.request import open_request
 
     changes = [*(overrides or ()), *([] if store_url is None else [f"store.url={store_url}"])]
-    named = None if problem is None else open_named(problem, config_file, changes)
+    named = None if problem is None else open_request(problem, config_file, changes)
     config = Config.load(config_file, changes) if named is None else named.config
     with open_store(config.store.url, create=True) as store:
         found = bring_in(store, checkpoint, named)
@@ -643,14 +636,15 @@ def show_prompts(
     evovpo prompts --write mine
     """
     from evovpo.prompts import write_templates
-    from evovpo.runs.runs import example_prompts, open_named
+    from evovpo.runs.prompt_format import example_prompts
+    from evovpo.runs.request import open_request
 
     if write is not None:
         files = write_templates(write)
         say(f"{write} holds {len(files)} templates; delete those that you do not change.")
         say(f"To use the others:  --set prompt.templates={write.resolve()}")
     if problem_name is not None:
-        named = open_named(problem_name, config_file, overrides or ())
+        named = open_request(problem_name, config_file, overrides or ())
         for kind, messages in example_prompts(named.problem, named.config).items():
             for message in messages:
                 say(f"----- {kind}, {message.role} -----\n{message.content}\n")
@@ -744,19 +738,18 @@ def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]
         raise
 
 
-def _repeat(
-    store: Store,
-    as_json: bool,
-    configs: Sequence[Config],
-    work: Callable[[Config, LiveProgress], Outcome],
-) -> None:
-    """Make a run with each configuration, one after another, and print what they came to."""
+def _repeat(store: Store, as_json: bool, requests: Sequence[RunRequest]) -> None:
+    """Make the runs one after another, and print what they came to."""
     from evovpo.reports.repeats import Repeat, repeats_json, repeats_table
+    from evovpo.runs.run import start
+
+    def work(request: RunRequest, live: LiveProgress) -> Outcome:
+        return start(request, store, None, live.started, live.told)
 
     found: list[Repeat] = []
-    for config in configs:
-        outcome = _watched(store, _loading(config), partial(work, config))
-        found.append(Repeat(config.run.seed, outcome))
+    for request in requests:
+        outcome = _watched(store, _loading(request.config), partial(work, request))
+        found.append(Repeat(request.config.run.seed, outcome))
     if as_json:
         print_json(repeats_json(found))
     else:

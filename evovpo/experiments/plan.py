@@ -22,7 +22,9 @@ from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import load_suite, problem_id, resolve_problem
 from evovpo.proposers import Checked
 from evovpo.reports.repeats import parse_seeds
-from evovpo.runs.runs import Named, check_proposer, choose_format, open_named, open_proposer
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import check_proposer, open_proposer
+from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url
 from evovpo.types import Evaluation, Problem, RunStatus, content_id
@@ -394,7 +396,7 @@ def _works(
     """Yield the work of each cell that could be set up, after adding all that is wrong."""
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
-    ready: dict[tuple[str, str, str], Named] = {}
+    ready: dict[tuple[str, str, str], RunRequest] = {}
     for path in batch.problems:
         try:
             loaded = None if is_project(path) else load_problem(path)
@@ -467,20 +469,20 @@ def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return merged
 
 
-def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> Named:
+def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
     """Return a problem with its configuration; settings win over those of an OpenEvolve project."""
     if loaded is not None:
-        return Named(loaded, Config.load(None, (), settings))
+        return RunRequest(loaded, Config.load(None, (), settings))
     overrides = [
         f"{section}.{key}={str(value).lower() if isinstance(value, bool) else value}"
         for section, values in settings.items()
         if isinstance(values, Mapping)
         for key, value in values.items()
     ]
-    return open_named(str(path), overrides=overrides)
+    return open_request(str(path), overrides=overrides)
 
 
-def _check_proposer(named: Named, store: Store | None) -> None:
+def _check_proposer(named: RunRequest, store: Store | None) -> None:
     """Raise what is wrong with the model folder, policy version or server of a proposer; loads no model."""
     settings = named.config.proposer
     if settings.name == "local":
@@ -500,7 +502,7 @@ def _check_proposer(named: Named, store: Store | None) -> None:
         asyncio.run(_ask_server(named, store))
 
 
-async def _ask_server(named: Named, store: Store | None) -> None:
+async def _ask_server(named: RunRequest, store: Store | None) -> None:
     proposer = open_proposer(named.problem, named.config, store)
     try:
         if isinstance(proposer, Checked):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from evovpo.experiments.plan import Work
     from evovpo.runs.driver import Progress
+    from evovpo.runs.request import RunRequest
     from evovpo.store import Store
 
 TELL_SECONDS = 0.25
@@ -107,7 +108,7 @@ def _end_with_parent() -> None:
 def _run(work: Work, store: Store, pipe: Connection) -> Ended | Failed:
     """Start a cell, or take it up where its last stored judgement left it."""
     from evovpo.errors import EvovpoError, RunHeldError, StoreError
-    from evovpo.runs import runs
+    from evovpo.runs.run import start_or_resume
 
     run_id = work.cell.run_id
     shown_at = float("-inf")
@@ -121,13 +122,8 @@ def _run(work: Work, store: Store, pipe: Connection) -> Ended | Failed:
 
     pipe.send(Started(run_id))
     try:
-        if store.query("SELECT id FROM runs WHERE id = :id", id=run_id):
-            executor = work.config.sandbox.executor
-            outcome = runs.resume(run_id, store, on_tell=told, executor=executor)
-        else:
-            outcome = runs.start(
-                work.problem, work.config, store, on_tell=told, run_id=run_id, judged=work.judged
-            )
+        request = RunRequest(work.problem, work.config, work.judged, run_id)
+        outcome = start_or_resume(request, store, on_tell=told)
     except EvovpoError as error:
         is_store = isinstance(error, StoreError) and not isinstance(error, RunHeldError)
         return Failed(run_id, str(error), is_store)

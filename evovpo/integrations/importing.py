@@ -20,7 +20,7 @@ from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_check
 from evovpo.problem.openevolve.metrics import learn, read_rewards
 from evovpo.prompts import DiffFormat, RewriteFormat
 from evovpo.proposers import rollout_id
-from evovpo.runs.runs import Named
+from evovpo.runs.request import RunRequest
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,
@@ -140,7 +140,7 @@ def import_checkpoint(
     return importer.result(is_new)
 
 
-def bring_in(store: Store, folder: Path, named: Named | None = None) -> Imported:
+def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imported:
     """Store the checkpoint in `folder`; `named` is its problem, whose evaluator then judges further answers.
 
     Raises `ProblemError` for a folder that holds none, or of whose programs none has a number.

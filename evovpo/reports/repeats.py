@@ -5,6 +5,7 @@ The runs themselves are ordinary ones, made one after another: each is stored an
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import statistics
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.reports.report import outcome_json, reward_text
-from evovpo.runs.runs import Outcome
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.request import RunRequest
 from evovpo.types import Json
 
 _MOST = 10_000
@@ -51,9 +52,9 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def with_seed(config: Config, seed: int) -> Config:
-    """Return the configuration with another seed."""
-    return config.changed(run={"seed": seed})
+def with_seed(request: RunRequest, seed: int) -> RunRequest:
+    """Return the request with another seed."""
+    return dataclasses.replace(request, config=request.config.changed(run={"seed": seed}))
 
 
 def repeats_table(repeats: Sequence[Repeat]) -> Table:

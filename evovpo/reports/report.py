@@ -30,7 +30,7 @@ from evovpo.problem.openevolve import metrics
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.scores import Scored, best_combined, combined_curve, read_scores
 from evovpo.problem.openevolve.settings import Effect, Settings
-from evovpo.runs.runs import Outcome, mean_reward, stored_program
+from evovpo.runs.outcome import Outcome, mean_reward
 from evovpo.search.search import Search
 from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store
 from evovpo.types import (
@@ -153,7 +153,7 @@ def read_run(store: Store, run_id: str) -> RunView:
     scores = read_scores(store, run.id) if problem.evaluator else ()
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
-    best = None if best_id is None else stored_program(store, best_id)
+    best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
     heldout = () if best is None else run_heldout(problem, best, config)
     return RunView(run, problem, summary, best, evaluation, heldout, scores)

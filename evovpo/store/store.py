@@ -27,7 +27,7 @@ from evovpo.store.reading import (
     read_lineage,
 )
 from evovpo.store.summary import RunRow, RunSummary, read_runs, read_summary
-from evovpo.store.tables import objectives, problems, run_events, runs
+from evovpo.store.tables import objectives, problems, programs, run_events, runs
 from evovpo.store.training import (
     append_policy_event,
     append_policy_version,
@@ -48,6 +48,7 @@ from evovpo.types import (
     PolicyEventKind,
     PolicyVersion,
     Problem,
+    Program,
     Prompt,
     Run,
     RunStatus,
@@ -149,6 +150,26 @@ class Store:
             raise StoreError(f"{self._database.name} holds no problem {problem_id} of version {version}")
         return problem_from_json(body)
 
+    def problem_versions(self, problem_id: str) -> list[Problem]:
+        """Return the problems of this id that have runs, by the oldest run of each version."""
+        found = (
+            select(runs.c.problem_version)
+            .join(run_events, run_events.c.run_id == runs.c.id)
+            .where(runs.c.problem_id == problem_id)
+            .group_by(runs.c.problem_version)
+            .order_by(func.min(run_events.c.number))
+        )
+        versions = self._database.read(lambda connection: connection.scalars(found).all())
+        return [self.problem(problem_id, version) for version in versions]
+
+    def program(self, program_id: str) -> Program:
+        """Return a program by its id. Raises StoreError if it is not stored."""
+        found = select(programs.c.source).where(programs.c.id == program_id)
+        source = self._database.read(lambda connection: connection.scalar(found))
+        if source is None:
+            raise StoreError(f"{self.name} holds no program {program_id}")
+        return Program(source, program_id)
+
     def add_run(self, run: Run) -> None:
         """Store a run with its first status.
 
@@ -222,6 +243,11 @@ class Store:
             )
 
         return self._database.read(query)
+
+    def has_run(self, run_id: str) -> bool:
+        """Return whether a run of this very id is stored."""
+        found = select(runs.c.id).where(runs.c.id == run_id)
+        return self._database.read(lambda connection: connection.scalar(found)) is not None
 
     def runs(self) -> list[RunRow]:
         """Return all runs, newest first."""

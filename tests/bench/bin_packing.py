@@ -40,7 +40,9 @@ from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
 from evovpo.problem.folder import load_problem
 from evovpo.proposers import Proposer, check_ticket, rollout_id
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.runs import build_search, choose_format, open_proposer
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import open_proposer
+from evovpo.runs.replay import build_search
 from evovpo.store import Store
 from evovpo.types import (
     Evaluation,
@@ -301,7 +303,7 @@ def search_once(
             else open_proposer(problem, config, store)
         )
         driver = Driver(
-            search=search, problem=problem, config=config, prompt_format=choose_format(problem, config),
+            search=search, config=config, prompt_format=choose_format(problem, config),
             proposer=proposer, judge=judge, journal=store, known=known, on_tell=told,
         )  # fmt: skip
         status = asyncio.run(_driven(driver, proposer))

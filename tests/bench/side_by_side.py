@@ -105,8 +105,11 @@ def run_evovpo(
     import asyncio
 
     from evovpo.proposers import rollout_id
-    from evovpo.runs import runs
     from evovpo.runs.driver import Driver
+    from evovpo.runs.prompt_format import choose_format
+    from evovpo.runs.replay import build_search
+    from evovpo.runs.request import RunRequest, open_request
+    from evovpo.runs.run import start
     from evovpo.search.search import Search
     from evovpo.store import Store
     from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Run, RunStatus, Sampling, Status
@@ -155,7 +158,7 @@ def run_evovpo(
         "search.islands=5", "search.elites=200", "search.stop_when_solved=false", "prompt.style=diff",
         "proposer.name=scripted",
     ]  # fmt: skip
-    named = runs.open_named(str(folder / ("project" if is_whole else "native")), None, wanted)
+    named = open_request(str(folder / ("project" if is_whole else "native")), None, wanted)
     problem, config = named.problem, named.config
     ends: list[float] = []
     with Store.open(url) as store:
@@ -167,10 +170,9 @@ def run_evovpo(
             store.add_problem(problem)
             store.add_run(run)
             driver = Driver(
-                search=runs.build_search(problem, config, run),
-                problem=problem,
+                search=build_search(problem, config, run),
                 config=config,
-                prompt_format=runs.choose_format(problem, config),
+                prompt_format=choose_format(problem, config),
                 proposer=InstantModel(),
                 judge=Stub(problem),
                 journal=store,
@@ -179,9 +181,8 @@ def run_evovpo(
             )
             asyncio.run(driver.run())
         else:
-            runs.start(
-                problem,
-                config,
+            start(
+                RunRequest(problem, config),
                 store,
                 InstantModel(),
                 on_tell=lambda progress: ends.append(time.perf_counter()),

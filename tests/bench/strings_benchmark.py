@@ -26,7 +26,10 @@ from typing import Any
 
 from evovpo.config import Config
 from evovpo.proposers import Proposer
-from evovpo.runs import runs
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.proposer import open_proposer
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Example, Limits, Objective, Problem, Program, Prompt, PromptKind, content_id
 
@@ -63,7 +66,7 @@ def _examples(rows: list[dict[str, Any]]) -> tuple[Example, ...]:
 def solve(problem: Problem, config: Config, proposer: Proposer) -> dict[str, Any]:
     """Return what one run came to, with the number of programs told up to the solving one."""
     with Store.open("sqlite://") as store:
-        outcome = runs.start(problem, config, store, proposer=proposer)
+        outcome = start(RunRequest(problem, config), store, proposer=proposer)
         summary = store.run_summary(outcome.run)
         by_join = outcome.solved and _was_joined(store, outcome)
     solved_at = next(
@@ -85,7 +88,7 @@ def solve(problem: Problem, config: Config, proposer: Proposer) -> dict[str, Any
     }
 
 
-def _was_joined(store: Store, outcome: runs.Outcome) -> bool:
+def _was_joined(store: Store, outcome: Outcome) -> bool:
     """True if the best program is a join or descends from one."""
     kinds = {event.id: event.kind for event in store.history(outcome.run) if isinstance(event, Prompt)}
     steps = store.lineage(outcome.run, Program(outcome.program).id)
@@ -189,7 +192,7 @@ def main() -> None:
     results = run(
         load_tasks(options.file),
         config,
-        lambda problem: runs.open_proposer(problem, config),
+        lambda problem: open_proposer(problem, config),
         options.progress,
     )
     report = summarise(results, options.programs, time.monotonic() - started)

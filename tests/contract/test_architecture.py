@@ -110,7 +110,7 @@ def test_a_folder_holds_at_most_twelve_files() -> None:
         ("store/reading", "from ..runs import driver"),
         ("sandbox/local", "from evovpo.judging.evaluator import Judge"),
         ("runs/driver", "def f():\n    from evovpo.reports import report"),
-        ("runs/runs", "from trainer.objectives import OBJECTIVES"),
+        ("runs/run", "from trainer.objectives import OBJECTIVES"),
     ],
 )
 def test_an_import_against_the_direction_is_found(

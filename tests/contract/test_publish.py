@@ -27,8 +27,9 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.proposers.local import load_model, no_progress_bar
 from evovpo.proposers.server import VLLMServer, read_warm_up, served_name
-from evovpo.runs import runs
 from evovpo.runs.driver import Progress
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.loop import publish
@@ -625,7 +626,7 @@ def test_a_search_goes_on_with_what_is_published_and_with_what_is_rolled_back_to
             if progress.search.proposed == 48:
                 serve_policy(store, 1, "after all", targets)
 
-        outcome = runs.start(problem, Config.load(None, settings), store, on_tell=told)
+        outcome = start_run(RunRequest(problem, Config.load(None, settings)), store, on_tell=told)
         rows = store.query(
             "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
             "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",

@@ -13,8 +13,9 @@ from toy_runs import HARD, toy_script
 from evovpo.config import Config, SearchConfig
 from evovpo.errors import StoreError
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
 from evovpo.runs.driver import Progress
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.runs.run_lock import only_searcher
 from evovpo.store import Store
 
@@ -60,11 +61,13 @@ def test_a_run_cannot_be_resumed_while_it_is_searched(tmp_path: Path) -> None:
     def resume_too(progress: Progress) -> None:
         if not said:
             with Store.open(path) as other, pytest.raises(StoreError) as error:
-                runs.resume("r", other, ScriptedProposer(toy_script()))
+                resume("r", other, ScriptedProposer(toy_script()))
             said.append(str(error.value))
 
     settings = Config(search=SearchConfig(evaluations=40, in_flight=1, stop_when_solved=False))
     with Store.open(path) as store:
-        runs.start(HARD, settings, store, ScriptedProposer(toy_script()), on_tell=resume_too, run_id="r")
+        start(
+            RunRequest(HARD, settings, run_id="r"), store, ScriptedProposer(toy_script()), on_tell=resume_too
+        )
         assert f"run r is being searched by process {os.getpid()}" in said[0]
-        assert runs.resume("r", store).evaluations == 40
+        assert resume("r", store).evaluations == 40

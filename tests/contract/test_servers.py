@@ -29,7 +29,10 @@ from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_l
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
-from evovpo.runs import runs
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.proposer import open_proposer
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.store import Store, unpack_floats
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
 
@@ -724,8 +727,8 @@ def config_for(url: str, *more: str) -> Config:
     return Config.load(None, [*settings, f"proposer.base_url={url}", *more])
 
 
-def search(store: Store, config: Config, **options: Any) -> runs.Outcome:
-    return runs.start(load_problem(resolve_problem("strings/date-to-iso")), config, store, **options)
+def search(store: Store, config: Config, **options: Any) -> Outcome:
+    return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config), store, **options)
 
 
 def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
@@ -791,7 +794,7 @@ def test_a_failing_server_interrupts_a_run_that_resumes(
             search(store, config_for(url, "proposer.attempts=2"), run_id="broken")
         assert store.run("broken").status is RunStatus.INTERRUPTED
         server.faults.manners = []
-        assert runs.resume("broken", store).evaluations == 32
+        assert resume("broken", store).evaluations == 32
         assert store.run("broken").status is RunStatus.EXHAUSTED
         assert len(store.calls("broken")) == len(server.completions)
 
@@ -886,7 +889,7 @@ def test_a_key_is_nowhere_in_the_store_the_logs_or_the_terminal(
 )
 def test_settings_that_cannot_be_kept_are_refused(settings: list[str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        runs.open_proposer(load_problem(resolve_problem("strings/date-to-iso")), Config.load(None, settings))
+        open_proposer(load_problem(resolve_problem("strings/date-to-iso")), Config.load(None, settings))
 
 
 def test_models_are_tables_of_a_file(tmp_path: Path) -> None:

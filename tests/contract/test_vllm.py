@@ -35,8 +35,9 @@ from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers.local import no_progress_bar  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
 from evovpo.proposers.server import VLLMServer, load_and_compare, served_name  # noqa: E402
-from evovpo.runs import runs  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
+from evovpo.runs.request import RunRequest  # noqa: E402
+from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
 from trainer.loop.publish import make_warm_up, publish_policy, roll_back  # noqa: E402
@@ -172,7 +173,7 @@ def test_a_search_gives_the_rows_that_the_model_in_process_gives(store: Store, v
     settings += ["search.stop_when_solved=false", "proposer.name=openai"]
     settings += [f"proposer.model={NAME}", f"proposer.base_url={vllm_url}"]
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = runs.start(problem, Config.load(None, settings), store)
+    outcome = start(RunRequest(problem, Config.load(None, settings)), store)
     tokenizer, model = AutoTokenizer.from_pretrained(BUILT_IN_MODEL), load_folder(BUILT_IN_MODEL)
     largest = 0.0
     for group in store.groups(outcome.run):
@@ -252,7 +253,7 @@ def test_a_search_uses_the_adapter_that_is_published_meanwhile(
             versions.append(publish(store, adapter(seed), target, tmp_path / "policies"))
 
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = runs.start(problem, Config.load(None, settings), store, on_tell=told)
+    outcome = start(RunRequest(problem, Config.load(None, settings)), store, on_tell=told)
     rows = store.query(
         "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
         "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",

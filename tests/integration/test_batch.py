@@ -24,7 +24,8 @@ from evovpo.experiments.plan import Arm, Work, cells, plan, read_batch
 from evovpo.experiments.workers import Ended, Failed, Message, Started, Told, run_all, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress, duration
-from evovpo.runs import runs
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.runs.run_lock import only_searcher
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell
@@ -79,7 +80,7 @@ def plain_run(works: list[Work], folder: Path) -> dict[str, list[Prompt | Tell]]
     """Return the histories of the cells, run one after another in this process."""
     with Store.open(f"sqlite:///{folder / 'plain.db'}") as store:
         for work in works:
-            runs.start(work.problem, work.config, store, run_id=work.cell.run_id)
+            start(RunRequest(work.problem, work.config, run_id=work.cell.run_id), store)
         return {work.cell.run_id: told(store, work.cell.run_id) for work in works}
 
 
@@ -216,7 +217,7 @@ def test_a_stored_cell_with_other_settings_is_refused_and_named(tmp_path: Path) 
     path, url = small(tmp_path), f"sqlite:///{tmp_path / 'runs.db'}"
     _, works = plan(str(path), url)
     with Store.open(url) as store:
-        runs.start(works[0].problem, works[0].config, store, run_id=works[0].cell.run_id)
+        start(RunRequest(works[0].problem, works[0].config, run_id=works[0].cell.run_id), store)
     assert [work.is_finished for work in plan(str(path), url)[1]] == [True, False]
     path.write_text(path.read_text().replace("sandbox.workers = 1", "sandbox.workers = 2"))
     plan(str(path), url)  # how many programs run at a time changes no result
@@ -388,7 +389,7 @@ def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Pa
     path = small(tmp_path)
     _, works = plan(str(path), "runs.db")
     with Store.open("runs.db") as store:
-        runs.start(works[0].problem, works[0].config, store, run_id=works[0].cell.run_id)
+        start(RunRequest(works[0].problem, works[0].config, run_id=works[0].cell.run_id), store)
         store.set_run_status(works[0].cell.run_id, RunStatus.RUNNING)
     with closing(sqlite3.connect("runs.db")) as database:
         database.execute("UPDATE prompts SET seed = '1' WHERE sequence = 2")

@@ -20,8 +20,9 @@ from evovpo.experiments.plan import Work, plan  # noqa: E402
 from evovpo.experiments.workers import sized  # noqa: E402
 from evovpo.judging.executors import open_executor  # noqa: E402
 from evovpo.judging.ray import HeldEvaluators, Job, RayJudge  # noqa: E402
-from evovpo.runs import runs  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
+from evovpo.runs.request import RunRequest  # noqa: E402
+from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import Status  # noqa: E402
 
@@ -82,7 +83,9 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
                         killed.append(pid)
 
     with Store.open(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        outcome = runs.start(work.problem, work.config, store, run_id=work.cell.run_id, on_tell=kill_one)
+        outcome = start(
+            RunRequest(work.problem, work.config, run_id=work.cell.run_id), store, on_tell=kill_one
+        )
         stored = told(store, work.cell.run_id)
     assert killed
     assert outcome.evaluations == 32

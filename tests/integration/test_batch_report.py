@@ -21,7 +21,8 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.plan import Arm, Batch, Cell, Variant, plan, read_batch
 from evovpo.experiments.results import CellResult, HeatMap, read_heat_map, read_results, summarise, verdict
 from evovpo.reports.batch_page import page_text, results_json, write_report
-from evovpo.runs import runs
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import CurvePoint, Store
 from evovpo.types import RunStatus
 
@@ -158,7 +159,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _, works = plan(str(folder / "stored.toml"), url)
     with Store.open(url) as store:
         for work in works[:-1]:
-            runs.start(work.problem, work.config, store, run_id=work.cell.run_id)
+            start(RunRequest(work.problem, work.config, run_id=work.cell.run_id), store)
     return folder
 
 

@@ -17,8 +17,10 @@ from evovpo.builtin.joining import join_language
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import BudgetError, ReplayError, SandboxError
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
-from evovpo.runs.driver import Driver, Progress, replay
+from evovpo.runs.driver import Driver, Progress
+from evovpo.runs.replay import rebuild, replay, verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import (
@@ -96,7 +98,6 @@ def make_driver(
     judge, journal = judge or Judge(), Journal()
     driver = Driver(
         search=new_search(problem, settings),
-        problem=problem,
         config=settings,
         prompt_format=AlignmentFormat(problem),
         proposer=ScriptedProposer(write or toy_script()),
@@ -393,17 +394,17 @@ def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path:
         sandbox=SandboxConfig(workers=1),
     )
     with Store.open(str(tmp_path / "run.db")) as store:
-        outcome = runs.start(
-            HARD, settings, store, ScriptedProposer(lambda prompt, index: "x0⟦end⟧"), run_id="r"
+        outcome = start(
+            RunRequest(HARD, settings, run_id="r"), store, ScriptedProposer(lambda prompt, index: "x0⟦end⟧")
         )
         assert (outcome.stopped, outcome.evaluations) == ("no better program in 12 evaluations", 12)
         assert store.run("r").status is RunStatus.STOPPED
-        assert runs.verify("r", store)[0].stop_reason == outcome.stopped
+        assert verify("r", store)[0].stop_reason == outcome.stopped
 
         def fail(prompt: Prompt, index: int) -> str:
             raise AssertionError("nothing may be asked")
 
-        again = runs.resume("r", store, ScriptedProposer(fail))
+        again = resume("r", store, ScriptedProposer(fail))
         assert (again.stopped, again.evaluations) == (outcome.stopped, 12)
         assert store.run("r").status is RunStatus.STOPPED
 
@@ -432,8 +433,8 @@ def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume
     )
     whole = Learning(toy_script())
     with Store.open(str(tmp_path / "whole.db")) as store:
-        runs.start(HARD, settings, store, whole, run_id="r")
-        search = runs.rebuild("r", store)[0]
+        start(RunRequest(HARD, settings, run_id="r"), store, whole)
+        search = rebuild("r", store)[0]
         replies = [event for event in store.history("r") if isinstance(event, Tell)]
         assert [rollout for rollout, _ in whole.told] == [tell.rollout.id for tell in replies if tell.rollout]
         assert sum(search.gains) == pytest.approx(search.best.mean_reward if search.best else 0.0)
@@ -449,10 +450,10 @@ def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume
             return super().add_tell(run_id, tell, order)
 
     with Killed.open(str(tmp_path / "killed.db")) as store, pytest.raises(KeyboardInterrupt):
-        runs.start(HARD, settings, store, Learning(toy_script()), run_id="r")
+        start(RunRequest(HARD, settings, run_id="r"), store, Learning(toy_script()))
     later = Learning(toy_script())
     with Store.open(str(tmp_path / "killed.db")) as store:
-        runs.resume("r", store, later)
+        resume("r", store, later)
     assert later.told == whole.told
 
 
@@ -479,9 +480,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
             Run("one", PLAIN.id, PLAIN.version, 0, 30, settings.to_json(), RunStatus.RUNNING, "now")
         )
         judging = Judge(lambda text: judge(Program(text)))
-        driver = Driver(
-            search, PLAIN, settings, PlainFormat(), ScriptedProposer(write), judging, store, workers=2
-        )
+        driver = Driver(search, settings, PlainFormat(), ScriptedProposer(write), judging, store, workers=2)
         assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
         history = list(store.history("one"))
         groups = list(store.groups("one"))
@@ -560,7 +559,7 @@ def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluati
     )
     journal = Journal()
     search = Search(PLAIN, settings.search, PlainFormat(), "run", 0)
-    driver = Driver(search, PLAIN, settings, PlainFormat(), proposer, gate, journal, workers=8)
+    driver = Driver(search, settings, PlainFormat(), proposer, gate, journal, workers=8)
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
     replay(Search(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, PlainFormat())
     return journal

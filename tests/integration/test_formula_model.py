@@ -27,7 +27,11 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts import Request, Shown
-from evovpo.runs.runs import check_proposer, choose_format, open_proposer, start, verify
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import check_proposer, open_proposer
+from evovpo.runs.replay import verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import (
     Evaluation,
@@ -218,7 +222,7 @@ def test_a_search_with_the_model_finds_formulas_and_replays(tmp_path: Path) -> N
     problem = load_problem(quick)
     config = Config.load(None, ["search.evaluations=96", "search.in_flight=1", "sandbox.workers=1"])
     with Store.open(f"sqlite:///{tmp_path}/s.db") as store:
-        outcome = start(problem, config, store)
+        outcome = start(RunRequest(problem, config), store)
         summary = store.run_summary(outcome.run)
         unread = sum(n for status, n in summary.by_parse_status.items() if status == "unparsed")
         assert unread <= 30  # the model knows its language

@@ -22,7 +22,9 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.problem.suites import load_suite
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs.runs import start, verify
+from evovpo.runs.replay import verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Json, Prompt
 
@@ -549,7 +551,7 @@ def test_a_run_of_200_evaluations_repeats_bit_for_bit(
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)  # the stored configuration names the database as it is opened
         with Store.open("run.db") as store:
-            outcome = start(problem, config, store, ScriptedProposer(packer), run_id="packing")
+            outcome = start(RunRequest(problem, config, run_id="packing"), store, ScriptedProposer(packer))
             assert outcome.evaluations == 200
             verify("packing", store)
         stored.append(rows_without_times(f"sqlite:///{tmp_path / name / 'run.db'}"))

@@ -32,7 +32,10 @@ from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.report import bounds_text, read_run, run_json
-from evovpo.runs.runs import check_proposer, open_named, resume, start, verify
+from evovpo.runs.proposer import check_proposer
+from evovpo.runs.replay import verify
+from evovpo.runs.request import open_request
+from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.types import Metric, Objective, Program, Status, Trust
 
@@ -121,7 +124,7 @@ def test_a_folder_of_neither_format_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_project_without_its_evaluator_is_named_as_one(tmp_path: Path, name: str) -> None:
     folder = write_project(tmp_path / "p", {name: "# text\n"})
     with pytest.raises(ProblemError, match=f"OpenEvolve project without its evaluator: {name}"):
-        open_named(str(folder))
+        open_request(str(folder))
     (folder / "problem.toml").write_text("")
     assert not is_project(folder)
 
@@ -440,11 +443,9 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
     folder = write_project(tmp_path / shape, SHAPES[shape])
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    named = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
     with Store.open(url, create=True) as store:
-        outcome = start(
-            named.problem, named.config, store, ScriptedProposer(replies(shape)), judged=named.judged
-        )
+        outcome = start(named, store, ScriptedProposer(replies(shape)))
         view = read_run(store, outcome.run)
         verify(outcome.run, store)
     assert (outcome.evaluations, outcome.trust, outcome.solved) == (4, "low", False)
@@ -460,11 +461,9 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
 def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    named = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
     with Store.open(url, create=True) as store:
-        outcome = start(
-            named.problem, named.config, store, ScriptedProposer(replies("plain")), judged=named.judged
-        )
+        outcome = start(named, store, ScriptedProposer(replies("plain")))
         assert outcome.combined_score == 0.875
         assert outcome.program == PROGRAM.replace("1.0", "3.5")
         assert outcome.executed == 3  # the initial program was judged when the project was opened
@@ -480,7 +479,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
             CombinedPoint(2, 0.875)._asdict(),
         ]
         assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
-        again = open_named(str(folder), None, [*SETTINGS, f"store.url={url}"])
+        again = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
         assert again.problem == named.problem
         assert again.judged == ()
         assert resume(outcome.run, store).combined_score == 0.875
@@ -501,10 +500,10 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
 ) -> None:
     folder = write_project(tmp_path / "apart", APART)
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_named(str(folder), None, [*SETTINGS, "search.evaluations=2", f"store.url={url}"])
+    named = open_request(str(folder), None, [*SETTINGS, "search.evaluations=2", f"store.url={url}"])
     with Store.open(url, create=True) as store:
         scripted = ScriptedProposer(replies("plain"))
-        outcome = start(named.problem, named.config, store, scripted, judged=named.judged)
+        outcome = start(named, store, scripted)
         assert read_run(store, outcome.run).outcome(0.0)._replace(seconds=0) == outcome._replace(seconds=0)
     # The initial program has the highest combined_score, -1; 3.5 is the best for the search.
     best = Program(PROGRAM.replace("1.0", "3.5"))
@@ -633,7 +632,7 @@ def test_evolving_needs_a_model_that_can_write_programs(
     config = Config.load(None, ["proposer.name=openai"])
     check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
-        open_named("strings/date-to-iso", yaml=folder / "config.yaml")
+        open_request("strings/date-to-iso", yaml=folder / "config.yaml")
 
 
 def test_an_evaluator_that_raises_on_import_is_one_clear_error(

@@ -23,7 +23,7 @@ from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.loading import load_openevolve
 from evovpo.reports.report import read_run, run_json
-from evovpo.runs.runs import rebuild
+from evovpo.runs.replay import rebuild
 from evovpo.store import Store
 from evovpo.types import Message, ParseStatus, Prompt, PromptKind, RunStatus, Status, Tell, Trust
 

@@ -14,7 +14,9 @@ from evovpo.problem.new import new_problem
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.showing import shown_rewards
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs.runs import start, verify
+from evovpo.runs.replay import verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, Tell
 
@@ -43,7 +45,7 @@ def test_a_run_by_edits_tells_models_everything_and_replays(tmp_path: Path) -> N
     problem = load_problem(new_problem(tmp_path / "mine", "score"))
     config = Config.load(None, SETTINGS)
     with Store.open(f"sqlite:///{tmp_path}/runs.db") as store:
-        outcome = start(problem, config, store, ScriptedProposer(write), run_id="r")
+        outcome = start(RunRequest(problem, config, run_id="r"), store, ScriptedProposer(write))
         history = list(store.history("r"))
         verify("r", store)
     assert outcome.evaluations == 24

@@ -23,8 +23,10 @@ from evovpo.errors import ProblemError, ReplayError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
 from evovpo.runs.driver import Progress
+from evovpo.runs.replay import rebuild, verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, Rollout, RunStatus, Sampling, Tell
@@ -57,7 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 def rebuilt(database: Path, run: str = crashing_run.RUN) -> Search:
     with Store.open(str(database), create=False) as store:
-        return runs.verify(run, store)[0]
+        return verify(run, store)[0]
 
 
 def what_happened(database: Path) -> list[object]:
@@ -145,7 +147,7 @@ def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> S
     def keep(progress: Progress) -> None:
         live[:] = [progress.search]
 
-    runs.start(HARD, settings, store, proposer, on_tell=keep, run_id="live")
+    start(RunRequest(HARD, settings, run_id="live"), store, proposer, on_tell=keep)
     return live[0]
 
 
@@ -153,7 +155,7 @@ def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> S
 def test_replaying_the_store_gives_the_live_population(tmp_path: Path, in_flight: int) -> None:
     with Store.open(str(tmp_path / "run.db")) as store:
         live = run_through(store, config(in_flight=in_flight), Shuffled(toy_script()))
-        replayed, events = runs.verify("live", store)
+        replayed, events = verify("live", store)
         history = list(store.history("live"))
     assert events == len(history)
     assert population(replayed) == population(live)
@@ -192,19 +194,19 @@ def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
             return super().add_tell(run_id, tell, order)
 
     with Store.open(str(tmp_path / "whole.db")) as store:
-        whole = runs.start(PROBLEM, settings, store, ScriptedProposer(write), run_id="one")
+        whole = start(RunRequest(PROBLEM, settings, run_id="one"), store, ScriptedProposer(write))
         told = [e for e in store.history("one") if isinstance(e, Tell)]
     assert whole.solved
     assert len(told) == 1 + 3 * 4
     with Killed.open(str(tmp_path / "killed.db")) as store:
         with pytest.raises(KeyboardInterrupt):
-            runs.start(PROBLEM, settings, store, ScriptedProposer(write), run_id="one")
+            start(RunRequest(PROBLEM, settings, run_id="one"), store, ScriptedProposer(write))
         assert store.run("one").status is RunStatus.INTERRUPTED
     with Store.open(str(tmp_path / "killed.db")) as store:
-        search = runs.rebuild("one", store)[0]
+        search = rebuild("one", store)[0]
         assert search.is_solved
         assert search.open_tickets != []
-        outcome = runs.resume("one", store, ScriptedProposer(write))
+        outcome = resume("one", store, ScriptedProposer(write))
         assert [e.prompt_id for e in store.history("one") if isinstance(e, Tell)] == [
             t.prompt_id for t in told
         ]
@@ -222,7 +224,7 @@ def test_a_finished_run_only_reports_when_it_is_resumed(tmp_path: Path) -> None:
         def fail(prompt: Prompt, index: int) -> str:
             raise AssertionError("nothing may be asked")
 
-        outcome = runs.resume("live", store, ScriptedProposer(fail))
+        outcome = resume("live", store, ScriptedProposer(fail))
         assert store.query("SELECT count(*) AS n FROM tells") == before
     assert outcome.evaluations == 24
 
@@ -242,14 +244,14 @@ def test_a_scorer_that_changed_since_the_run_started_is_refused(tmp_path: Path) 
 
     with Store.open(str(tmp_path / "run.db")) as store:
         with pytest.raises(KeyboardInterrupt):
-            runs.start(problem, settings, store, ScriptedProposer(interrupt), run_id="one")
+            start(RunRequest(problem, settings, run_id="one"), store, ScriptedProposer(interrupt))
         scorer = folder / "score.py"
         text = scorer.read_text()
         scorer.write_text(text + "\nCHANGED = True\n")
         with pytest.raises(ProblemError, match="changed since the run started"):
-            runs.resume("one", store, ScriptedProposer(lambda prompt, index: seed))
+            resume("one", store, ScriptedProposer(lambda prompt, index: seed))
         scorer.write_text(text)
-        assert runs.resume("one", store, ScriptedProposer(lambda prompt, index: seed)).evaluations == 4
+        assert resume("one", store, ScriptedProposer(lambda prompt, index: seed)).evaluations == 4
 
 
 # Changed rows are found out
@@ -261,7 +263,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     database = tmp_path_factory.mktemp("finished") / "run.db"
     with Store.open(str(database)) as store:
         run_through(store, config(), ScriptedProposer(toy_script()))
-        assert runs.verify("live", store)[0].joined > 0
+        assert verify("live", store)[0].joined > 0
     return database
 
 
@@ -341,7 +343,7 @@ def test_verifying_notices_a_change_of(what: str, finished: Path, tmp_path: Path
         assert connection.total_changes > before
     connection.close()
     with Store.open(str(database), create=False) as store, pytest.raises((ReplayError, StoreError)):
-        runs.verify("live", store)
+        verify("live", store)
 
 
 def test_verifying_leaves_the_store_as_it_was(finished: Path) -> None:
@@ -379,7 +381,9 @@ def without_and_with_marks(tmp_path: Path) -> list[Path]:
         found.append(tmp_path / f"{name}.db")
         with Store.open(str(found[-1])) as store:
             settings = config(evaluations=240).changed(run=RunConfig(seed=3))
-            runs.start(problem, settings, store, ScriptedProposer(toy_script()), run_id=crashing_run.RUN)
+            start(
+                RunRequest(problem, settings, run_id=crashing_run.RUN), store, ScriptedProposer(toy_script())
+            )
     return found
 
 

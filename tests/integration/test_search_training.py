@@ -19,7 +19,9 @@ from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
+from evovpo.runs.replay import rebuild, verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.types import PolicyVersion, Prompt, RunStatus
 from trainer.experiments.arms import Arm
@@ -49,28 +51,28 @@ def asks(store: Store, run: str) -> list[Prompt]:
 
 def test_a_run_in_parts_comes_to_what_it_would_have(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "whole.db")) as store:
-        runs.start(HARD, settings(), store, ScriptedProposer(toy_script()), run_id="one")
-        whole, wanted = runs.verify("one", store)[0], asks(store, "one")
+        start(RunRequest(HARD, settings(), run_id="one"), store, ScriptedProposer(toy_script()))
+        whole, wanted = verify("one", store)[0], asks(store, "one")
     with Store.open(str(tmp_path / "parts.db")) as store:
         script = ScriptedProposer(toy_script())
-        first = runs.start(HARD, settings(), store, script, run_id="one", pause_at=32)
+        first = start(RunRequest(HARD, settings(), run_id="one", pause_at=32), store, script)
         assert 32 <= first.evaluations < 32 + 8
         assert store.run("one").status is RunStatus.INTERRUPTED
-        assert all(not missing for _, missing in runs.rebuild("one", store)[0].open_tickets)
-        again = runs.resume("one", store, ScriptedProposer(toy_script()), pause_at=32)
+        assert all(not missing for _, missing in rebuild("one", store)[0].open_tickets)
+        again = resume("one", store, ScriptedProposer(toy_script()), pause_at=32)
         assert again.evaluations == first.evaluations
-        runs.resume("one", store, ScriptedProposer(toy_script()), pause_at=64)
+        resume("one", store, ScriptedProposer(toy_script()), pause_at=64)
         assert store.run("one").status is RunStatus.INTERRUPTED
-        last = runs.resume("one", store, ScriptedProposer(toy_script()), pause_at=96)
+        last = resume("one", store, ScriptedProposer(toy_script()), pause_at=96)
         assert (last.evaluations, store.run("one").status) == (96, RunStatus.EXHAUSTED)
-        assert population(runs.verify("one", store)[0]) == population(whole)
+        assert population(verify("one", store)[0]) == population(whole)
         assert asks(store, "one") == wanted
 
 
 def test_a_run_that_is_solved_before_its_pause_has_ended(tmp_path: Path) -> None:
     solving = ScriptedProposer(lambda prompt, index: f"{SWAP} if ', ' in x0 else x0.upper()⟦end⟧")
     with Store.open(str(tmp_path / "run.db")) as store:
-        outcome = runs.start(PROBLEM, settings(), store, solving, run_id="one", pause_at=8)
+        outcome = start(RunRequest(PROBLEM, settings(), run_id="one", pause_at=8), store, solving)
         assert outcome.evaluations == 8
         assert store.run("one").status is RunStatus.SOLVED
 
@@ -78,12 +80,12 @@ def test_a_run_that_is_solved_before_its_pause_has_ended(tmp_path: Path) -> None
 def test_a_run_that_goes_on_after_its_solution_pauses_too(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "run.db")) as store:
         changed = settings(stop_when_solved=False)
-        paused = runs.start(
-            PROBLEM, changed, store, ScriptedProposer(toy_script()), run_id="one", pause_at=64
+        paused = start(
+            RunRequest(PROBLEM, changed, run_id="one", pause_at=64), store, ScriptedProposer(toy_script())
         )
         assert paused.solved
         assert store.run("one").status is RunStatus.INTERRUPTED
-        ended = runs.resume("one", store, ScriptedProposer(toy_script()))
+        ended = resume("one", store, ScriptedProposer(toy_script()))
         assert (ended.evaluations, store.run("one").status) == (96, RunStatus.SOLVED)
 
 

@@ -23,7 +23,8 @@ from toy_runs import HARD, toy_script
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Prompt, Rollout, Sampling, Tell
 
@@ -63,9 +64,9 @@ def work(database: str, acknowledged: Path, last: int | None) -> int:
     Evaluator.evaluate = evaluate  # type: ignore[method-assign]
     with Journaled.open(database) as store:
         if any(row.run == RUN for row in store.runs()):
-            runs.resume(RUN, store, Proposer(toy_script()))
+            resume(RUN, store, Proposer(toy_script()))
         else:
-            runs.start(HARD, CONFIG, store, Proposer(toy_script()), run_id=RUN)
+            start(RunRequest(HARD, CONFIG, run_id=RUN), store, Proposer(toy_script()))
     return clock.now
 
 

@@ -33,7 +33,8 @@ from evovpo.reports.doctor.as_json import report_json
 from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
 from evovpo.reports.doctor.picture import write_png
 from evovpo.reports.doctor.text import grouping_setting, report_view, toml_text
-from evovpo.runs.runs import start
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Group, Objective, Problem, Prompt, PromptKind, Rewards, Rollout, Sampling
 from trainer import objectives
@@ -486,7 +487,11 @@ def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     config = Config.load(None, ["proposer.name=scripted", *SAMPLING, *small])
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}") as opened:
         texts = [SWAP, "x0.strip()", "x0.upper()"], ["x0[::-1]", "x0.lower()", "1 +"]
-        start(problem, config, opened, ScriptedProposer(lambda p, i: join_chain(texts[i])), run_id="first")
+        start(
+            RunRequest(problem, config, run_id="first"),
+            opened,
+            ScriptedProposer(lambda p, i: join_chain(texts[i])),
+        )
         yield opened
 
 
@@ -598,7 +603,9 @@ def test_a_picture_that_cannot_be_written_is_one_clear_error(store: Store, tmp_p
 def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> None:
     config = Config.load(None, ["proposer.name=scripted", "search.evaluations=4", "search.rollouts=2"])
     with Store.open(str(tmp_path / "new.db")) as empty:
-        start(problem, config, empty, ScriptedProposer(lambda prompt, index: "1 +"), run_id="none")
+        start(
+            RunRequest(problem, config, run_id="none"), empty, ScriptedProposer(lambda prompt, index: "1 +")
+        )
         with pytest.raises(StoreError, match="run none has no prompt whose completions"):
             examine_run(empty, "none")
 

@@ -18,8 +18,11 @@ from evovpo.config import Config, ProposerConfig, SearchConfig
 from evovpo.errors import ConfigError, ServerError
 from evovpo.proposers.embeddings import OpenAIEmbedder
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs import runs
-from evovpo.runs.driver import Driver, Embedder, replay
+from evovpo.runs.driver import Driver
+from evovpo.runs.group import Embedder
+from evovpo.runs.replay import replay
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.search.members import Member
 from evovpo.search.novelty import BY_MEANING, SHINGLE, cosine, meaning_fault, text_distance, text_fault
 from evovpo.search.search import Search
@@ -131,7 +134,6 @@ def run_with(store: Store, embedder: Embedder | None, settings: Config) -> tuple
     store.add_run(Run("one", PLAIN.id, PLAIN.version, 0, 4, settings.to_json(), RunStatus.RUNNING, "now"))
     driver = Driver(
         search=search,
-        problem=PLAIN,
         config=settings,
         prompt_format=PlainFormat(),
         proposer=ScriptedProposer(lambda prompt, index: answers[index]),
@@ -189,7 +191,6 @@ def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged
         store.add_run(Run("one", PLAIN.id, PLAIN.version, 0, 4, settings.to_json(), RunStatus.RUNNING, "now"))
         driver = Driver(
             search=search,
-            problem=PLAIN,
             config=settings,
             prompt_format=PlainFormat(),
             proposer=ScriptedProposer([near, other, near, near]),
@@ -285,5 +286,5 @@ def test_an_embedding_model_without_an_address_is_refused_before_anything_is_sto
 
     with Store.open(str(tmp_path / "run.db")) as store:
         with pytest.raises(ConfigError, match=r"set proposer\.base_url"):
-            runs.start(PLAIN, settings, store, ScriptedProposer(fail))
+            start(RunRequest(PLAIN, settings), store, ScriptedProposer(fail))
         assert store.runs() == []

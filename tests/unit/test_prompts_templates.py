@@ -16,7 +16,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts import DiffFormat, Request, RewriteFormat, Templates, load_templates, write_templates
 from evovpo.prompts.templates import PLACES
-from evovpo.runs.runs import choose_format
+from evovpo.runs.prompt_format import choose_format
 from evovpo.types import Problem, Program, PromptKind
 
 

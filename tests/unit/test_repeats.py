@@ -13,8 +13,11 @@ from shell import Shell
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.reports.repeats import Repeat, parse_seeds, repeats_json, repeats_table, with_seed
-from evovpo.runs.runs import Outcome
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.request import RunRequest
 
 QUICK = ("strings/phone-with-hyphens", "--proposer", "random", "-n", "16", "--set", "sandbox.workers=1")
 
@@ -48,8 +51,9 @@ def test_a_seed_named_twice_and_too_many_are_refused() -> None:
 
 
 def test_only_the_seed_changes() -> None:
-    assert with_seed(Config(), 7).run.seed == 7
-    assert with_seed(with_seed(Config(), 7), 0) == Config()
+    request = RunRequest(load_problem(resolve_problem("strings/date-to-iso")), Config())
+    assert with_seed(request, 7).config.run.seed == 7
+    assert with_seed(with_seed(request, 7), 0) == request
 
 
 def test_a_run_for_each_seed_is_stored_and_all_are_summed_up(evovpo: Shell) -> None:

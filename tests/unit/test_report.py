@@ -18,7 +18,9 @@ from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports import report
 from evovpo.reports.report import Ancestor, Row, RunView, read_run
-from evovpo.runs.runs import Outcome, start
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import CurvePoint, RunRow, Store
 from evovpo.types import ParentRole, Problem, Program, RunStatus
 
@@ -39,7 +41,7 @@ def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
     with Store.open(url) as opened:
         proposer = ScriptedProposer(lambda prompt, index: join_chain(["x0.title()", SWAP]))
-        start(problem, config, opened, proposer, run_id="first")
+        start(RunRequest(problem, config, run_id="first"), opened, proposer)
         yield opened
 
 

@@ -12,7 +12,7 @@ from plain_search import PLAIN, START, PlainFormat, PlainLoop
 from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
 from evovpo.prompts import Attempt
-from evovpo.runs.driver import replay
+from evovpo.runs.replay import replay
 from evovpo.search.search import Search
 from evovpo.search.standing import reported_score
 from evovpo.types import Evaluation, ParentRole, ParseStatus, Prompt, PromptKind, Status, Tell

@@ -11,7 +11,7 @@ from plain_search import START, PlainFormat, PlainLoop
 
 from evovpo.config import STRATEGIES, SearchConfig
 from evovpo.errors import ConfigError
-from evovpo.runs.driver import replay
+from evovpo.runs.replay import replay
 from evovpo.search.search import Search
 from evovpo.search.strategies.iid import Independent
 from evovpo.search.strategies.islands import Islands

@@ -28,7 +28,7 @@ from trainer.cli.options import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
     from evovpo.runs.driver import Progress as SearchProgress
-    from evovpo.runs.runs import Outcome
+    from evovpo.runs.outcome import Outcome
     from evovpo.store import Store
     from evovpo.types import Problem, TrainingStep
     from trainer.loop.loop import Loop, LoopWatch

@@ -18,8 +18,8 @@ import numpy as np
 from evovpo.experiments.plan import Batch, Variant, Work, plan_cells, raise_faults
 from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
 from evovpo.judging.evaluator import Evaluator
-from evovpo.problem.suites import problem_id
 from evovpo.judging.measure import measure_groups
+from evovpo.problem.suites import problem_id
 from evovpo.reports.report import solved_at
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store, unescape_text

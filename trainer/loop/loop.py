@@ -22,7 +22,9 @@ from evovpo.builtin.expression_prompts import alignment_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
 from evovpo.runs.driver import Progress
-from evovpo.runs.runs import Outcome, resume, start
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start_or_resume
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, Run, Training, content_id
 from trainer.config import TrainConfig
@@ -151,12 +153,10 @@ def search_round(loop: Loop, store: Store, round_number: int, watch: LoopWatch) 
         if status is not None and status.is_finished:
             continue
         watch.searching(round_number, index, problem)
-        if status is None:
-            seed = int(content_id(str(loop.search.run.seed), str(round_number)), 16) >> 1
-            config = loop.search.changed(run=RunConfig(seed=seed))
-            outcome = start(problem, config, store, None, watch.started, watch.told, run_id)
-        else:
-            outcome = resume(run_id, store, None, watch.started, watch.told)
+        seed = int(content_id(str(loop.search.run.seed), str(round_number)), 16) >> 1
+        config = loop.search.changed(run=RunConfig(seed=seed))
+        request = RunRequest(problem, config, run_id=run_id)
+        outcome = start_or_resume(request, store, watch.started, watch.told)
         watch.searched(outcome)
 
 

@@ -31,7 +31,10 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
 from evovpo.files import write_json
 from evovpo.reports.report import solved_at
-from evovpo.runs.runs import check_proposer, choose_format, resume, start
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import check_proposer
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start_or_resume
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, Training, content_id
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
@@ -279,10 +282,8 @@ def search_part(plan: SearchTraining, folder: Path, number: int, index: int) -> 
     cpu, began = _cpu_seconds(), time.monotonic()
     run_id, problem, pause_at = plan.run_id(index), plan.problems[index], plan.pause_at(number)
     with Store.open(store_url(folder), create=False) as store:
-        if store.query("SELECT id FROM runs WHERE id = :id", id=run_id):
-            outcome = resume(run_id, store, pause_at=pause_at)
-        else:
-            outcome = start(problem, plan.search, store, run_id=run_id, pause_at=pause_at)
+        request = RunRequest(problem, plan.search, run_id=run_id, pause_at=pause_at)
+        outcome = start_or_resume(request, store)
     asked = plan.search.search
     part = SearchPart(
         run=run_id,

@@ -13,7 +13,8 @@ from evovpo.problem.folder import load_problem, with_folder_grouping
 from evovpo.problem.suites import resolve_problem
 from evovpo.reports.report import find_run
 from evovpo.runs.driver import Progress
-from evovpo.runs.runs import start
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Problem, Run
 
@@ -92,14 +93,14 @@ def examine_problem(
     """Return the report on the newest run of this version of a problem, after making one if there is none.
 
     A run without anything to look at counts as none. The new run is an ordinary one, kept in the store.
-    Raises `StoreError` if it too has nothing to look at; otherwise as `evovpo.runs.runs.start`.
+    Raises `StoreError` if it too has nothing to look at; otherwise as `evovpo.runs.run.start`.
     """
     runs = runs_of(store, problem)
     for run in runs:
         report = _report(store, run, problem)
         if report is not None:
             return report._replace(others=len(runs) - 1)
-    run_id = start(problem, config, store, on_start=on_start, on_tell=on_tell).run
+    run_id = start(RunRequest(problem, config), store, on_start=on_start, on_tell=on_tell).run
     report = _report(store, store.run(run_id), problem)
     if report is None:
         raise StoreError(

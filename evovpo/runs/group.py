@@ -1,0 +1,242 @@
+"""The answers of one ticket: read from its replies, judged together, and made into tells.
+
+An answer that is not novel is refused before it costs an evaluation. Nothing here is stored or applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from evovpo.errors import SandboxError
+from evovpo.prompts import Answer, PromptFormat
+from evovpo.proposers import REFUSED
+from evovpo.search.novelty import Vector, meaning_fault
+from evovpo.search.search import Search
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    Judged,
+    Parent,
+    ParentRole,
+    ParseStatus,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    Status,
+    Tell,
+    content_id,
+)
+
+
+class Judge(Protocol):
+    """What judging a group needs of an evaluator."""
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of one program; called from several threads."""
+
+
+class Embedder(Protocol):
+    """What judging novelty needs of a server that turns programs into vectors."""
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one vector for each text."""
+
+
+class Found(NamedTuple):
+    """What is known of the answers of a group before it is told."""
+
+    slots_of: list[list[Answer]]
+    """Of each rollout."""
+    refused: dict[str, str]
+    """New programs that are not evaluated, with why."""
+    fresh: dict[str, Evaluation]
+    """Judgements of new programs."""
+    ran: set[str]
+    """Those of them that were run for this group, rather than for another one at the same time."""
+    judged: dict[str, Evaluation]
+    """Programs that replies of the group have brought into the search so far."""
+
+
+@dataclass
+class GroupJudge:
+    """Judges the groups of one search; several at the same time, a program once."""
+
+    search: Search
+    prompt_format: PromptFormat
+    judge: Judge
+    pool: ThreadPoolExecutor
+    """As many threads as programs may run at once."""
+    known: Mapping[str, Evaluation]
+    """Judgements of earlier runs on this problem version: programs in it are not run again."""
+    novelty_cosine: float
+    """Most that the vectors of a novel program and of another one may have in common."""
+    embedder: Embedder | None = None
+    """Judges novelty by meaning, if there is one."""
+    executed: int = 0
+    """Programs given to `judge` so far."""
+    _vectors: dict[str, Vector] = field(default_factory=dict)
+    _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
+
+    async def find(self, prompt: Prompt, rollouts: Sequence[Rollout]) -> Found:
+        """Read the answers of a group and judge all its new programs in parallel."""
+        slots_of = [read_slots(self.prompt_format, self.search, prompt, rollout) for rollout in rollouts]
+        written = [slot for slots in slots_of for slot in slots]
+        refused = await self._refuse(prompt, written)
+        fresh, ran = await self._evaluate(written, refused)
+        return Found(slots_of, refused, fresh, ran, {})
+
+    async def tell_of_proposals(self, prompt: Prompt) -> Tell:
+        """Judge the programs that a seed or join ticket carries.
+
+        Raises `SandboxError` if none of the problem's starting programs can be judged.
+        """
+        parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
+        if prompt.kind is PromptKind.JOIN:
+            parents = self.search.join_parents(prompt.id)
+        slots = read_slots(self.prompt_format, self.search, prompt, None)
+        fresh, ran = await self._evaluate(slots, {})
+        tell = self._tell(prompt, None, slots, parents, Found([], {}, fresh, ran, {}))
+        if prompt.kind is PromptKind.SEED and all(
+            judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
+            for judged in tell.judged
+        ):
+            detail = tell.judged[0].evaluation.feedback if tell.judged and tell.judged[0].evaluation else ""
+            raise SandboxError(
+                f"no starting program of '{self.search.problem.id}' could be run: the sandbox failed each "
+                f"time ({detail}); run `python -m evovpo.sandbox --selftest` to see what this machine refuses"
+            )
+        return tell
+
+    def tells(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> list[Tell]:
+        """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
+        parents = [prompt.parents] * prompt.answers
+        return [
+            self._tell(prompt, rollout, slots, parents, found)
+            for rollout, slots in zip(rollouts, found.slots_of, strict=True)
+        ]
+
+    def _tell(
+        self,
+        prompt: Prompt,
+        rollout: Rollout | None,
+        slots: Sequence[Answer],
+        parents: Sequence[tuple[Parent, ...]],
+        found: Found,
+    ) -> Tell:
+        """Return the tell of one reply; a program is a duplicate from its second appearance on.
+
+        A program that ran is charged to the first reply that has it: it leaves `found.ran`. What the reply
+        brings into the search is added to `found.judged`.
+        """
+        owner = prompt.id if rollout is None else rollout.id
+        judged: list[Judged] = []
+        in_reply: dict[str, Evaluation] = {}
+        for number, slot in enumerate(slots):
+            evaluation, status, executed, reason = None, ParseStatus.UNPARSED, False, slot.reason
+            if slot.program is not None:
+                twin = (
+                    in_reply.get(slot.program.id)
+                    or found.judged.get(slot.program.id)
+                    or self.search.evaluation(slot.program.id)
+                )
+                if twin is not None:
+                    evaluation, status = twin, ParseStatus.DUPLICATE
+                elif slot.program.id in found.refused:
+                    status, reason = ParseStatus.REJECTED, found.refused[slot.program.id]
+                else:
+                    status = ParseStatus.PARSED
+                    evaluation = found.fresh.get(slot.program.id) or self.known[slot.program.id]
+                    executed = slot.program.id in found.ran
+                    found.ran.discard(slot.program.id)
+                    in_reply[slot.program.id] = evaluation
+            candidate = Candidate(
+                id=content_id(owner, str(number)),
+                prompt_id=prompt.id,
+                rollout_id=None if rollout is None else rollout.id,
+                slot=number,
+                parse_status=status,
+                program=slot.program,
+                token_span=slot.token_span,
+                parents=parents[number],
+                text=slot.text,
+                reason=reason,
+            )
+            judged.append(Judged(candidate, evaluation, executed))
+        found.judged.update((key, value) for key, value in in_reply.items() if value.rewards)
+        return Tell(prompt.id, rollout, tuple(judged))
+
+    async def _refuse(self, prompt: Prompt, slots: Sequence[Answer]) -> dict[str, str]:
+        """Return which new programs are not novel enough to be evaluated, by program id, each with why."""
+        refused: dict[str, str] = {}
+        novel: dict[str, Program] = {}
+        for slot in slots:
+            if slot.program is None or self.search.evaluation(slot.program.id) is not None:
+                continue
+            reason = self.search.novelty_fault(prompt.id, slot.program)
+            if reason:
+                refused[slot.program.id] = reason
+            else:
+                novel.setdefault(slot.program.id, slot.program)
+        if self.embedder is None or not novel:
+            return refused
+        neighbours = self.search.neighbours(prompt.id)
+        sources = {member.program_id: member.source for member in neighbours}
+        sources |= {program.id: program.source for program in novel.values()}
+        missing = [program_id for program_id in sources if program_id not in self._vectors]
+        vectors = await self.embedder.embed([sources[program_id] for program_id in missing])
+        self._vectors.update(zip(missing, vectors, strict=True))
+        others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
+        for program_id in novel:
+            most = self.novelty_cosine
+            reason = meaning_fault(self._vectors[program_id], others, most)
+            if reason:
+                refused[program_id] = reason
+        return refused
+
+    async def _evaluate(
+        self, slots: Sequence[Answer], refused: Mapping[str, str]
+    ) -> tuple[dict[str, Evaluation], set[str]]:
+        """Return judgements of the programs that no earlier tell or run has judged, and which of them ran.
+
+        A program that is being run for another group is waited for, not run twice.
+        """
+        new: dict[str, Program] = {}
+        for slot in slots:
+            program = slot.program
+            if (
+                program
+                and self.search.evaluation(program.id) is None
+                and program.id not in self.known
+                and program.id not in refused
+            ):
+                new.setdefault(program.id, program)
+        loop = asyncio.get_running_loop()
+        own = [program_id for program_id in new if program_id not in self._running]
+        for program_id in own:
+            self._running[program_id] = loop.run_in_executor(self.pool, self.judge.evaluate, new[program_id])
+        self.executed += len(own)
+        try:
+            found = await asyncio.gather(*(self._running[program_id] for program_id in new))
+        finally:
+            for program_id in own:
+                del self._running[program_id]
+        return dict(zip(new, found, strict=True)), set(own)
+
+
+def read_slots(
+    prompt_format: PromptFormat, search: Search, prompt: Prompt, rollout: Rollout | None
+) -> list[Answer]:
+    """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
+    if rollout is None:
+        return [Answer(program.source, program, None) for program in prompt.proposals]
+    parents = [parent.program_id for parent in prompt.parents if parent.role is ParentRole.PARENT]
+    parent = search.program(parents[0]) if parents else None
+    answers = prompt_format.answers(search.problem, rollout, prompt.answers, parent)
+    if not rollout.finish_reason.startswith(REFUSED):
+        return answers
+    return [answer._replace(reason=rollout.finish_reason) for answer in answers]

@@ -1,0 +1,184 @@
+"""A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evovpo.builtin.joining import join_language
+from evovpo.config import Config
+from evovpo.errors import ReplayError, SearchError
+from evovpo.prompts import PromptFormat
+from evovpo.runs.group import read_slots
+from evovpo.runs.prompt_format import choose_format
+from evovpo.search.novelty import BY_MEANING
+from evovpo.search.search import Search
+from evovpo.store import Store
+from evovpo.types import Candidate, ParseStatus, Problem, Program, Prompt, Run, RunStatus, Tell
+
+_CAUSE = "the run was made by another version of evovpo, or its rows were changed"
+
+
+class Rebuilt(NamedTuple):
+    """A stored run with its search as its rows leave it."""
+
+    search: Search
+    problem: Problem
+    config: Config
+    run: Run
+
+
+def build_search(problem: Problem, config: Config, run: Run) -> Search:
+    """Return the search of a run before its first ask."""
+    settings = config.search.changed(evaluations=run.evaluations)
+    made_by, language = choose_format(problem, config), join_language(problem)
+    return Search(problem, settings, made_by, run.id, run.seed, language)
+
+
+def rebuild(run_id: str, store: Store) -> Rebuilt:
+    """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
+
+    Every ask is derived again and compared with the stored one; raises `ReplayError` at the first
+    difference and `StoreError` for an unknown run.
+    """
+    rebuilt = _before_first_ask(run_id, store)
+    replay(rebuilt.search, list(store.history(rebuilt.run.id)))
+    return rebuilt
+
+
+def _before_first_ask(run_id: str, store: Store) -> Rebuilt:
+    run = store.run(run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    config = Config.from_json(run.config_json)
+    if config.proposer.name == "imported":
+        raise ReplayError(
+            f"run {run.id} was imported from another system, whose choices are not stored: it cannot be "
+            f"replayed or resumed; look at it with `evovpo show {run.id}`"
+        )
+    return Rebuilt(build_search(problem, config, run), problem, config, run)
+
+
+def verify(run_id: str, store: Store) -> tuple[Search, int]:
+    """Return the rebuilt search and the number of asks and tells compared.
+
+    Beyond what `rebuild` compares (every prompt, byte for byte), the answers are read from every
+    completion again, and the outcome must be the recorded one. Raises `ReplayError` or `StoreError` at
+    what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
+    tokens, log-probabilities and times, which no decision depends on.
+    """
+    search, problem, config, run = _before_first_ask(run_id, store)
+    events = list(store.history(run.id))
+    replay(search, events, choose_format(problem, config))
+    proposed = store.run_summary(run.id).proposed
+    if search.proposed != proposed:
+        raise ReplayError(
+            f"run {run.id} holds {proposed} candidates, and replay applied {search.proposed}; its rows were "
+            "changed"
+        )
+    half_told = [prompt for prompt, missing in search.open_tickets if len(missing) < prompt.rollouts]
+    if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED) and (
+        half_told or (run.status is RunStatus.SOLVED) != search.is_solved
+    ):
+        raise ReplayError(
+            f"run {run.id} ended as {run.status}, which replay does not reach; tells are missing"
+        )
+    if run.status is RunStatus.STOPPED and search.is_solved:
+        raise ReplayError(f"run {run.id} ended as {run.status}, and replay solves it; its rows were changed")
+    if run.status is RunStatus.EXHAUSTED and search.proposed != run.evaluations:
+        raise ReplayError(
+            f"run {run.id} used its budget of {run.evaluations}, and replay applied {search.proposed} "
+            "candidates; tells are missing"
+        )
+    return search, len(events)
+
+
+def replay(
+    search: Search, history: Sequence[Prompt | Tell], prompt_format: PromptFormat | None = None
+) -> None:
+    """Apply a stored history of asks and tells to a fresh search.
+
+    Every ask is made again and must come out as it was stored. With `prompt_format` the answers are
+    read from every completion again and must be the stored candidates. Raises `ReplayError` at the
+    first difference and at a tell that does not fit: the run was made by other code, or its rows were
+    changed.
+    """
+    asked: dict[str, Prompt] = {}
+    for number, event in enumerate(history):
+        if isinstance(event, Tell):
+            if prompt_format is not None and event.prompt_id in asked:
+                stored = [_as_read(judged.candidate) for judged in event.judged]
+                made = _read_again(search, prompt_format, asked[event.prompt_id], event)
+                if len(made) != len(stored) or not all(map(_agree, stored, made)):
+                    raise ReplayError(
+                        f"tell (event {number}) holds other candidates than its completion gives: "
+                        f"{stored!r:.200}, expected {made!r:.200}; {_CAUSE}"
+                    )
+            try:
+                search.tell(event)
+            except SearchError as error:
+                raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
+            continue
+        ask = search.ask()
+        if ask != event:
+            raise ReplayError(
+                f"ask {event.sequence} (event {number}) comes out differently than stored: "
+                f"{_difference(event, ask)}; {_CAUSE}"
+            )
+        asked[event.id] = event
+
+
+class _AsRead(NamedTuple):
+    """What reading a completion says about one slot."""
+
+    text: str
+    program: Program | None
+    token_span: tuple[int, int] | None
+    parse_status: ParseStatus
+    reason: str
+
+
+def _as_read(candidate: Candidate) -> _AsRead:
+    return _AsRead(
+        candidate.text, candidate.program, candidate.token_span, candidate.parse_status, candidate.reason
+    )
+
+
+def _agree(stored: _AsRead, made: _AsRead) -> bool:
+    """True if a stored slot is what reading it again gives.
+
+    What embeddings refused cannot be decided again, and is taken as stored. So is a slot without a reason:
+    runs of versions that kept none have none.
+    """
+    is_refused = stored.parse_status is ParseStatus.REJECTED and stored.reason.startswith(BY_MEANING)
+    if is_refused and made.parse_status is ParseStatus.PARSED:
+        made = made._replace(parse_status=ParseStatus.REJECTED, reason=stored.reason)
+    return stored == (made if stored.reason else made._replace(reason=""))
+
+
+def _read_again(search: Search, prompt_format: PromptFormat, prompt: Prompt, tell: Tell) -> list[_AsRead]:
+    """Return what the candidates of a reply must be, just before it is told."""
+    found: list[_AsRead] = []
+    in_reply: set[str] = set()
+    for slot in read_slots(prompt_format, search, prompt, tell.rollout):
+        status, reason = ParseStatus.UNPARSED, slot.reason
+        if slot.program is not None:
+            refusal = search.novelty_fault(prompt.id, slot.program) if prompt.has_model else ""
+            if slot.program.id in in_reply or search.evaluation(slot.program.id) is not None:
+                status = ParseStatus.DUPLICATE
+            elif refusal:
+                status, reason = ParseStatus.REJECTED, refusal
+            else:
+                status = ParseStatus.PARSED
+                in_reply.add(slot.program.id)
+        found.append(_AsRead(slot.text, slot.program, slot.token_span, status, reason))
+    return found
+
+
+def _difference(stored: Prompt, made: Prompt | None) -> str:
+    if made is None:
+        return "the search has no budget left to ask"
+    for name in Prompt.__slots__:
+        old, new = getattr(stored, name), getattr(made, name)
+        if old != new:
+            return f"{name} was {old!r:.120}, is now {new!r:.120}"
+    return "no field differs"

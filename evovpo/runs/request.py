@@ -1,0 +1,65 @@
+"""What a run is asked to do: a problem and its settings, opened by name or given as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from evovpo.config import Config
+from evovpo.errors import ConfigError, StoreError
+from evovpo.problem.folder import load_problem
+from evovpo.problem.openevolve.folder import is_project
+from evovpo.problem.openevolve.loading import Opened, open_project
+from evovpo.problem.suites import resolve_problem
+from evovpo.store import Store
+from evovpo.types import Evaluation, Problem
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """All that a run follows from, and how far this process takes it."""
+
+    problem: Problem
+    config: Config
+    judged: tuple[Evaluation, ...] = ()
+    """Judgements on this problem version that need not be made again."""
+    run_id: str = ""
+    """Id of the run; empty for a new one."""
+    pause_at: int | None = None
+    """Evaluations from which on nothing more is asked, and the run is left for `resume`; None for the whole
+    budget. With one ask in flight at a time the run comes to what it would have."""
+    project: Opened | None = None
+    """Of an OpenEvolve project: what was found when it was opened."""
+
+
+def open_request(
+    name: str, config_file: Path | None = None, overrides: Sequence[str] = (), yaml: Path | None = None
+) -> RunRequest:
+    """Return the problem that `name` names (folder, OpenEvolve project, bundled problem) and its settings.
+
+    `yaml` is an OpenEvolve configuration to use instead of the project's own. Raises `ProblemError`,
+    `ConfigError` and `SandboxError`.
+    """
+    path = resolve_problem(name)
+    if is_project(path):
+        opened = open_project(path, config_file, overrides, yaml, partial(_stored_problems, path))
+        problem, initial = opened.loaded.problem, opened.loaded.initial
+        # A threshold might have ended the judgement of the initial program earlier.
+        is_whole = problem.evaluator is not None and not problem.evaluator.thresholds
+        judged = (initial,) if initial is not None and is_whole else ()
+        return RunRequest(problem, opened.config, judged, project=opened)
+    if yaml is not None:
+        raise ConfigError(f"--openevolve-config is for OpenEvolve projects, and {name} is none; leave it out")
+    return RunRequest(load_problem(path), Config.load(config_file, overrides))
+
+
+def _stored_problems(path: Path, config: Config) -> list[Problem]:
+    """Return the problems of a project that the store holds, oldest first; none without a store."""
+    folder = path.parent if path.is_file() else path
+    try:
+        with Store.open(config.store.url, create=False) as store:
+            return store.problem_versions(folder.name)
+    except StoreError:  # there is none yet, or opening it for the run says what is wrong with it
+        return []

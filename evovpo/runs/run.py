@@ -1,0 +1,192 @@
+"""Runs as they are made: start one, take one up again, drive its search until it ends or pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from evovpo.config import Config, StoreConfig
+from evovpo.errors import ProblemError, ServerError, StoreError
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.judging.executors import open_executor
+from evovpo.problem.folder import load_problem
+from evovpo.problem.openevolve.loading import is_unchanged
+from evovpo.proposers import Learner, Proposer
+from evovpo.runs.driver import Driver, Progress
+from evovpo.runs.outcome import Outcome, read_outcome
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import Servers, open_servers
+from evovpo.runs.replay import build_search, rebuild
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run_lock import only_searcher
+from evovpo.search.search import Search
+from evovpo.store import Store
+from evovpo.types import Problem, Run, RunStatus, Tell
+
+
+def start(
+    request: RunRequest,
+    store: Store,
+    proposer: Proposer | None = None,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Make a new run: search until it is solved, stopped, paused or the budget is used, and report.
+
+    Without `proposer` the configured one writes.
+    """
+    problem, config = request.problem, request.config
+    run = Run(
+        id=request.run_id or uuid.uuid4().hex[:12],
+        problem_id=problem.id,
+        problem_version=problem.version,
+        seed=config.run.seed,
+        evaluations=config.search.evaluations,
+        config_json=config.changed(store=StoreConfig(url=store.name)).to_json(),
+        status=RunStatus.RUNNING,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    search = build_search(problem, config, run)
+    servers = open_servers(problem, config, store, proposer)
+    with _only_searcher(store, run.id):
+        store.add_problem(problem)
+        store.add_run(run)
+        on_start(run)
+        return _drive(search, request, store, servers, on_tell)
+
+
+def resume(
+    run_id: str,
+    store: Store,
+    proposer: Proposer | None = None,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+    executor: str | None = None,
+    pause_at: int | None = None,
+) -> Outcome:
+    """Take a run up where its last stored tell left it; a finished run only reports.
+
+    The problem and the configuration come from the store, as they were when the run started; `executor`, if
+    given, says in place of `sandbox.executor` where programs run from now on, and `pause_at` is that of
+    `RunRequest`. Raises `ProblemError` if a scorer, which is not in the store, is gone or has changed since,
+    and `StoreError` if another process of this machine searches the run; otherwise as `rebuild`.
+    """
+    with _only_searcher(store, store.run(run_id).id):
+        search, problem, config, run = rebuild(run_id, store)
+        if executor is not None:
+            config = config.changed(sandbox={"executor": executor})
+        _check_scorer(problem, config)
+        if run.status.is_finished:
+            on_start(run)
+            with open_evaluator(problem, config) as evaluator:
+                return read_outcome(search, evaluator, store, 0.0)
+        request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
+        servers = open_servers(problem, config, store, proposer)
+        store.set_run_status(run.id, RunStatus.RUNNING)
+        on_start(run)
+        return _drive(search, request, store, servers, on_tell)
+
+
+def start_or_resume(
+    request: RunRequest,
+    store: Store,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Start the run with the id of the request, or take it up if the store has it.
+
+    Programs run where the request says, also where the run began elsewhere.
+    """
+    if not store.has_run(request.run_id):
+        return start(request, store, None, on_start, on_tell)
+    executor = request.config.sandbox.executor
+    return resume(request.run_id, store, None, on_start, on_tell, executor, request.pause_at)
+
+
+def _only_searcher(store: Store, run_id: str) -> AbstractContextManager[None]:
+    """Hold a run; one in memory has no other process."""
+    if store.file is None and store.name.startswith("sqlite"):
+        return contextlib.nullcontext()
+    return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
+
+
+def _check_scorer(problem: Problem, config: Config) -> None:
+    if problem.evaluator is not None:
+        is_same = problem.folder is not None and is_unchanged(problem, config)
+    elif problem.scorer_path is not None:
+        is_same = problem.folder is not None and load_problem(problem.folder).version == problem.version
+    else:
+        is_same = True
+    if not is_same:
+        raise ProblemError(
+            f"{problem.folder}: the problem changed since the run started, and old and new judgements do not "
+            "compare; start a new run, or put the folder back as it was"
+        )
+
+
+def _drive(
+    search: Search,
+    request: RunRequest,
+    store: Store,
+    servers: Servers,
+    on_tell: Callable[[Progress], None],
+) -> Outcome:
+    # The store may be named otherwise than when the run was made; programs must not read it under any name.
+    config = request.config.changed(store=StoreConfig(url=store.name))
+    problem = request.problem
+    started = time.monotonic()
+    status = RunStatus.FAILED
+    try:
+        _tell_again(servers.proposer, search, store)
+        judged = {item.program_id: item for item in request.judged}
+        with open_executor(problem, config) as evaluator:
+            driver = Driver(
+                search=search,
+                config=config,
+                prompt_format=choose_format(problem, config),
+                proposer=servers.proposer,
+                judge=evaluator,
+                journal=store,
+                known=judged | store.known_evaluations(problem.version),
+                on_tell=on_tell,
+                workers=config.sandbox.workers or os.cpu_count() or 1,
+                embedder=servers.embedder,
+                pause_at=request.pause_at,
+            )
+            status = asyncio.run(_run_and_close(driver, servers))
+            outcome = read_outcome(search, evaluator, store, time.monotonic() - started)
+            return outcome._replace(stopped=driver.stop_reason)
+    except (KeyboardInterrupt, asyncio.CancelledError, ServerError):  # a server may be back later
+        status = RunStatus.INTERRUPTED
+        raise
+    finally:
+        # A store that failed cannot take the status either; the first error is the one to show.
+        try:
+            store.set_run_status(search.run_id, status)
+        except StoreError:
+            if status is not RunStatus.FAILED:
+                raise
+
+
+async def _run_and_close(driver: Driver, servers: Servers) -> RunStatus:
+    try:
+        return await driver.run()
+    finally:
+        await servers.proposer.aclose()
+        if servers.embedder is not None:
+            await servers.embedder.aclose()
+
+
+def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:
+    """Tell a proposer that learns what the stored replies of a run were good for."""
+    if isinstance(proposer, Learner) and search.tells:
+        tells = (event for event in store.history(search.run_id) if isinstance(event, Tell))
+        for tell, gain in zip(tells, search.gains, strict=True):
+            if tell.rollout is not None:
+                proposer.learned([tell.rollout], [gain])
