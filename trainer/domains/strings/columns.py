@@ -11,55 +11,14 @@ from random import Random
 
 Cell = Callable[[], str]
 
-_ONSETS = [
-    "b",
-    "br",
-    "c",
-    "ch",
-    "cl",
-    "d",
-    "dr",
-    "f",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pr",
-    "qu",
-    "r",
-    "s",
-    "sh",
-    "st",
-    "t",
-    "tr",
-    "v",
-    "w",
-]
+_ONSETS = "b br c ch cl d dr f g gr h j k l m n p pr qu r s sh st t tr v w".split()
 _VOWELS = [*3 * "aeiou", "ai", "ea", "ou", "é", "ü"]
 _CODAS = ["", "", "", "n", "r", "l", "s", "t", "ck", "nd", "m", "x", "ng"]
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "Dr", "Mr", "Sir")
 _SUFFIXES = ("Jr.", "Sr.", "III", "PhD", "MD", "Esq.")
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_MONTHS = ("January February March April May June July August September October November December").split()
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _EXTENSIONS = ["txt", "pdf", "csv", "jpg", "py", "docx", "xlsx", "tar.gz", "png", "html"]
 _DOMAINS = ["com", "org", "net", "io", "co.uk", "edu", "de", "info"]
