@@ -10,6 +10,7 @@ import pytest
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
+from evovpo.problem.openevolve import keys
 from evovpo.problem.openevolve import settings as module
 from evovpo.problem.openevolve.settings import Effect, Settings, read_settings
 from evovpo.types import Feature
@@ -238,13 +239,13 @@ def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_
         "prompt.system_message",
         "database.feature_dimensions",
         "database.feature_bins",
-        *(f"llm.{name}" for name in (*module._LEGACY_MODELS, *module._FOR_EACH_MODEL)),
+        *(f"llm.{name}" for name in (*keys.LEGACY_MODELS, *keys.FOR_EACH_MODEL)),
     }
-    known = module._MAPPED.keys() | module._WITHOUT_EFFECT.keys() | handled
+    known = keys.MAPPED.keys() | keys.WITHOUT_EFFECT.keys() | handled
     assert {name for name in names if not name.rpartition(".")[2].startswith("_")} == known
-    assert not module._MAPPED.keys() & module._WITHOUT_EFFECT.keys()
+    assert not keys.MAPPED.keys() & keys.WITHOUT_EFFECT.keys()
     ours = Config()
-    for setting, _ in module._MAPPED.values():
+    for setting, _ in keys.MAPPED.values():
         section, _, key = setting.partition(".")
         assert hasattr(getattr(ours, section), key), setting
     for field in dataclasses.fields(LLMModelConfig):

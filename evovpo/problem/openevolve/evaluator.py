@@ -10,7 +10,7 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
-from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeSandbox
+from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -32,29 +32,10 @@ _EVERY_STAGE = -1e308
 """A threshold that every stage reaches."""
 
 
-class WholeAnswer(Protocol):
-    """What an evaluation reads of a sandbox's answer."""
-
-    @property
-    def status(self) -> Status: ...
-    @property
-    def metrics(self) -> Sequence[tuple[str, Json]]: ...
-    @property
-    def artifacts(self) -> Sequence[tuple[str, str]]: ...
-    @property
-    def detail(self) -> str: ...
-    @property
-    def log(self) -> str: ...
-    @property
-    def wall_ms(self) -> float: ...
-    @property
-    def isolation(self) -> str: ...
-
-
 class WholeRunner(Protocol):
     """What an `OpenEvolveEvaluator` needs of a sandbox; `WholeSandbox` and `ProxySandbox` are such."""
 
-    def run(self, job: WholeJob, limits: Limits) -> WholeAnswer:
+    def run(self, job: WholeJob, limits: Limits) -> WholeResult:
         """Return what the evaluator said of one program."""
         ...
 
@@ -119,7 +100,7 @@ class OpenEvolveEvaluator:
             trust=problem.trust,
         )
 
-    def _feedback(self, answer: WholeAnswer, metrics: Mapping[str, Json]) -> str:
+    def _feedback(self, answer: WholeResult, metrics: Mapping[str, Json]) -> str:
         """Return what a model is told beside the numbers, each part capped; untrusted text."""
         parts: list[str] = []
         if answer.status is not Status.OK:

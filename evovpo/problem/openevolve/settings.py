@@ -10,14 +10,23 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
+from evovpo.problem.openevolve.keys import (
+    FOR_EACH_MODEL,
+    LEGACY_MODELS,
+    MAPPED,
+    NO_JUDGE,
+    NO_SETTING,
+    OF_MODEL,
+    TOP_LEVEL_WORKERS,
+    WITHOUT_EFFECT,
+)
 from evovpo.types import Feature
 
 
@@ -76,162 +85,6 @@ NO_SETTINGS = Settings({}, (), "", (), ())
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
-_STORED = "every call, program and judgement is in the store"
-_SELECTED = "search.selection chooses parents"
-_ELSEWHERE = "only OpenAI-compatible servers are asked"
-_OWN_PROMPTS = "the prompts here are other ones; see prompt.templates"
-_NO_JUDGE = "judgements come from the evaluator alone"
-
-_MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
-    "max_iterations": ("search.evaluations", lambda c: c.max_iterations),
-    "random_seed": ("run.seed", lambda c: c.random_seed),
-    "diff_based_evolution": ("prompt.style", lambda c: "diff" if c.diff_based_evolution else "rewrite"),
-    "early_stopping_patience": ("search.patience", lambda c: _positive(c.early_stopping_patience)),
-    "llm.api_base": ("proposer.base_url", lambda c: c.llm.api_base),
-    "llm.temperature": ("sampling.temperature", lambda c: c.llm.temperature),
-    "llm.max_tokens": ("sampling.max_tokens", lambda c: c.llm.max_tokens),
-    "llm.timeout": ("proposer.timeout_seconds", lambda c: c.llm.timeout),
-    "llm.retries": ("proposer.attempts", lambda c: c.llm.retries + 1),
-    "prompt.num_top_programs": ("search.inspirations", lambda c: _inspirations(c)),
-    "prompt.num_diverse_programs": ("search.inspirations", lambda c: _inspirations(c)),
-    "prompt.include_artifacts": (
-        "evaluator.artifacts",
-        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
-    ),
-    "prompt.max_artifact_bytes": (
-        "evaluator.artifact_bytes",
-        lambda c: min(c.prompt.max_artifact_bytes, 20_480),
-    ),
-    "database.num_islands": ("search.islands", lambda c: c.database.num_islands),
-    "database.migration_interval": ("search.migration_interval", lambda c: c.database.migration_interval),
-    "database.archive_size": ("search.elites", lambda c: _elites(c)),
-    "database.migration_rate": (
-        "search.migrants",
-        lambda c: math.ceil(c.database.migration_rate * _elites(c)),
-    ),
-    "database.embedding_model": ("search.novelty_model", lambda c: c.database.embedding_model),
-    "database.similarity_threshold": ("search.novelty_cosine", lambda c: c.database.similarity_threshold),
-    "evaluator.timeout": ("evaluator.timeout_seconds", lambda c: c.evaluator.timeout),
-    "evaluator.memory_limit_mb": ("evaluator.memory_mb", lambda c: c.evaluator.memory_limit_mb),
-    "evaluator.cascade_evaluation": ("evaluator.cascade", lambda c: c.evaluator.cascade_evaluation),
-    "evaluator.cascade_thresholds": (
-        "evaluator.thresholds",
-        lambda c: ", ".join(str(float(value)) for value in c.evaluator.cascade_thresholds),
-    ),
-    "evaluator.parallel_evaluations": ("sandbox.workers", lambda c: c.evaluator.parallel_evaluations),
-    "evaluator.enable_artifacts": (
-        "evaluator.artifacts",
-        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
-    ),
-}
-"""Key -> our setting, and its value from the loaded configuration."""
-
-_WITHOUT_EFFECT: dict[str, str] = {
-    "checkpoint_interval": "every judgement is stored at once",
-    "log_level": _STORED,
-    "log_dir": _STORED,
-    "language": "the initial program's file ending says it",
-    "file_suffix": "the initial program's file ending is kept",
-    "max_code_length": "sampling.max_tokens bounds a program",
-    "enforce_evolve_blocks": "edits outside EVOLVE-BLOCK markers are always refused",
-    "diff_pattern": "the usual SEARCH/REPLACE form is read",
-    "convergence_threshold": "any improvement counts",
-    "early_stopping_metric": "search.target and search.patience look at the best program",
-    "max_tasks_per_child": "each evaluation has a process of its own",
-    "llm.provider": _ELSEWHERE,
-    "llm.init_client": _ELSEWHERE,
-    "llm.name": "models are named in llm.models or llm.primary_model",
-    "llm.weight": "a weight belongs to one of several models",
-    "llm.retry_delay": "waiting doubles from attempt to attempt, or is what the server asks for",
-    "llm.random_seed": "sampling seeds derive from run.seed",
-    "llm.max_budget_usd": "a limit of another client for one call; see [budget]",
-    "llm.max_ai_credits": _ELSEWHERE,
-    "llm.allow_all_tools": _ELSEWHERE,
-    "llm.manual_mode": _ELSEWHERE,
-    "llm.evaluator_models": _NO_JUDGE,
-    "prompt.template_dir": _OWN_PROMPTS,
-    "prompt.evaluator_system_message": _NO_JUDGE,
-    "prompt.programs_as_changes_description": "programs are shown as they are",
-    "prompt.system_message_changes_description": "programs are shown as they are",
-    "prompt.initial_changes_description": "programs are shown as they are",
-    "prompt.use_template_stochasticity": _OWN_PROMPTS,
-    "prompt.template_variations": _OWN_PROMPTS,
-    "prompt.use_meta_prompting": "OpenEvolve does not use it either",
-    "prompt.meta_prompt_weight": "OpenEvolve does not use it either",
-    "prompt.artifact_security_filter": "artifacts are capped and marked as untrusted text",
-    "prompt.suggest_simplification_after_chars": _OWN_PROMPTS,
-    "prompt.include_changes_under_chars": _OWN_PROMPTS,
-    "prompt.concise_implementation_max_lines": _OWN_PROMPTS,
-    "prompt.comprehensive_implementation_min_lines": _OWN_PROMPTS,
-    "prompt.diff_summary_max_line_len": _OWN_PROMPTS,
-    "prompt.diff_summary_max_lines": _OWN_PROMPTS,
-    "prompt.code_length_threshold": _OWN_PROMPTS,
-    "database.db_path": "store.url names the database",
-    "database.in_memory": "store.url names the database",
-    "database.log_prompts": _STORED,
-    "database.population_size": "elites and cells bound an island",
-    "database.elite_selection_ratio": _SELECTED,
-    "database.exploration_ratio": _SELECTED,
-    "database.exploitation_ratio": _SELECTED,
-    "database.diversity_metric": "reward vectors keep programs apart",
-    "database.diversity_reference_size": "reward vectors keep programs apart",
-    "database.random_seed": "run.seed is the source of all randomness",
-    "database.artifacts_base_path": _STORED,
-    "database.artifact_size_threshold": _STORED,
-    "database.cleanup_old_artifacts": _STORED,
-    "database.artifact_retention_days": _STORED,
-    "database.max_snapshot_artifacts": "every prompt has its parent's feedback",
-    "database.novelty_llm": "no model judges novelty",
-    "database.embedding_api_base": "embeddings come from proposer.base_url",
-    "evaluator.max_retries": "a program that fails once has failed; faults of the machine are retried",
-    "evaluator.cpu_limit": "the time limit bounds an evaluation",
-    "evaluator.distributed": "OpenEvolve does not use it either",
-    "evaluator.use_llm_feedback": _NO_JUDGE,
-    "evaluator.llm_feedback_weight": _NO_JUDGE,
-    "evaluator.max_artifact_storage": "evaluator.artifact_bytes bounds what is kept",
-    **{
-        f"evolution_trace.{name}": _STORED
-        for name in (
-            "enabled",
-            "format",
-            "include_code",
-            "include_prompts",
-            "output_path",
-            "buffer_size",
-            "compress",
-        )
-    },
-}
-"""Key -> why it has no effect here."""
-
-_LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
-_FOR_EACH_MODEL = ("top_p", "reasoning_effort")
-"""Keys of `llm` that have a place only in the table of a model."""
-_TOP_LEVEL_WORKERS = "parallel_evaluations"
-_OF_MODEL = {
-    "api_base": "base_url",
-    "temperature": "temperature",
-    "max_tokens": "max_tokens",
-    "top_p": "top_p",
-    "reasoning_effort": "extra",
-}
-"""What a model may have of its own: their name, ours."""
-_NO_SETTING = "no setting of OpenEvolve's; it ignores it too"
-
-
-def _positive(number: int) -> int | None:
-    """A negative patience there means: stop where a score is exactly the threshold."""
-    return number if number > 0 else None
-
-
-def _inspirations(config: Any) -> int:
-    return int(config.prompt.num_top_programs + config.prompt.num_diverse_programs)
-
-
-def _elites(config: Any) -> int:
-    """An island's part of the archive, which they share there."""
-    size, islands = int(config.database.archive_size), int(config.database.num_islands)
-    return max(1, math.ceil(size / max(1, islands)))
 
 
 def read_settings(path: Path) -> Settings:
@@ -247,7 +100,7 @@ def read_settings(path: Path) -> Settings:
     keys = [Key(name, Effect.NONE, "given twice; the later one counts") for name in twice]
     for name, value in _leaves(raw):
         section, _, last = name.rpartition(".")
-        setting, of = _MAPPED.get(name, ("", None))
+        setting, of = MAPPED.get(name, ("", None))
         if value is None:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
         elif last == "api_key":
@@ -256,19 +109,19 @@ def read_settings(path: Path) -> Settings:
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
         elif name.startswith("database.feature_"):
             keys.append(Key(name, Effect.MAPPED, "grid axes: complexity is length, metrics are rewards"))
-        elif section == "llm.models[]" or (section == "llm" and last in (*_LEGACY_MODELS, *_FOR_EACH_MODEL)):
+        elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
         elif of is not None and of(loaded) is None:
             keys.append(Key(name, Effect.NONE, f"{setting} has no such value; it stays as it is"))
         elif of is not None:
             values[setting] = of(loaded)
             keys.append(Key(name, Effect.MAPPED, f"{setting} = {values[setting]}"))
-        elif name == _TOP_LEVEL_WORKERS:
+        elif name == TOP_LEVEL_WORKERS:
             values["sandbox.workers"] = value
             keys.append(Key(name, Effect.MAPPED, f"sandbox.workers = {value}; OpenEvolve ignores it here"))
         else:
             reason = _reason(name)
-            keys.append(Key(name, Effect.NONE if reason else Effect.UNKNOWN, reason or _NO_SETTING))
+            keys.append(Key(name, Effect.NONE if reason else Effect.UNKNOWN, reason or NO_SETTING))
     own = [model for model in models if model.keys() - {"name", "weight"}]
     tables = tuple(models) if len(models) > 1 or own else ()
     if models:
@@ -300,7 +153,7 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
         raise ConfigError(f"{path}: expected YAML: {_one_line(error)}; correct it") from error
     if raw is None:
         return {}, []
-    known = {field.name for field in _sections()[""]} | {_TOP_LEVEL_WORKERS}
+    known = {field.name for field in _sections()[""]} | {TOP_LEVEL_WORKERS}
     if not isinstance(raw, dict) or not known & raw.keys():
         found = ", ".join(str(key) for key in list(raw)[:8]) if isinstance(raw, dict) else f"{raw!r:.80}"
         raise ConfigError(
@@ -373,7 +226,7 @@ def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
     """Yield every key of the file with its value, sections and lists of sections taken apart."""
     for key, inner in value.items():
         name = f"{prefix}{key}"
-        if isinstance(inner, dict) and inner and name not in _WITHOUT_EFFECT:
+        if isinstance(inner, dict) and inner and name not in WITHOUT_EFFECT:
             yield from _leaves(inner, f"{name}.")
         elif isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
             for item in inner:
@@ -410,7 +263,7 @@ def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, object]]:
         if not model.name or not model.weight:
             continue
         table: dict[str, object] = {
-            _OF_MODEL[key]: entry[key]
+            OF_MODEL[key]: entry[key]
             for key in ("api_base", "temperature", "max_tokens")
             if entry.get(key) is not None
         }
@@ -447,20 +300,20 @@ def _secret(name: str, value: object) -> Key:
 
 
 def _model_key(name: str, last: str) -> Key:
-    if last in ("name", "weight", *_LEGACY_MODELS):
+    if last in ("name", "weight", *LEGACY_MODELS):
         return Key(name, Effect.MAPPED, "proposer.model, or [[models]] where there are several")
-    if last in _OF_MODEL:
-        return Key(name, Effect.MAPPED, f"models.{_OF_MODEL[last]}")
-    reason = _WITHOUT_EFFECT.get(f"llm.{last}")
+    if last in OF_MODEL:
+        return Key(name, Effect.MAPPED, f"models.{OF_MODEL[last]}")
+    reason = WITHOUT_EFFECT.get(f"llm.{last}")
     if last == "system_message":
         reason = "the prompt's own is sent, as OpenEvolve does"
-    elif reason is None and f"llm.{last}" in _MAPPED:
+    elif reason is None and f"llm.{last}" in MAPPED:
         reason = "one value for all models: give it in llm"
-    return Key(name, Effect.UNKNOWN if reason is None else Effect.NONE, reason or _NO_SETTING)
+    return Key(name, Effect.UNKNOWN if reason is None else Effect.NONE, reason or NO_SETTING)
 
 
 def _reason(name: str) -> str | None:
     """Return why a key has no effect here, or none if OpenEvolve has no such key."""
     if name.startswith("llm.evaluator_models[]."):
-        return _NO_JUDGE
-    return _WITHOUT_EFFECT.get(name)
+        return NO_JUDGE
+    return WITHOUT_EFFECT.get(name)

@@ -1,0 +1,143 @@
+"""OpenEvolve's keys: the setting that each becomes here, or why it has no effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+NO_JUDGE = "judgements come from the evaluator alone"
+
+
+def _positive(number: int) -> int | None:
+    """A negative patience there means: stop where a score is exactly the threshold."""
+    return number if number > 0 else None
+
+
+def _inspirations(config: Any) -> int:
+    return int(config.prompt.num_top_programs + config.prompt.num_diverse_programs)
+
+
+def _elites(config: Any) -> int:
+    """An island's part of the archive, which they share there."""
+    size, islands = int(config.database.archive_size), int(config.database.num_islands)
+    return max(1, math.ceil(size / max(1, islands)))
+
+
+MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "max_iterations": ("search.evaluations", lambda c: c.max_iterations),
+    "random_seed": ("run.seed", lambda c: c.random_seed),
+    "diff_based_evolution": ("prompt.style", lambda c: "diff" if c.diff_based_evolution else "rewrite"),
+    "early_stopping_patience": ("search.patience", lambda c: _positive(c.early_stopping_patience)),
+    "llm.api_base": ("proposer.base_url", lambda c: c.llm.api_base),
+    "llm.temperature": ("sampling.temperature", lambda c: c.llm.temperature),
+    "llm.max_tokens": ("sampling.max_tokens", lambda c: c.llm.max_tokens),
+    "llm.timeout": ("proposer.timeout_seconds", lambda c: c.llm.timeout),
+    "llm.retries": ("proposer.attempts", lambda c: c.llm.retries + 1),
+    "prompt.num_top_programs": ("search.inspirations", lambda c: _inspirations(c)),
+    "prompt.num_diverse_programs": ("search.inspirations", lambda c: _inspirations(c)),
+    "prompt.include_artifacts": (
+        "evaluator.artifacts",
+        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
+    ),
+    "prompt.max_artifact_bytes": (
+        "evaluator.artifact_bytes",
+        lambda c: min(c.prompt.max_artifact_bytes, 20_480),
+    ),
+    "database.num_islands": ("search.islands", lambda c: c.database.num_islands),
+    "database.migration_interval": ("search.migration_interval", lambda c: c.database.migration_interval),
+    "database.archive_size": ("search.elites", lambda c: _elites(c)),
+    "database.migration_rate": (
+        "search.migrants",
+        lambda c: math.ceil(c.database.migration_rate * _elites(c)),
+    ),
+    "database.embedding_model": ("search.novelty_model", lambda c: c.database.embedding_model),
+    "database.similarity_threshold": ("search.novelty_cosine", lambda c: c.database.similarity_threshold),
+    "evaluator.timeout": ("evaluator.timeout_seconds", lambda c: c.evaluator.timeout),
+    "evaluator.memory_limit_mb": ("evaluator.memory_mb", lambda c: c.evaluator.memory_limit_mb),
+    "evaluator.cascade_evaluation": ("evaluator.cascade", lambda c: c.evaluator.cascade_evaluation),
+    "evaluator.cascade_thresholds": (
+        "evaluator.thresholds",
+        lambda c: ", ".join(str(float(value)) for value in c.evaluator.cascade_thresholds),
+    ),
+    "evaluator.parallel_evaluations": ("sandbox.workers", lambda c: c.evaluator.parallel_evaluations),
+    "evaluator.enable_artifacts": (
+        "evaluator.artifacts",
+        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
+    ),
+}
+"""Key -> our setting, and its value from the loaded configuration."""
+_REASONS = {
+    "every judgement is stored at once": "checkpoint_interval",
+    "every call, program and judgement is in the store": (
+        "log_level log_dir database.log_prompts database.artifacts_base_path "
+        "database.artifact_size_threshold database.cleanup_old_artifacts "
+        "database.artifact_retention_days evolution_trace.enabled evolution_trace.format "
+        "evolution_trace.include_code evolution_trace.include_prompts evolution_trace.output_path "
+        "evolution_trace.buffer_size evolution_trace.compress"
+    ),
+    "the initial program's file ending says it": "language",
+    "the initial program's file ending is kept": "file_suffix",
+    "sampling.max_tokens bounds a program": "max_code_length",
+    "edits outside EVOLVE-BLOCK markers are always refused": "enforce_evolve_blocks",
+    "the usual SEARCH/REPLACE form is read": "diff_pattern",
+    "any improvement counts": "convergence_threshold",
+    "search.target and search.patience look at the best program": "early_stopping_metric",
+    "each evaluation has a process of its own": "max_tasks_per_child",
+    "only OpenAI-compatible servers are asked": (
+        "llm.provider llm.init_client llm.max_ai_credits llm.allow_all_tools llm.manual_mode"
+    ),
+    "models are named in llm.models or llm.primary_model": "llm.name",
+    "a weight belongs to one of several models": "llm.weight",
+    "waiting doubles from attempt to attempt, or is what the server asks for": "llm.retry_delay",
+    "sampling seeds derive from run.seed": "llm.random_seed",
+    "a limit of another client for one call; see [budget]": "llm.max_budget_usd",
+    NO_JUDGE: (
+        "llm.evaluator_models prompt.evaluator_system_message evaluator.use_llm_feedback "
+        "evaluator.llm_feedback_weight"
+    ),
+    "the prompts here are other ones; see prompt.templates": (
+        "prompt.template_dir prompt.use_template_stochasticity prompt.template_variations "
+        "prompt.suggest_simplification_after_chars prompt.include_changes_under_chars "
+        "prompt.concise_implementation_max_lines prompt.comprehensive_implementation_min_lines "
+        "prompt.diff_summary_max_line_len prompt.diff_summary_max_lines prompt.code_length_threshold"
+    ),
+    "programs are shown as they are": (
+        "prompt.programs_as_changes_description prompt.system_message_changes_description "
+        "prompt.initial_changes_description"
+    ),
+    "OpenEvolve does not use it either": (
+        "prompt.use_meta_prompting prompt.meta_prompt_weight evaluator.distributed"
+    ),
+    "artifacts are capped and marked as untrusted text": "prompt.artifact_security_filter",
+    "store.url names the database": "database.db_path database.in_memory",
+    "elites and cells bound an island": "database.population_size",
+    "search.selection chooses parents": (
+        "database.elite_selection_ratio database.exploration_ratio database.exploitation_ratio"
+    ),
+    "reward vectors keep programs apart": "database.diversity_metric database.diversity_reference_size",
+    "run.seed is the source of all randomness": "database.random_seed",
+    "every prompt has its parent's feedback": "database.max_snapshot_artifacts",
+    "no model judges novelty": "database.novelty_llm",
+    "embeddings come from proposer.base_url": "database.embedding_api_base",
+    "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
+    "the time limit bounds an evaluation": "evaluator.cpu_limit",
+    "evaluator.artifact_bytes bounds what is kept": "evaluator.max_artifact_storage",
+}
+"""Why keys have no effect here -> their names."""
+WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+"""Key -> why it has no effect here."""
+
+LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
+FOR_EACH_MODEL = ("top_p", "reasoning_effort")
+"""Keys of `llm` that have a place only in the table of a model."""
+TOP_LEVEL_WORKERS = "parallel_evaluations"
+OF_MODEL = {
+    "api_base": "base_url",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "top_p": "top_p",
+    "reasoning_effort": "extra",
+}
+"""What a model may have of its own: their name, ours."""
+NO_SETTING = "no setting of OpenEvolve's; it ignores it too"
