@@ -142,12 +142,12 @@ def loaded_by(
 
 
 def importable() -> list[str]:
-    """Return the modules that may be imported for their names: no scripts, migrations or bundled problems.
+    """Return the modules that may be imported for their names: no scripts, migrations or problems.
 
     Nor what needs a package that is not installed here, as Ray may be.
     """
     names = [module_name(path) for path in sources("evovpo")]
-    skipped = ["__main__", "migrations", "_problems", "forkserver"]
+    skipped = ["__main__", "migrations", "_problems", "starters", "forkserver"]
     if importlib.util.find_spec("ray") is None:
         skipped.append("ray")
     return [

@@ -11,7 +11,8 @@ import pytest
 from evovpo.sandbox import Level
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.probe import probe
-from evovpo.sandbox.selftest.attacks import OTHER_CANDIDATE, Attack, Target, attacks
+from evovpo.sandbox.selftest.attack import OTHER_CANDIDATE, Attack, Target
+from evovpo.sandbox.selftest.attacks import attacks
 from evovpo.sandbox.selftest.run import (
     exposed_target,
     hidden_file,

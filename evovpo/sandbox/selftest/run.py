@@ -20,12 +20,8 @@ from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result
+from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE, QUICK, Attack, Target
 from evovpo.sandbox.selftest.attacks import (
-    HIDDEN_ANSWER,
-    OTHER_CANDIDATE,
-    QUICK,
-    Attack,
-    Target,
     attacks,
     is_untouched,
     pretend_secrets,

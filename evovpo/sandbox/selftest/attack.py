@@ -1,0 +1,59 @@
+"""What an attack is: a program, and how running it may end."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evovpo.types import Limits, Status
+
+QUICK = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256)
+"""Limits of the attacks: the CPU limit ends what never ends, so a busy machine changes nothing."""
+SHORT = Limits(wall_seconds=0.5, cpu_seconds=1, memory_mb=256)
+"""For attacks that use no CPU time."""
+
+HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
+"""Start of a text that is only in the supervisor's memory."""
+OTHER_CANDIDATE = "OTHER-" + "CANDIDATE"
+"""A text that only an earlier program held."""
+
+REFUSED = "(OSError, ValueError, RuntimeError, MemoryError, ImportError)"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the attacks aim at."""
+
+    home: str
+    """A folder that looks like a user's home."""
+    pid: int
+    """Process id of the supervisor."""
+    port: int
+    """A port on which something listens at 127.0.0.1."""
+    hidden_file: str
+    """A file below the Python installation that the sandbox was told to hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One program and how running it may end."""
+
+    name: str
+    code: str
+    expected: frozenset[Status]
+    limits: Limits = QUICK
+
+
+def attack(name: str, code: str, *expected: Status, limits: Limits = QUICK) -> Attack:
+    """Return an attack that is held back by any of these ends, or, without one, if nothing is done."""
+    return Attack(name, textwrap.dedent(code).lstrip("\n"), frozenset(expected or (Status.OK,)), limits)
+
+
+def attempts(name: str, setup: str, statements: Mapping[str, str], *expected: Status) -> Attack:
+    """Return an attack that tries each statement and returns the names of those that went through."""
+    lines = [setup, "def f(x):", "    done = []"]
+    for what, statement in statements.items():
+        lines += ["    try:", f"        {statement}", f"        done.append({what!r})"]
+        lines += [f"    except {REFUSED}:", "        pass"]
+    return attack(name, "\n".join([*lines, "    return done", ""]), *expected)
