@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,14 @@ def docstrings(path: Path) -> Iterator[str]:
             yield ast.get_docstring(node) or ""
 
 
-def texts() -> Iterator[tuple[Path, str]]:
-    """Yield every document, and the docstrings of every Python file."""
-    for path in DOCUMENTS:
-        yield path, path.read_text(encoding="utf-8")
-    for folder in ("evovpo", "trainer", "tests"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path, "\n".join(docstrings(path))
+@cache
+def texts() -> list[tuple[Path, str]]:
+    """Return every document, and the docstrings of every Python file, as (path, text)."""
+    sources = [path for folder in ("evovpo", "trainer", "tests") for path in (ROOT / folder).rglob("*.py")]
+    return [
+        *((path, path.read_text(encoding="utf-8")) for path in DOCUMENTS),
+        *((path, "\n".join(docstrings(path))) for path in sorted(sources)),
+    ]
 
 
 def is_module(name: str) -> bool:
