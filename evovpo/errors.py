@@ -81,5 +81,9 @@ class NothingToTrainError(TrainingError):
     """Runs of which no group is left to train on."""
 
 
+class AnswerError(EvovpoError, ValueError):
+    """Why an answer of a model gives no program; the reader of answers keeps it as the reason of the slot."""
+
+
 class BundleError(EvovpoError, ValueError):
     """A text that is no bundle of files, or files that a bundle cannot hold."""

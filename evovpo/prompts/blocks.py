@@ -9,7 +9,10 @@ change.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from evovpo.errors import AnswerError
 
 _MARKER = re.compile(r"[^\w\n]*EVOLVE-BLOCK-(START|END)\b")
 
@@ -60,36 +63,36 @@ def layout(source: str) -> Layout | None:
     return Layout(tuple(map(tuple, fixed)), tuple(map(tuple, blocks)))
 
 
-class Kept(NamedTuple):
-    """A new version of a program whose fixed lines are those of the old one, or why there is none."""
-
-    source: str
-    reason: str = ""
-
-
-def keep_fixed(old: str, new: str) -> Kept:
+def keep_fixed(old: str, new: str) -> str:
     """Return `new` with every line outside of the blocks as in `old`.
 
-    Outside text that differs in nothing but blanks is put back; any other difference, and missing or further
-    markers, are refused.
+    Outside text that differs in nothing but blanks is put back. Raises `AnswerError` for any other
+    difference, and for missing or further markers.
     """
     wanted = layout(old)
     if wanted is None:
-        return Kept(new)
+        return new
     found = layout(new)
     if found is None:
-        return Kept("", "the EVOLVE-BLOCK markers are missing; the whole program is to be given, with them")
+        raise AnswerError("the EVOLVE-BLOCK markers are missing; the whole program is to be given, with them")
     if len(found.blocks) != len(wanted.blocks):
-        return Kept(
-            "", f"it has {len(found.blocks)} EVOLVE-BLOCKs; the program has {len(wanted.blocks)}, which stay"
+        raise AnswerError(
+            f"it has {len(found.blocks)} EVOLVE-BLOCKs; the program has {len(wanted.blocks)}, which stay"
         )
     for theirs, ours in zip(found.fixed, wanted.fixed, strict=True):
         if _without_blanks(theirs) != _without_blanks(ours):
-            return Kept("", f"it changed a line outside of the EVOLVE-BLOCKs: {_first_change(ours, theirs)}")
+            change = _first_change(ours, theirs)
+            raise AnswerError(f"it changed a line outside of the EVOLVE-BLOCKs: {change}")
     lines: list[str] = list(wanted.fixed[0])
     for block, after in zip(found.blocks, wanted.fixed[1:], strict=True):
         lines += [*block, *after]
-    return Kept("\n".join(lines))
+    return "\n".join(lines)
+
+
+def shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many items two sequences have in common from the beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def _without_blanks(lines: tuple[str, ...]) -> str:
@@ -100,14 +103,9 @@ def _first_change(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
     """Return the first line that differs, in words."""
     left = [line.strip() for line in ours if line.strip()]
     right = [line.strip() for line in theirs if line.strip()]
-    at = next((at for at in range(min(len(left), len(right))) if left[at] != right[at]), None)
-    if at is None:
-        at = min(len(left), len(right))
-        return (
-            f"{right[at][:120]!r} was added" if len(right) > len(left) else f"{left[at][:120]!r} was removed"
-        )
-    if left[at] in right[at:]:
+    at = shared(left, right)
+    if at == len(left) or left[at] in right[at:]:
         return f"{right[at][:120]!r} was added"
-    if right[at] in left[at:]:
+    if at == len(right) or right[at] in left[at:]:
         return f"{left[at][:120]!r} was removed"
     return f"{left[at][:120]!r} became {right[at][:120]!r}"

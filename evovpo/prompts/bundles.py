@@ -8,6 +8,7 @@ any text comes back as it was. Left out: file modes, empty folders, and files th
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Mapping
 
@@ -73,7 +74,7 @@ def unpack(source: str) -> dict[str, str]:
         files[path] = text.removesuffix("\n") if is_open else text
         lines.clear()
 
-    for line in _lines(source):
+    for line in io.StringIO(source, newline="\n"):
         found = HEADER.fullmatch(line.removesuffix("\n"))
         if found is None:
             if not path:
@@ -124,9 +125,3 @@ def _check_paths(paths: Iterable[str]) -> None:
     both = sorted(folders.intersection(names))
     if both:
         raise BundleError(f"path {both[0]!r} is both a file and a folder of a bundle; rename one of them")
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines with their ends; only a newline ends a line."""
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -8,12 +8,14 @@ one place is edited, several are refused. All edits refer to the program as it w
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from evovpo.prompts.blocks import layout
+from evovpo.errors import AnswerError
+from evovpo.prompts.blocks import layout, shared
 from evovpo.prompts.replies import named_path
 
 _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
@@ -28,24 +30,12 @@ _SHOWN = 100
 class Edit(NamedTuple):
     """One edit; a text with lines like dividers can be read in several ways."""
 
+    number: int
+    """From 1, as reasons name it."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     """(lines looked for, lines in their place), most lines looked for first, as they are tried."""
     path: str
     """File that a header line before it names, or empty."""
-
-
-class Edits(NamedTuple):
-    """The edits of an answer, or why it has none that can be made."""
-
-    edits: tuple[Edit, ...]
-    reason: str = ""
-
-
-class Edited(NamedTuple):
-    """The files after all edits, or why they were refused."""
-
-    files: dict[str, str]
-    reason: str = ""
 
 
 class _Place(NamedTuple):
@@ -56,8 +46,8 @@ class _Place(NamedTuple):
     replace: tuple[str, ...]
 
 
-def read_edits(answer: str) -> Edits:
-    """Return the edits of an answer; an edit that is not complete refuses the whole answer."""
+def read_edits(answer: str) -> list[Edit]:
+    """Return the edits of an answer. Raises `AnswerError` if there is none, or one is not complete."""
     edits: list[Edit] = []
     body: list[str] | None = None
     path = ""
@@ -70,47 +60,46 @@ def read_edits(answer: str) -> Edits:
         elif _REPLACE.fullmatch(line):
             dividers = [at for at, text in enumerate(body) if _DIVIDER.fullmatch(text)]
             if not dividers:
-                return Edits((), f"edit {len(edits) + 1} has no line '=======' between SEARCH and REPLACE")
+                raise AnswerError(f"edit {len(edits) + 1} has no line '=======' between SEARCH and REPLACE")
             readings = tuple(
                 (tuple(body[:at]), tuple(body[at + 1 :])) for at in reversed(dividers[:_READINGS])
             )
-            edits.append(Edit(readings, path))
+            edits.append(Edit(len(edits) + 1, readings, path))
             body, path = None, ""
         elif _SEARCH.fullmatch(line):
-            return Edits((), f"edit {len(edits) + 1} does not end with '>>>>>>> REPLACE'")
+            break
         else:
             body.append(line)
     if body is not None:
-        return Edits((), f"edit {len(edits) + 1} does not end with '>>>>>>> REPLACE'")
+        raise AnswerError(f"edit {len(edits) + 1} does not end with '>>>>>>> REPLACE'")
     if not edits:
-        return Edits((), "it has no edit of the form '<<<<<<< SEARCH', '=======', '>>>>>>> REPLACE'")
-    return Edits(tuple(edits))
+        raise AnswerError("it has no edit of the form '<<<<<<< SEARCH', '=======', '>>>>>>> REPLACE'")
+    return edits
 
 
-def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> Edited:
-    """Return the files (path -> text) with every edit made, or the reason why none was.
+def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+    """Return the files (path -> text) with every edit made.
 
     Where a file has EVOLVE-BLOCK markers, edits lie inside of its blocks; then a file without markers is not
-    edited at all.
+    edited at all. Raises `AnswerError` if an edit cannot be made.
     """
     lines = {path: _unix(text).split("\n") for path, text in files.items()}
     ranges = editable_ranges(files)
     places: list[_Place] = []
-    for number, edit in enumerate(edits, start=1):
+    for edit in edits:
         if edit.path and edit.path not in files:
-            return Edited({}, f"edit {number} names the file {edit.path!r}, which the program does not have")
-        among = {edit.path: lines[edit.path]} if edit.path else lines
-        found = _locate(among, edit)
-        if isinstance(found, str):
-            return Edited({}, f"edit {number}: {found}")
-        fault = _outside(found, ranges)
+            raise AnswerError(
+                f"edit {edit.number} names the file {edit.path!r}, which the program does not have"
+            )
+        place = _locate({edit.path: lines[edit.path]} if edit.path else lines, edit)
+        fault = _outside(place, ranges)
         if fault:
-            return Edited({}, f"edit {number} {fault}")
-        places.append(found)
+            raise AnswerError(f"edit {edit.number} {fault}")
+        places.append(place)
     ordered = sorted(places, key=lambda place: (place.path, place.start))
     for first, second in itertools.pairwise(ordered):
         if first.path == second.path and second.start < first.start + len(first.search):
-            return Edited({}, f"two edits touch line {second.start + 1}{_in_file(second.path)}; join them")
+            raise AnswerError(f"two edits touch line {second.start + 1}{_in_file(second.path)}; join them")
     for place in reversed(ordered):
         lines[place.path][place.start : place.start + len(place.search)] = place.replace
     edited = {path: "\n".join(found) for path, found in lines.items()}
@@ -118,8 +107,8 @@ def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> Edited:
         if _unix(text) != text:
             edited[path] = edited[path].replace("\n", "\r\n")
     if edited == dict(files):
-        return Edited({}, "it changes nothing")
-    return Edited(edited)
+        raise AnswerError("it changes nothing")
+    return edited
 
 
 def _unix(text: str) -> str:
@@ -136,10 +125,11 @@ def editable_ranges(files: Mapping[str, str]) -> dict[str, list[tuple[int, int]]
     return {path: [] if found is None else found.ranges for path, found in layouts.items()}
 
 
-def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place | str:
-    """Return the one place of an edit, or why there is not exactly one."""
+def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
+    """Return the one place of an edit. Raises `AnswerError` if there is not exactly one."""
+    its_search = f"edit {edit.number}: its SEARCH text is"
     if not any(line.strip() for line in edit.readings[-1][0]):
-        return "its SEARCH text is empty; begin with the lines that are there now"
+        raise AnswerError(f"{its_search} empty; begin with the lines that are there now")
     for exactness in range(3):
         for search, replace in edit.readings:
             places = [
@@ -147,52 +137,42 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place | str:
             ]
             if len(places) > 1:
                 named = ", ".join(f"{start + 1}{_in_file(path)}" for path, start in places[:5])
-                return f"its SEARCH text is found in {len(places)} places (lines {named}); give more lines"
+                raise AnswerError(
+                    f"{its_search} found in {len(places)} places (lines {named}); give more lines"
+                )
             if places:
                 path, start = places[0]
                 if exactness == 2:
                     window = files[path][start : start + len(search)]
-                    shifted = _reindented(replace, _indent(search), _indent(window))
-                    if shifted is None:
-                        return "its SEARCH text is indented otherwise than the program, and REPLACE less so"
-                    replace = shifted
+                    old, new = _indent(search), _indent(window)
+                    if any(line.strip() and not line.startswith(old) for line in replace):
+                        raise AnswerError(
+                            f"{its_search} indented otherwise than the program, and REPLACE less so"
+                        )
+                    replace = tuple(new + line[len(old) :] if line.strip() else "" for line in replace)
                 return _Place(path, start, tuple(search), tuple(replace))
-    return _nearest(files, edit.readings[-1][0])
+    raise AnswerError(f"{its_search} {_nearest(files, edit.readings[-1][0])}")
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
     """Return where `search` stands: 0 exactly, 1 but for trailing blanks, 2 but for indentation too."""
-    size = len(search)
     if exactness > 0:
         lines, search = [line.rstrip() for line in lines], [line.rstrip() for line in search]
-    if exactness == 2:
-        wanted = _dedented(search)
-        key = next(at for at, line in enumerate(search) if line)
-        bare = search[key].lstrip()
-        return [
-            start
-            for start in range(len(lines) - size + 1)
-            if lines[start + key].lstrip() == bare and _dedented(lines[start : start + size]) == wanted
-        ]
-    wanted = list(search)
+    shape = _dedented if exactness == 2 else list
+    size, wanted = len(search), shape(search)
+    key = next(at for at, line in enumerate(search) if line.strip())
+    bare = search[key].strip()
     return [
         start
         for start in range(len(lines) - size + 1)
-        if lines[start] == wanted[0] and list(lines[start : start + size]) == wanted
+        if lines[start + key].strip() == bare and shape(lines[start : start + size]) == wanted
     ]
 
 
 def _indent(lines: Sequence[str]) -> str:
     """Return the indentation that all lines with text begin with."""
-    found: str | None = None
-    for line in lines:
-        if line.strip():
-            own = line[: len(line) - len(line.lstrip())]
-            if found is None:
-                found = own
-            while not own.startswith(found):
-                found = found[:-1]
-    return found or ""
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    return functools.reduce(lambda one, other: one[: shared(one, other)], indents or [""])
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:
@@ -200,32 +180,22 @@ def _dedented(lines: Sequence[str]) -> list[str]:
     return [line[width:] if line.strip() else "" for line in lines]
 
 
-def _reindented(lines: Sequence[str], old: str, new: str) -> tuple[str, ...] | None:
-    """Return the lines with indentation `new` for `old`; none if one has less than `old`."""
-    if any(line.strip() and not line.startswith(old) for line in lines):
-        return None
-    return tuple(new + line[len(old) :] if line.strip() else "" for line in lines)
-
-
 def _outside(place: _Place, ranges: Mapping[str, list[tuple[int, int]]] | None) -> str:
     """Return what an edit does outside of the blocks; empty if nothing."""
     if ranges is None:
         return ""
     before, after = list(place.search), list(place.replace)
-    start, size = place.start, min(len(before), len(after))
-    head = next((at for at in range(size) if before[at] != after[at]), size)
-    tail = next(
-        (at for at in range(size - head) if before[len(before) - 1 - at] != after[len(after) - 1 - at]),
-        size - head,
-    )
-    first, end = start + head, start + len(before) - tail
+    head = shared(before, after)
+    tail = shared(before[head:][::-1], after[head:][::-1])
+    first, end = place.start + head, place.start + len(before) - tail
     new = after[head : len(after) - tail]
     if first == end and not new:
         return ""
-    if layout("\n".join(new)) is not None:
+    is_inside = any(low <= first and end <= high for low, high in ranges[place.path])
+    if layout("\n".join(new)) is not None or (is_inside and _has_end(new)):
         return "adds an EVOLVE-BLOCK marker; the markers stay as they are"
-    if any(low <= first and end <= high for low, high in ranges[place.path]):
-        return "" if not _has_end(new) else "adds an EVOLVE-BLOCK marker; the markers stay as they are"
+    if is_inside:
+        return ""
     named = f"line {first + 1}" if end - first <= 1 else f"lines {first + 1} to {end}"
     return (
         f"changed {named}{_in_file(place.path)}, outside of the EVOLVE-BLOCKs; only what is inside may change"
@@ -240,7 +210,7 @@ def _has_end(lines: Sequence[str]) -> bool:
 
 
 def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
-    """Return that a text is not there, with the lines that come nearest."""
+    """Return what a text that is not there is instead, with the lines that come nearest."""
     wanted = [line.strip() for line in search]
     best, where, start = 0, "", 0
     for path, lines in files.items():
@@ -257,20 +227,20 @@ def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
         for offset, line in enumerate(search):
             if line.strip() != found[offset].strip():
                 return (
-                    f"its SEARCH text is not in the program; nearest is line {start + offset + 1}"
+                    f"not in the program; nearest is line {start + offset + 1}"
                     f"{_in_file(where)}, {found[offset].strip()[:_SHOWN]!r} where SEARCH has "
                     f"{line.strip()[:_SHOWN]!r}"
                 )
-        return f"its SEARCH text is indented otherwise than line {start + 1}{_in_file(where)} and following"
+        return f"indented otherwise than line {start + 1}{_in_file(where)} and following"
     first = next(line for line in wanted if line)
     for path, lines in files.items():
         bare = [line.strip() for line in lines]
         for close in difflib.get_close_matches(first, bare, n=1):
             return (
-                f"its SEARCH text is not in the program; nearest is line {bare.index(close) + 1}"
+                f"not in the program; nearest is line {bare.index(close) + 1}"
                 f"{_in_file(path)}, {close[:_SHOWN]!r}"
             )
-    return f"its SEARCH text is not in the program, nor anything like {first[:_SHOWN]!r}"
+    return f"not in the program, nor anything like {first[:_SHOWN]!r}"
 
 
 def _in_file(path: str) -> str:

@@ -11,10 +11,10 @@ import ast
 import functools
 import warnings
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from evovpo.config import PromptConfig
-from evovpo.errors import BundleError
+from evovpo.errors import AnswerError, BundleError
 from evovpo.prompts import showing
 from evovpo.prompts.blocks import keep_fixed, layout
 from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
@@ -26,13 +26,7 @@ from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Roll
 
 _ALONE = ""
 """Path of the only file of a program that is no folder."""
-
-
-class _Read(NamedTuple):
-    """A program read from an answer, or why there is none."""
-
-    program: Program | None
-    reason: str = ""
+_CUT = "the token limit cut the reply off within its code block"
 
 
 class _InstructFormat:
@@ -63,20 +57,17 @@ class _InstructFormat:
             "attempts": self._attempts(request),
             "answer": self._answer(problem, request),
         }
-        base = self._base(problem, None if request.parent is None else request.parent.program)
-        if request.parent is None and base is not None:
-            values["start"] = showing.shown_source(base.source, problem.suffix)
-        if request.parent is not None:
-            values["parent"] = showing.shown_source(request.parent.program.source, problem.suffix)
-            values["rewards"] = showing.shown_rewards(problem, request.parent.evaluation)
-            values["feedback"] = self._feedback(problem, request, request.parent)
-        if request.parent is not None and request.partner is not None:
-            first, second = request.parent.evaluation, request.partner.evaluation
-            values["better"] = showing.better_at(problem, first, second)
-            values["partner"] = showing.shown_source(request.partner.program.source, problem.suffix)
-            values["partner_rewards"] = showing.shown_rewards(problem, second)
-            values["partner_feedback"] = self._feedback(problem, request, request.partner)
-            values["partner_better"] = showing.better_at(problem, second, first)
+        parent, partner = request.parent, request.partner
+        if parent is None:
+            base = self._base(problem, None)
+            values["start"] = "" if base is None else showing.shown_source(base.source, problem.suffix)
+        else:
+            judged = self._judged(problem, request, parent, partner)
+            values |= {"parent": judged.pop("program"), **judged}
+        if parent is not None and partner is not None:
+            judged = self._judged(problem, request, partner, parent)
+            values["partner"] = judged.pop("program")
+            values |= {f"partner_{place}": text for place, text in judged.items()}
         system = self._templates.fill("system", {"statement": values["statement"], "language": language})
         user = self._templates.fill(_template(request), values)
         return (Message("system", system), Message("user", user)) if system else (Message("user", user),)
@@ -94,14 +85,16 @@ class _InstructFormat:
         is_cut = rollout.finish_reason == "length"
         found = []
         for number, text in enumerate(texts, start=1):
-            read = self._read(problem, text, base, is_cut and number == len(texts))
-            if read.program is not None and len(read.program.source) > self._settings.program_characters:
-                read = _Read(
-                    None,
-                    f"the program has {len(read.program.source)} characters; "
-                    f"at most {self._settings.program_characters} are allowed",
-                )
-            found.append(Answer(text, read.program, None, read.reason))
+            try:
+                program = self._read(problem, text, base, is_cut and number == len(texts))
+                if len(program.source) > self._settings.program_characters:
+                    raise AnswerError(
+                        f"the program has {len(program.source)} characters; "
+                        f"at most {self._settings.program_characters} are allowed"
+                    )
+                found.append(Answer(text, program, None))
+            except (AnswerError, BundleError) as error:
+                found.append(Answer(text, None, None, str(error)))
         missing = f"the reply has only {len(texts)} of {answers} answers"
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
@@ -109,29 +102,34 @@ class _InstructFormat:
         """Return the program that an answer is a new version of; none where it is written from nothing."""
         raise NotImplementedError
 
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
-        """Return the program of one answer; `is_cut` if the token limit ended it."""
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
+        """Return the program of one answer; `is_cut` if the token limit ended it.
+
+        Raises `AnswerError` or `BundleError` if there is none.
+        """
         raise NotImplementedError
 
-    def _feedback(self, problem: Problem, request: Request, shown: Shown) -> str:
-        text = showing.shown_feedback(
-            problem, shown.evaluation, request.rows, self._settings.feedback_characters
-        )
-        return self._templates.fill("output", {"text": text})
+    def _judged(
+        self, problem: Problem, request: Request, shown: Shown, other: Shown | None
+    ) -> dict[str, str]:
+        """Return what a prompt says of a program; it may be better at something than `other`."""
+        most = self._settings.feedback_characters
+        text = showing.shown_feedback(problem, shown.evaluation, request.rows, most)
+        return {
+            "program": showing.shown_source(shown.program.source, problem.suffix),
+            "rewards": showing.shown_rewards(problem, shown.evaluation),
+            "feedback": self._templates.fill("output", {"text": text}),
+            "better": showing.better_at(problem, shown.evaluation, other.evaluation) if other else "",
+        }
 
     def _inspirations(self, problem: Problem, request: Request) -> str:
-        texts = []
-        for number, shown in enumerate(request.inspirations, start=1):
-            values = {
-                "number": str(number),
-                "program": showing.shown_source(shown.program.source, problem.suffix),
-                "rewards": showing.shown_rewards(problem, shown.evaluation),
-                "feedback": self._feedback(problem, request, shown),
-            }
-            if request.parent is not None:
-                values["better"] = showing.better_at(problem, shown.evaluation, request.parent.evaluation)
-            texts.append(self._templates.fill("inspiration", values))
-        return "\n\n".join(texts)
+        return "\n\n".join(
+            self._templates.fill(
+                "inspiration",
+                {"number": str(number), **self._judged(problem, request, shown, request.parent)},
+            )
+            for number, shown in enumerate(request.inspirations, start=1)
+        )
 
     def _attempts(self, request: Request) -> str:
         return "\n\n".join(
@@ -179,31 +177,29 @@ class RewriteFormat(_InstructFormat):
         is_needed = not problem.entry or any(layout(text) for text in _files(problem, seed).values())
         return seed if is_needed else None
 
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
         found = blocks(text)
         if problem.suffix == "/":
-            return _read_files(problem, text, found, base, is_cut)
+            return _read_files(problem, found, base, is_cut)
         language = showing.language_of(problem.suffix)
         if not found:
             # Without a fence only what Python takes as definitions is code: a refusal is no program.
             if language != "python" or not _has_definitions(text, problem.entry):
-                return _Read(None, "the reply has no code block")
+                raise AnswerError("the reply has no code block")
             found = [Block(text, language, True, "")]
         named = [block for block in found if showing.same_language(block.language, language)]
-        reads = [
-            _whole_program(problem, block, base, is_cut and block is found[-1]) for block in named or found
-        ]
-        fitting = [
-            read
-            for read in reads
-            if read.program is not None
-            and (
-                not problem.entry
-                or language != "python"
-                or _has_definitions(read.program.source, problem.entry)
-            )
-        ]
-        return next(iter([*fitting, *(read for read in reads if read.program is not None), *reads]))
+        programs: list[Program] = []
+        faults: list[AnswerError] = []
+        for block in named or found:
+            try:
+                programs.append(_whole_program(problem, block, base, is_cut and block is found[-1]))
+            except AnswerError as error:
+                faults.append(error)
+        if not programs:
+            raise faults[0]
+        is_free = not problem.entry or language != "python"
+        fitting = (read for read in programs if is_free or _has_definitions(read.source, problem.entry))
+        return next(fitting, programs[0])
 
 
 class DiffFormat(_InstructFormat):
@@ -214,19 +210,16 @@ class DiffFormat(_InstructFormat):
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
         return parent or next(iter(problem.seeds), None)
 
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> _Read:
+    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
         if base is None:
-            return _Read(None, "there is no program that edits could apply to")
-        read = read_edits(text)
-        if read.reason:
-            return _Read(None, read.reason + (" (the token limit cut the reply off)" if is_cut else ""))
+            raise AnswerError("there is no program that edits could apply to")
+        try:
+            edits = read_edits(text)
+        except AnswerError as error:
+            raise AnswerError(f"{error}{' (the token limit cut the reply off)' * is_cut}") from error
         old = _files(problem, base)
-        edited = apply_edits(old, read.edits)
-        if edited.reason:
-            return _Read(None, edited.reason)
-        return _checked(
-            problem, {path: text for path, text in edited.files.items() if text != old[path]}, old
-        )
+        edited = apply_edits(old, edits)
+        return _checked(problem, {path: text for path, text in edited.items() if text != old[path]}, old)
 
 
 def _template(request: Request) -> str:
@@ -241,60 +234,52 @@ def _template(request: Request) -> str:
     return "repair" if kind is PromptKind.REPAIR else "mutate"
 
 
-def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> _Read:
+def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
     """Return the program in one code block."""
     language = showing.language_of(problem.suffix)
     if not block.is_closed and is_cut and language != "python":
-        return _Read(None, "the token limit cut the reply off within its code block")
+        raise AnswerError(_CUT)
     source = _trimmed(block.text)
     if not source.strip():
-        return _Read(None, "the code block is empty")
-    if base is not None:
-        kept = keep_fixed(base.source, source)
-        if kept.reason:
-            return _Read(None, kept.reason)
-        source = kept.source
-    return _checked(problem, {_ALONE: source}, {})
+        raise AnswerError("the code block is empty")
+    return _checked(problem, {_ALONE: keep_fixed(base.source if base else "", source)}, {})
 
 
-def _read_files(problem: Problem, text: str, found: list[Block], base: Program | None, is_cut: bool) -> _Read:
+def _read_files(problem: Problem, found: list[Block], base: Program | None, is_cut: bool) -> Program:
     """Return the folder program that an answer's files make, the rest as in `base`."""
     old = {} if base is None else _files(problem, base)
     new: dict[str, str] = {}
     for block in found:
         if not block.is_closed and is_cut:
-            return _Read(None, "the token limit cut the reply off within its code block")
-        try:
-            if is_bundle(block.text):
-                given = unpack(block.text)
-            elif block.path:
-                check_path(block.path)
-                given = {block.path: _trimmed(block.text)}
-            else:
-                given = {}
-        except BundleError as error:
-            return _Read(None, str(error))
+            raise AnswerError(_CUT)
+        if is_bundle(block.text):
+            given = unpack(block.text)
+        elif block.path:
+            check_path(block.path)
+            given = {block.path: _trimmed(block.text)}
+        else:
+            given = {}
         twice = sorted(set(given) & set(new))
         if twice:
-            return _Read(None, f"the file {twice[0]!r} is given twice")
+            raise AnswerError(f"the file {twice[0]!r} is given twice")
         new |= given
     if not new:
-        return _Read(None, "no code block in the reply stands under a line '=== FILE: PATH ==='")
+        raise AnswerError("no code block in the reply stands under a line '=== FILE: PATH ==='")
     has_markers = editable_ranges(old) is not None
     changed: dict[str, str] = {}
     for path, source in new.items():
         if path in old and source.rstrip() == old[path].rstrip():
             continue
         if has_markers and (path not in old or layout(old[path]) is None):
-            return _Read(None, f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
-        kept = keep_fixed(old.get(path, ""), source)
-        if kept.reason:
-            return _Read(None, f"{path}: {kept.reason}")
-        changed[path] = kept.source
+            raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
+        try:
+            changed[path] = keep_fixed(old.get(path, ""), source)
+        except AnswerError as error:
+            raise AnswerError(f"{path}: {error}") from error
     return _checked(problem, changed, old)
 
 
-def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> _Read:
+def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> Program:
     """Return the program of the old files with the changed ones, which must be text.
 
     Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
@@ -303,14 +288,9 @@ def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str
         place = f"{path}: " if path else ""
         try:
             source.encode("utf-8")
-        except UnicodeEncodeError:
-            return _Read(None, f"{place}it has characters that are no text (lone surrogates)")
-    if problem.suffix != "/":
-        return _Read(Program(changed[_ALONE]))
-    try:
-        return _Read(Program(pack({**old, **changed})))
-    except BundleError as error:
-        return _Read(None, str(error))
+        except UnicodeEncodeError as error:
+            raise AnswerError(f"{place}it has characters that are no text (lone surrogates)") from error
+    return Program(pack({**old, **changed}) if problem.suffix == "/" else changed[_ALONE])
 
 
 def _files(problem: Problem, program: Program) -> dict[str, str]:
