@@ -1,7 +1,7 @@
 """The built-in models: their weights, and the text that they read and write.
 
-`weights/strings/` writes string expressions from examples, `weights/formulas/` numeric rules for problems
-with a scorer.
+The model for strings writes expressions from examples (`strings/`), the one for numeric rules formulas for
+problems with a scorer (`formulas/`); `weights/` holds both. Nothing below this folder knows these languages.
 """
 
 from pathlib import Path

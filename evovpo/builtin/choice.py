@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
-from evovpo.builtin.expression_prompts import AlignmentFormat, alignment_fault
-from evovpo.builtin.formula_prompts import FormulaFormat, formula_fault
+from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
+from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
 from evovpo.prompts.request import PromptFormat
 from evovpo.types import Problem
 
 
 def built_in_fault(problem: Problem) -> str:
     """Return why no built-in model can write for `problem`; empty if one can."""
-    of_strings, of_numbers = alignment_fault(problem), formula_fault(problem)
+    of_strings, of_numbers = expression_fault(problem), formula_fault(problem)
     if not of_strings or not of_numbers:
         return ""
     has_scorer = problem.scorer_path is not None
@@ -27,4 +27,4 @@ def built_in_model(problem: Problem) -> Path:
 
 def built_in_format(problem: Problem) -> PromptFormat:
     """Return the format of that model. Raises `ProblemError` if none can write for `problem`."""
-    return AlignmentFormat(problem) if formula_fault(problem) else FormulaFormat(problem)
+    return ExpressionFormat(problem) if formula_fault(problem) else FormulaFormat(problem)

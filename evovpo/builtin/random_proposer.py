@@ -7,21 +7,24 @@ compared with these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
-from evovpo.builtin.chain_format import join_chain
-from evovpo.builtin.expressions import Sampler, render
-from evovpo.builtin.formulas import FormulaSampler
+from evovpo.builtin.chain import join_chain
+from evovpo.builtin.formulas.format import formula_fault
+from evovpo.builtin.formulas.sampler import FormulaSampler
+from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.proposers import check_ticket, rollout_id
 from evovpo.types import Problem, Prompt, Rollout, Sampling
 
 
 class RandomProposer:
-    """Replies with chains of typed random expressions; reply i of a prompt follows from its seed and i."""
+    """Replies with chains of random programs; reply i of a prompt follows from its seed and i."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._rows = [[str(value) for value in example.inputs] for example in problem.train]
+    def __init__(self, draws: Callable[[Random], Callable[[], str]]) -> None:
+        """Take a function from a random generator to one that draws a program."""
+        self._draws = draws
 
     @property
     def policy_version(self) -> int:
@@ -37,47 +40,30 @@ class RandomProposer:
         """Do nothing: nothing is held."""
 
     def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
-        sampler = Sampler(Random(f"{prompt.seed}:{index}"), self._rows)
-        return _as_rollout(
-            prompt, index, sampling, [render(sampler.program()) for _ in range(prompt.answers)]
+        draw = self._draws(Random(f"{prompt.seed}:{index}"))
+        return Rollout(
+            id=rollout_id(prompt.id, index),
+            prompt_id=prompt.id,
+            index=index,
+            policy_version=0,
+            text=join_chain([draw() for _ in range(prompt.answers)]),
+            token_ids=None,
+            logprobs=None,
+            prompt_token_ids=None,
+            sampling=sampling,
+            finish_reason="stop",
+            seconds=0.0,
         )
 
 
-class RandomFormulaProposer:
-    """Replies with chains of random formulas; reply i of a prompt follows from its seed and i."""
+def random_proposer(problem: Problem) -> RandomProposer:
+    """Return the baseline of the built-in model for `problem`; that for strings where none fits."""
+    if not formula_fault(problem):
+        return RandomProposer(lambda rng: FormulaSampler(rng, len(problem.parameters)).formula)
+    rows = [[str(value) for value in example.inputs] for example in problem.train]
 
-    def __init__(self, problem: Problem) -> None:
-        self._inputs = len(problem.parameters)
+    def draws(rng: Random) -> Callable[[], str]:
+        sampler = Sampler(rng, rows)
+        return lambda: render(sampler.program())
 
-    @property
-    def policy_version(self) -> int:
-        """Always 0."""
-        return 0
-
-    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return random chains of `prompt.answers` formulas; see `Proposer.propose`."""
-        check_ticket(prompt, indices)
-        return [self._rollout(prompt, index, sampling) for index in indices]
-
-    async def aclose(self) -> None:
-        """Do nothing: nothing is held."""
-
-    def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
-        sampler = FormulaSampler(Random(f"{prompt.seed}:{index}"), self._inputs)
-        return _as_rollout(prompt, index, sampling, [sampler.formula() for _ in range(prompt.answers)])
-
-
-def _as_rollout(prompt: Prompt, index: int, sampling: Sampling, answers: Sequence[str]) -> Rollout:
-    return Rollout(
-        id=rollout_id(prompt.id, index),
-        prompt_id=prompt.id,
-        index=index,
-        policy_version=0,
-        text=join_chain(answers),
-        token_ids=None,
-        logprobs=None,
-        prompt_token_ids=None,
-        sampling=sampling,
-        finish_reason="stop",
-        seconds=0.0,
-    )
+    return RandomProposer(draws)

@@ -115,7 +115,7 @@ def list_problems() -> None:
 
     [dim]Example:[/dim]  evovpo problems
     """
-    from evovpo.builtin.expression_prompts import alignment_fault
+    from evovpo.builtin.strings.format import expression_fault
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
     from evovpo.reports.report import problems_table
@@ -126,7 +126,7 @@ def list_problems() -> None:
     if suites:
         say("\nsuites: " + ", ".join(f"{name} ({len(entries)})" for name, entries in suites.items()))
     easy = {str(entry.path) for entries in suites.values() for entry in entries if entry.difficulty == 0}
-    fitting = [problem for problem in problems if not alignment_fault(problem)]
+    fitting = [problem for problem in problems if not expression_fault(problem)]
     if fitting:
         # One that every measured run solved: a first try should end well.
         first = next((problem for problem in fitting if problem.folder in easy), fitting[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from evovpo.builtin.choice import built_in_format
-from evovpo.builtin.expression_prompts import AlignmentFormat, alignment_fault
-from evovpo.builtin.formula_prompts import FormulaFormat
+from evovpo.builtin.formulas.format import FormulaFormat
+from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
@@ -43,12 +43,12 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         is_chat = proposer.name == "openai" and proposer.endpoint == "chat"
         if proposer.name in ("local", "random"):
             return built_in_format(problem)
-        if not (alignment_fault(problem) or is_chat):
+        if not (expression_fault(problem) or is_chat):
             style = "alignment"
         else:
             style = "diff" if any(map(_is_for_edits, problem.seeds[:1])) else "rewrite"
     if style == "alignment":
-        return AlignmentFormat(problem)
+        return ExpressionFormat(problem)
     if style == "formula":
         return FormulaFormat(problem)
     templates = load_templates(config.prompt.templates)

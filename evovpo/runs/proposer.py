@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.choice import built_in_fault, built_in_model
-from evovpo.builtin.expression_prompts import alignment_fault
-from evovpo.builtin.formula_prompts import formula_fault
+from evovpo.builtin.formulas.format import formula_fault
+from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import BudgetConfig, Config
 from evovpo.errors import ConfigError
 from evovpo.proposers import Checked, Proposer
@@ -31,7 +31,7 @@ def check_proposer(problem: Problem, config: Config) -> None:
             "an instruction model behind a server: give --base-url URL --model NAME, or llm.api_base and "
             "llm.models in its config.yaml"
         )
-    faults = {"auto": built_in_fault, "alignment": alignment_fault, "formula": formula_fault}
+    faults = {"auto": built_in_fault, "alignment": expression_fault, "formula": formula_fault}
     fault = faults.get(config.prompt.style, lambda _: "")(problem)
     if fault and config.proposer.name in ("local", "random"):
         raise ConfigError(
@@ -54,9 +54,9 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
             "proposer.name=openai, or leave them out"
         )
     if settings.name == "random":
-        from evovpo.builtin.random_proposer import RandomFormulaProposer, RandomProposer
+        from evovpo.builtin.random_proposer import random_proposer
 
-        return RandomProposer(problem) if formula_fault(problem) else RandomFormulaProposer(problem)
+        return random_proposer(problem)
     if settings.name == "local":
         from evovpo.proposers.local import LocalProposer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evovpo.builtin.joining import join_language
+from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
 from evovpo.errors import ReplayError, SearchError
 from evovpo.prompts import PromptFormat

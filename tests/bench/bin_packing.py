@@ -32,8 +32,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
-from evovpo.builtin.chain_format import join_chain
-from evovpo.builtin.formulas import FormulaSampler, from_source, function_of
+from evovpo.builtin.chain import join_chain
+from evovpo.builtin.formulas.language import from_source, function_of
+from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
 from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox

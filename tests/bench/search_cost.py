@@ -26,9 +26,11 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.expressions import Sampler, canonical, render, to_source
-from evovpo.builtin.joining import join_language
+from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.joining import join_language
+from evovpo.builtin.strings.programs import canonical, to_source
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id
 from evovpo.search.search import Search
@@ -117,7 +119,7 @@ class Bench:
         )  # fmt: skip
         store.add_problem(PROBLEM)
         store.add_run(run)
-        made_by, language = AlignmentFormat(PROBLEM), join_language(PROBLEM)
+        made_by, language = ExpressionFormat(PROBLEM), join_language(PROBLEM)
         self.search = Search(PROBLEM, config, made_by, run.id, seed, language)
         self._store = store
         self._rng = Random(seed)

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evovpo.builtin.chain_format import END_ID
+from evovpo.builtin.chain import END_ID
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.route_format import vocabulary
 from trainer.recipes.maze.measure import measure_model

@@ -24,7 +24,7 @@ from proposer_conformance import SAMPLING, MakeProposer, content, make_prompt, r
 from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
-from evovpo.builtin.random_proposer import RandomProposer  # noqa: E402
+from evovpo.builtin.random_proposer import random_proposer  # noqa: E402
 from evovpo.config import Config  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
@@ -94,7 +94,7 @@ def make_proposer(
     makers: dict[str, MakeProposer] = {
         "scripted queue": lambda: ScriptedProposer([f"text {i}" for i in range(100)], logprob=-1.5),
         "scripted function": lambda: ScriptedProposer(write, policy_version=3),
-        "random": lambda: RandomProposer(load_problem(resolve_problem("strings/date-to-iso"))),
+        "random": lambda: random_proposer(load_problem(resolve_problem("strings/date-to-iso"))),
         "local": lambda: LocalProposer(PolicyVersion(2, None, str(tiny_folder))),
         "openai": lambda: make_openai(url),
         "openai chat": lambda: make_openai(url, endpoint="chat"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
+from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from trainer.recipes.distil_chains import KS, Coverage, chain_rows, coverage_markdown
 
 PROMPTS = ((9, 1), (9, 3))

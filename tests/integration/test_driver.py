@@ -12,8 +12,8 @@ import pytest
 from plain_search import PLAIN, PlainFormat, judge
 from toy_runs import HARD, PROBLEM, OneByOne, evaluation, hashed_rewards, population, source, toy_script
 
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.joining import join_language
+from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import BudgetError, ReplayError, SandboxError
 from evovpo.proposers.scripted import ScriptedProposer
@@ -83,7 +83,7 @@ class Journal:
 
 
 def new_search(problem: Problem = HARD, settings: Config = SETTINGS) -> Search:
-    made_by, language = AlignmentFormat(problem), join_language(problem)
+    made_by, language = ExpressionFormat(problem), join_language(problem)
     return Search(problem, settings.search, made_by, "run", settings.run.seed, language)
 
 
@@ -99,7 +99,7 @@ def make_driver(
     driver = Driver(
         search=new_search(problem, settings),
         config=settings,
-        prompt_format=AlignmentFormat(problem),
+        prompt_format=ExpressionFormat(problem),
         proposer=ScriptedProposer(write or toy_script()),
         judge=judge,
         journal=journal,
@@ -333,7 +333,7 @@ def test_an_error_of_the_proposer_ends_the_run() -> None:
 def test_replaying_another_history_says_which_ask_differs_and_how() -> None:
     driver, _, journal = make_driver()
     asyncio.run(driver.run())
-    replay(new_search(), journal.events, AlignmentFormat(HARD))
+    replay(new_search(), journal.events, ExpressionFormat(HARD))
     changed = list(journal.events)
     place = max(number for number, event in enumerate(changed) if isinstance(event, Prompt))
     ask = changed[place]

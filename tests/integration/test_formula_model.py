@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -14,13 +15,12 @@ from random import Random
 import pytest
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
-from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID, split_chain
+from evovpo.builtin.chain import END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.formula_format import level, vocabulary
-from evovpo.builtin.formula_prompts import FormulaFormat, formula_fault
-from evovpo.builtin.formulas import canonical
-from evovpo.builtin.random_proposer import RandomFormulaProposer
+from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
+from evovpo.builtin.formulas.language import canonical
+from evovpo.builtin.formulas.prompt_text import level, vocabulary
+from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem
@@ -40,6 +40,7 @@ from evovpo.types import (
     PolicyVersion,
     Problem,
     Program,
+    Prompt,
     PromptKind,
     Rollout,
     Sampling,
@@ -137,7 +138,7 @@ def test_what_does_not_fit_is_named(changes: dict[str, object], fault: str) -> N
         ("heuristics/bin-packing-weibull", FormulaFormat),
         ("heuristics/job-shop", None),
         ("maze/maze-1", None),
-        ("strings/date-to-iso", AlignmentFormat),
+        ("strings/date-to-iso", ExpressionFormat),
     ],
 )
 def test_the_model_and_format_fit_the_problem(name: str, wanted: type | None) -> None:
@@ -160,9 +161,13 @@ def test_a_new_problem_with_a_scorer_can_be_searched_without_a_server(tmp_path: 
 
 
 def test_random_formulas_are_the_baseline_and_follow_from_the_prompt() -> None:
-    assert isinstance(
-        open_proposer(PACKING, Config.load(None, ["proposer.name=random"])), RandomFormulaProposer
-    )
+    proposer = open_proposer(PACKING, Config.load(None, ["proposer.name=random"]))
+    prompt = Prompt("p", "run", 0, 0, PromptKind.ROOT, 0, (), (), 2, 3, 7)
+    first, again = (asyncio.run(proposer.propose(prompt, [0, 1], Sampling())) for _ in range(2))
+    assert first == again
+    formulas = [slot.text for rollout in first for slot in split_chain(rollout.text, None)]
+    assert [canonical(formula, len(PACKING.parameters)) for formula in formulas] == formulas
+    assert len(set(formulas)) > 3
 
 
 def test_a_store_of_the_other_built_in_model_is_refused(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from evovpo.builtin.chain_format import MAX_ANSWERS, SEPARATOR, split_chain
-from evovpo.builtin.expressions import render, shorter_variants
+from evovpo.builtin.chain import MAX_ANSWERS, SEPARATOR, split_chain
+from evovpo.builtin.strings.grammar import render, shorter_variants
 from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
 from trainer.recipes.pretrain import PretrainConfig, batches, collate, pretrain, rate_factor, sample_block
 from trainer.recipes.tokenizer import build_tokenizer

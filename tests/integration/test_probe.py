@@ -16,8 +16,8 @@ from toy_runs import PROBLEM, ROWS, SWAP, source
 from evovpo.analysis.estimators import best_at_k
 from evovpo.analysis.statistics import Interval
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.chain_format import encode_prompt
-from evovpo.builtin.expression_prompts import alignment_fault
+from evovpo.builtin.strings.format import expression_fault
+from evovpo.builtin.strings.prompt_text import encode_prompt
 from evovpo.config import Config
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.judging.evaluator import open_evaluator
@@ -305,7 +305,7 @@ def test_generated_problems_fit_the_built_in_model_and_follow_from_seed_and_numb
     assert len({problem.id for problem in problems}) == 12
     assert {p.version for p in problems}.isdisjoint(p.version for p in generated_problems(12, seed=6))
     for problem in problems:
-        assert alignment_fault(problem) == ""
+        assert expression_fault(problem) == ""
         assert len(problem.train) in (4, 5)
         assert len(problem.objectives) == len(problem.train)
         assert len(problem.heldout) == 2

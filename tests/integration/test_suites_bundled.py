@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from evovpo.builtin.expression_prompts import alignment_fault
-from evovpo.builtin.expressions import canonical, to_source
+from evovpo.builtin.strings.format import expression_fault
+from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
@@ -102,7 +102,7 @@ def test_statements_of_list_tasks_do_not_give_the_program_away() -> None:
     for entry in load_suite(LISTS):
         problem = load_problem(entry.path)
         assert program_of(problem) not in problem.statement
-        assert "text" in alignment_fault(problem) or "string" in alignment_fault(problem)
+        assert "text" in expression_fault(problem) or "string" in expression_fault(problem)
 
 
 def test_values_that_are_too_large_or_undefined_make_no_row() -> None:
@@ -133,7 +133,7 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
     problems = hard_problems()
     assert len(problems) == 40
     for problem in problems:
-        assert alignment_fault(problem) == ""
+        assert expression_fault(problem) == ""
         name = problem.id.rpartition("/")[2]
         text = canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
         assert text is not None

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
 
-from evovpo.builtin.chain_format import join_chain
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.expressions import Sampler, canonical, render, to_source
-from evovpo.builtin.joining import join_language
+from evovpo.builtin.chain import join_chain
+from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.joining import join_language
+from evovpo.builtin.strings.programs import canonical, to_source
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
 from evovpo.search.members import Member
@@ -128,7 +130,7 @@ class Loop:
         run: str = "run",
     ) -> None:
         self.problem = problem
-        self.format = AlignmentFormat(problem)
+        self.format = ExpressionFormat(problem)
         self.search = Search(problem, config, self.format, run, seed, join_language(problem))
         self.judged: list[str] = []
         self.asked: list[Prompt] = []

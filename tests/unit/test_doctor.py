@@ -22,7 +22,7 @@ from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percen
 from evovpo.analysis.doctor.sample import Sample, take_sample
 from evovpo.analysis.doctor.sets import best_set, random_sets, set_scores, weightings
 from evovpo.analysis.grouping import Floats, group_rewards
-from evovpo.builtin.chain_format import join_chain
+from evovpo.builtin.chain import join_chain
 from evovpo.cli import main
 from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError

@@ -8,24 +8,21 @@ from random import Random
 
 import pytest
 
-from evovpo.builtin.expressions import (
+from evovpo.builtin.strings.conditions import conditions, join
+from evovpo.builtin.strings.grammar import (
     ARGUMENTS,
-    MAX_EXPRESSION_CHARACTERS,
     OPS,
-    Sampler,
     Tree,
-    canonical,
-    conditions,
-    from_source,
     has_branch,
-    join,
     render,
-    shared_words,
     shorter_variants,
     size,
-    to_source,
     type_of,
 )
+from evovpo.builtin.strings.literals import shared_words
+from evovpo.builtin.strings.mutation import mutate
+from evovpo.builtin.strings.programs import MAX_EXPRESSION_CHARACTERS, canonical, from_source, to_source
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.sandbox import Sandbox
 from evovpo.types import Status
 
@@ -69,7 +66,7 @@ def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
     for sampler, tree in sampled_programs(1500, seed=1):
         mutant = tree
         for _ in range(3):
-            mutant = sampler.mutate(mutant)
+            mutant = mutate(sampler, mutant)
             assert_well_typed(mutant)
         assert_well_typed(tree)
         assert type_of(tree) in "ST"
@@ -77,13 +74,13 @@ def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
 
 def test_mutated_trees_are_their_own_canonical_form_too() -> None:
     for sampler, tree in sampled_programs(1000, seed=2):
-        text = render(sampler.mutate(tree))
+        text = render(mutate(sampler, tree))
         if len(text) <= MAX_EXPRESSION_CHARACTERS:
             assert canonical(text) == text
 
 
 def test_a_mutant_differs_from_its_parent_most_of_the_time() -> None:
-    changed = sum(sampler.mutate(tree) != tree for sampler, tree in sampled_programs(400, seed=3))
+    changed = sum(mutate(sampler, tree) != tree for sampler, tree in sampled_programs(400, seed=3))
     assert changed > 300
 
 

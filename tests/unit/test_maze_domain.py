@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
+from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import Judged, measure
 from trainer.domains.domain import Domain, Split

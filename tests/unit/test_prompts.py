@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from toy_runs import HARD, PROBLEM, SWAP, evaluation, source
 
-from evovpo.builtin.chain_format import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
-from evovpo.builtin.expression_prompts import AlignmentFormat, alignment_fault, make_program, read_expression
-from evovpo.builtin.expressions import canonical
+from evovpo.builtin.chain import END, END_ID, SEPARATOR, SEPARATOR_ID
+from evovpo.builtin.strings.format import ExpressionFormat, expression_fault, make_program, read_expression
+from evovpo.builtin.strings.programs import canonical
+from evovpo.builtin.strings.prompt_text import MAX_ROWS
 from evovpo.errors import ProblemError
 from evovpo.prompts import PromptFormat, Request, Shown, choose_rows
 from evovpo.types import (
@@ -56,7 +57,7 @@ def text_of(made_by: PromptFormat, problem: Problem, **given: object) -> str:
 
 
 def test_a_root_prompt_shows_the_rows_in_the_order_given() -> None:
-    made_by = AlignmentFormat(PROBLEM)
+    made_by = ExpressionFormat(PROBLEM)
     first = "⟦ex⟧⟦a⟧⟦C7⟧,⟦s1⟧⟦C3⟧⟦to⟧⟦@a3⟧ ⟦@a0⟧"
     second = "⟦ex⟧⟦a⟧⟦C5⟧⟦to⟧⟦@a0⟧⟦u⟧"
     assert text_of(made_by, PROBLEM) == f"⟦m2⟧{first}{second}⟦out⟧"
@@ -66,33 +67,33 @@ def test_a_root_prompt_shows_the_rows_in_the_order_given() -> None:
 def test_a_parent_is_shown_with_what_it_passes_and_what_it_gives_instead() -> None:
     outputs = ("LOVELACE, ADA", None, None, "PLATO", None, None)
     parent = shown(source("x0.upper()"), outputs, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0))
-    text = text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent)
+    text = text_of(ExpressionFormat(PROBLEM), PROBLEM, parent=parent)
     assert text.endswith("⟦par⟧x0.upper()⟦no⟧⟦@a0⟧⟦u⟧, ⟦@a-1⟧⟦u⟧⟦ok⟧⟦out⟧")
 
 
 def test_a_passing_row_whose_output_was_not_kept_is_shown_as_passing() -> None:
     parent = shown(source("x0.upper()"), (None,) * 6, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0))
-    text = text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent)
+    text = text_of(ExpressionFormat(PROBLEM), PROBLEM, parent=parent)
     assert text.endswith("⟦par⟧x0.upper()⟦no⟧⟦err⟧⟦ok⟧⟦out⟧")
 
 
 def test_a_parent_that_gave_no_outputs_is_shown_as_failing() -> None:
     parent = shown(source("int(x0)"), None, (0.0,) * 6)
-    assert text_of(AlignmentFormat(PROBLEM), PROBLEM, parent=parent).endswith(
+    assert text_of(ExpressionFormat(PROBLEM), PROBLEM, parent=parent).endswith(
         "⟦par⟧int(x0)" + "⟦no⟧⟦err⟧" * 2 + "⟦out⟧"
     )
 
 
 def test_no_more_rows_are_shown_than_the_model_knows() -> None:
     assert len(HARD.train) > MAX_ROWS
-    text = text_of(AlignmentFormat(HARD), HARD, rows=tuple(range(len(HARD.train))))
+    text = text_of(ExpressionFormat(HARD), HARD, rows=tuple(range(len(HARD.train))))
     assert text.count("⟦ex⟧") == MAX_ROWS
 
 
 def test_answers_are_read_in_order_with_their_tokens() -> None:
     text = f"x0{SEPARATOR}1 +{SEPARATOR} x0 . upper(){END}"
     tokens = (50, SEPARATOR_ID, 51, 52, SEPARATOR_ID, 53, 54, 55, END_ID)
-    answers = AlignmentFormat(PROBLEM).answers(PROBLEM, rollout(text, tokens), 3)
+    answers = ExpressionFormat(PROBLEM).answers(PROBLEM, rollout(text, tokens), 3)
     assert [answer.text for answer in answers] == ["x0", "1 +", " x0 . upper()"]
     assert [answer.token_span for answer in answers] == [(0, 1), (2, 4), (5, 8)]
     assert answers[0].program == Program(source("x0"))
@@ -105,12 +106,12 @@ def test_answers_are_read_in_order_with_their_tokens() -> None:
 )
 def test_there_are_always_as_many_slots_as_answers_were_asked_for(text: str) -> None:
     for count in (1, 2, 3):
-        assert len(AlignmentFormat(PROBLEM).answers(PROBLEM, rollout(text), count)) == count
+        assert len(ExpressionFormat(PROBLEM).answers(PROBLEM, rollout(text), count)) == count
 
 
 def test_spellings_of_one_expression_are_one_program() -> None:
     texts = ["x0 + 'a'", '(x0)+"a"', "x0+'a' # why"]
-    answers = AlignmentFormat(PROBLEM).answers(PROBLEM, rollout(SEPARATOR.join(texts) + END), 3)
+    answers = ExpressionFormat(PROBLEM).answers(PROBLEM, rollout(SEPARATOR.join(texts) + END), 3)
     assert len({answer.program for answer in answers}) == 1
 
 
@@ -118,7 +119,7 @@ def test_a_program_at_the_edge_of_what_python_can_nest_is_no_crash() -> None:
     def deeper(frames: int, call: Callable[[], object]) -> object:
         return call() if frames == 0 else deeper(frames - 1, call)
 
-    made_by = AlignmentFormat(PROBLEM)
+    made_by = ExpressionFormat(PROBLEM)
     unreadable = 0
     for depth in range(180, 330):
         expression = canonical("-" * depth + "len(x0)")
@@ -131,7 +132,7 @@ def test_a_program_at_the_edge_of_what_python_can_nest_is_no_crash() -> None:
 
 
 def test_only_single_expressions_can_be_shown_as_parents_and_nothing_as_inspiration() -> None:
-    made_by = AlignmentFormat(PROBLEM)
+    made_by = ExpressionFormat(PROBLEM)
     loop = Program("def solve(name):\n    x = name\n    return x\n")
     assert made_by.can_show(PROBLEM, Program(source("x0")), ParentRole.PARENT)
     assert not made_by.can_show(PROBLEM, loop, ParentRole.PARENT)
@@ -160,15 +161,15 @@ def test_problems_that_the_built_in_model_cannot_read_are_refused_with_the_reaso
     changes: dict[str, object], fault: str
 ) -> None:
     problem = dataclasses.replace(PROBLEM, **changes)  # type: ignore[arg-type]
-    assert fault in alignment_fault(problem)
+    assert fault in expression_fault(problem)
     with pytest.raises(ProblemError, match=fault):
-        AlignmentFormat(problem)
+        ExpressionFormat(problem)
 
 
 def test_held_out_rows_of_any_kind_do_not_matter_to_the_format() -> None:
     odd = dataclasses.replace(PROBLEM, heldout=(Example((1, None), [2]),))
-    assert alignment_fault(odd) == ""
-    assert text_of(AlignmentFormat(odd), odd) == text_of(AlignmentFormat(PROBLEM), PROBLEM)
+    assert expression_fault(odd) == ""
+    assert text_of(ExpressionFormat(odd), odd) == text_of(ExpressionFormat(PROBLEM), PROBLEM)
 
 
 # Which rows are shown

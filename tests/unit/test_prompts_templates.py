@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prompt_cases import EVALUATED, PARENT, SCORED
 from toy_runs import PROBLEM
 
-from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts import DiffFormat, Request, RewriteFormat, Templates, load_templates, write_templates
@@ -99,10 +99,10 @@ SERVER = ("proposer.name=openai",)
 @pytest.mark.parametrize(
     ("problem", "overrides", "wanted"),
     [
-        (PROBLEM, (), AlignmentFormat),
-        (PROBLEM, SERVER, AlignmentFormat),
+        (PROBLEM, (), ExpressionFormat),
+        (PROBLEM, SERVER, ExpressionFormat),
         (PROBLEM, (*SERVER, "proposer.endpoint=chat"), RewriteFormat),
-        (PROBLEM, (*SERVER, "proposer.endpoint=completions"), AlignmentFormat),
+        (PROBLEM, (*SERVER, "proposer.endpoint=completions"), ExpressionFormat),
         (PROBLEM, (*SERVER, "prompt.style=diff"), DiffFormat),
         (PROBLEM, ("prompt.style=rewrite",), RewriteFormat),
         (SCORED, SERVER, RewriteFormat),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from evovpo.builtin.chain_format import join_chain
+from evovpo.builtin.chain import join_chain
 from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem

@@ -30,7 +30,7 @@ from toy_runs import (
     source,
 )
 
-from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import SELECTIONS, SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
@@ -385,7 +385,7 @@ def test_focus_prompts_show_only_rows_that_the_chosen_program_fails() -> None:
         judge=lambda text: evaluation(text, [float(row in passed) for row in range(8)]),
     )
     loop.run(random_writer(12))
-    shown = AlignmentFormat(HARD)
+    shown = ExpressionFormat(HARD)
     for prompt in loop.asked[1:]:
         # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
         assert prompt.messages[0].content.count("⟦ex⟧") == 5

@@ -10,9 +10,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.chain_format import END_ID, join_chain
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.expressions import canonical, to_source
+from evovpo.builtin.chain import END_ID, join_chain
+from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
@@ -101,7 +101,7 @@ def prompts_of_a_search(task: StringTask, parent: Program, answers: int) -> Iter
     """Yield the prompts of a search that knows one program, each with the rows in another order."""
     problem = dataclasses.replace(task.problem, seeds=(parent,))
     settings = SearchConfig(evaluations=100_000, islands=1, root_share=0.0, joins=False, answers=answers)
-    search = Search(problem, settings, AlignmentFormat(problem), "run", 0)
+    search = Search(problem, settings, ExpressionFormat(problem), "run", 0)
     first = search.ask()
     assert first is not None
     with Sandbox(workers=1, preload=()) as sandbox:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from evovpo.builtin.choice import built_in_fault, built_in_model
-from evovpo.builtin.expression_prompts import alignment_fault
+from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError
 from evovpo.runs.driver import Progress
@@ -92,7 +92,7 @@ def plan_loop(
         raise ConfigError(
             f"search.rollouts is {search.search.rollouts}; a group to train on needs 2 or more; raise it"
         )
-    if any(alignment_fault(problem) for problem in problems):
+    if any(expression_fault(problem) for problem in problems):
         _check_one_model(problems, search)
         return Loop(tuple(problems[:limit]), (), search, train)
     if len(problems) == 1:

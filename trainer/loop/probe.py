@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from evovpo.analysis.statistics import Array
-from evovpo.builtin.expression_prompts import AlignmentFormat
+from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
@@ -186,7 +186,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
 
     As a search shows them: all rows, or a random choice where there are more than the format has room for.
     """
-    prompt_format = AlignmentFormat(problem)
+    prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
         rng = np.random.default_rng([seed, int(content_id(problem.id), 16), number])
@@ -215,7 +215,7 @@ def _sample_chains(
     """Return the programs of C chains `[C][m]`; what is no program is `None`."""
     from evovpo.proposers.sampler import sample
 
-    prompt_format = AlignmentFormat(problem)
+    prompt_format = ExpressionFormat(problem)
     found: list[list[Program | None]] = []
     for start in range(0, len(prompts), _BATCH_PROMPTS):
         batch = prompts[start : start + _BATCH_PROMPTS]

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from evovpo.builtin.choice import built_in_model
-from evovpo.builtin.expression_prompts import alignment_fault
+from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError, DivergedError, NothingToTrainError, TrainingError
 from evovpo.files import write_json
@@ -535,7 +535,7 @@ def _generated(store: Store, plan: Plan, config: TrainConfig) -> tuple[Problem, 
     """Return generated problems to probe on, or none where the built-in format does not fit the runs."""
     stored = [store.run(run_id) for run_id in plan.training.runs]
     of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in stored]
-    if config.probe.problems == 0 or any(alignment_fault(problem) for problem in of_runs):
+    if config.probe.problems == 0 or any(expression_fault(problem) for problem in of_runs):
         return ()
     return generated_problems(config.probe.problems)
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from transformers import AutoTokenizer
 
-from evovpo.builtin.chain_format import END_ID, SEPARATOR_ID
+from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.domain import Domain
 from trainer.domains.strings.domain import StringDomain

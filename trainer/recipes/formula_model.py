@@ -13,8 +13,9 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from evovpo.builtin.chain_format import join_chain
-from evovpo.builtin.formula_format import (
+from evovpo.builtin.chain import join_chain
+from evovpo.builtin.formulas.language import ARGUMENTS
+from evovpo.builtin.formulas.prompt_text import (
     LEVELS,
     MAX_COMPONENTS,
     TOKEN_PATTERN,
@@ -22,7 +23,7 @@ from evovpo.builtin.formula_format import (
     encode_prompt,
     vocabulary,
 )
-from evovpo.builtin.formulas import ARGUMENTS, FormulaSampler
+from evovpo.builtin.formulas.sampler import FormulaSampler
 from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, as_sequences, main
 from trainer.recipes.tokenizer import word_tokenizer
 

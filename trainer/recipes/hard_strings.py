@@ -26,7 +26,8 @@ from random import Random
 from typing import NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.expressions import Sampler, has_branch, render, size
+from evovpo.builtin.strings.grammar import has_branch, render, size
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.errors import ConfigError, EvovpoError, ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite

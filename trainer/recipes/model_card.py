@@ -27,7 +27,7 @@ and `AutoTokenizer`.
 
 ## Prompt and completion
 
-The prompt is text made by `evovpo.builtin.chain_format.encode_prompt`: the number of answers wanted, each
+The prompt is text made by `evovpo.builtin.chain.encode_prompt`: the number of answers wanted, each
 example's inputs cut into runs (letters, digits, blanks, other characters), each output written as
 references to those runs where they match and as characters where not, and optionally a parent
 expression with its outputs. The completion is expressions over `x0`, `x1`, … between `⟦sep⟧` marks,

@@ -29,7 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch.multiprocessing.spawn import spawn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from evovpo.builtin.chain_format import BEGIN_ID, END_ID, PAD_ID
+from evovpo.builtin.chain import BEGIN_ID, END_ID, PAD_ID
 from evovpo.files import written_whole
 from trainer.domains.strings.tasks import sample_sequence
 from trainer.recipes.tokenizer import build_tokenizer

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from evovpo.builtin.chain_format import BEGIN, END, PAD, TOKEN_PATTERN, vocabulary
+from evovpo.builtin.chain import BEGIN, END, PAD
+from evovpo.builtin.strings.prompt_text import TOKEN_PATTERN, vocabulary
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:

@@ -2,7 +2,7 @@
 
 Prompt: how many routes are wanted, the budget, every cell that is not plain floor as one token of
 content and place (`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: a chain of
-routes between `⟦sep⟧` marks, closed by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain_format`.
+routes between `⟦sep⟧` marks, closed by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`.
 
 A move is written as the cell that it aims at (`⟦07⟧`), not as a direction, so that the model always
 knows where it is and looks up a neighbour by attention. Departures from the paper, whose model is a
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from evovpo.builtin.chain_format import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID
+from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID
 from trainer.domains.maze.generator import (
     BONUS,
     CELLS,

@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.expression_prompts import AlignmentFormat
-from evovpo.builtin.expressions import ARGUMENTS, has_branch
+from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
 from evovpo.judging.measure import Judged
 from evovpo.prompts import Request, Shown
@@ -82,7 +82,7 @@ class StringDomain:
         shown = None if parent is None else self._known[problem.version, parent]
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
         request = Request(answers, kind, shown, rows=tuple(range(len(problem.train))))
-        messages = AlignmentFormat(problem).messages(problem, request)
+        messages = ExpressionFormat(problem).messages(problem, request)
         ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
         return tuple(ids)
 
@@ -93,7 +93,7 @@ class StringDomain:
         rollout = Rollout("", "", 0, 0, text, tuple(completion_ids), None, None, Sampling(), "stop", 0.0)
         judged = []
         zeros = (0.0,) * len(problem.objectives)
-        for answer in AlignmentFormat(problem).answers(problem, rollout, answers):
+        for answer in ExpressionFormat(problem).answers(problem, rollout, answers):
             if answer.program is None:
                 judged.append(Judged(None, zeros, answer.token_span))
                 continue

@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from evovpo.builtin.chain_format import encode_prompt, join_chain
-from evovpo.builtin.expressions import ARGUMENTS, Sampler, Tree, has_branch, render, shorter_variants, size
+from evovpo.builtin.chain import join_chain
+from evovpo.builtin.strings.grammar import ARGUMENTS, Tree, has_branch, render, shorter_variants, size
+from evovpo.builtin.strings.mutation import mutate
+from evovpo.builtin.strings.prompt_text import encode_prompt
+from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import column
 
 MAX_OUTPUT = 70
@@ -109,9 +112,9 @@ def _attempts(rng: Random, task: Task, count: int) -> _Attempts:
     sampler = Sampler(rng, task.rows)
     found = _Attempts([], [], [])
     for _ in range(count):
-        tree = sampler.mutate(task.tree)
+        tree = mutate(sampler, task.tree)
         if rng.random() < 0.3:
-            tree = sampler.mutate(tree)
+            tree = mutate(sampler, tree)
         if tree[0] == "lit":
             continue
         text = render(tree)

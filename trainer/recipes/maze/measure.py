@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from evovpo.builtin.chain_format import END_ID
+from evovpo.builtin.chain import END_ID
 from evovpo.judging.measure import Measure, measure
 from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.maze import MAZE_MODEL

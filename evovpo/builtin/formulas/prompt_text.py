@@ -2,7 +2,7 @@
 
 Prompt: how many answers are wanted, how many inputs there are, and optionally a parent formula with its
 reward vector, one digit a component. Completion: a chain of formulas between `⟦sep⟧` marks, closed by
-`⟦end⟧`. The marks with ids 0 to 3, and how a chain is cut, are those of `chain_format`.
+`⟦end⟧`. The marks with ids 0 to 3, and how a chain is cut, are those of `evovpo.builtin.chain`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evovpo.builtin.chain_format import BEGIN, END, MAX_ANSWERS, PAD, SEPARATOR
-from evovpo.builtin.formulas import ARGUMENTS
+from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, PAD, SEPARATOR
+from evovpo.builtin.formulas.language import ARGUMENTS
 
 MAX_COMPONENTS = 16
 """Longest reward vector that a prompt shows."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.builtin.alignment import (
+from evovpo.builtin.strings.references import (
     MAX_PIECES,
     MAX_RUNS,
     alignment_tokens,

@@ -1,13 +1,14 @@
-"""The format of the built-in model for numeric rules (`evovpo/builtin/formula_format.py`)."""
+"""The format of the built-in model for numeric rules (`evovpo/builtin/formulas/prompt_text.py`)."""
 
 from __future__ import annotations
 
 import functools
 import re
 
-from evovpo.builtin.chain_format import MAX_ROWS, split_chain
-from evovpo.builtin.formula_format import MAX_COMPONENTS, encode_prompt, level
-from evovpo.builtin.formulas import ARGUMENTS, canonical, from_source, to_source
+from evovpo.builtin.chain import split_chain
+from evovpo.builtin.formulas.language import ARGUMENTS, canonical, from_source, to_source
+from evovpo.builtin.formulas.prompt_text import MAX_COMPONENTS, encode_prompt, level
+from evovpo.builtin.strings.prompt_text import MAX_ROWS
 from evovpo.errors import ProblemError
 from evovpo.prompts.request import Answer, Request
 from evovpo.types import Message, ParentRole, Problem, Program, Rollout

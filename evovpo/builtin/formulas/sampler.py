@@ -1,11 +1,6 @@
-"""The language of the built-in model for numeric rules: one expression over one to four numbers.
+"""Random formulas and random changes of one: all that the model for numeric rules is pretrained on.
 
-Formulas are Python text over the names in `ARGUMENTS`: arithmetic, `abs`, `min`, `max`, powers with a small
-constant exponent, and conditional expressions whose conditions compare values. Here are the canonical form,
-the way to and from programs, and random formulas and random changes of one, which is all that the
-model is pretrained on: both are general, and neither knows any problem.
-
-Left out: loops, assignments, functions of `math`, comparisons as values.
+Both are general, and neither knows any problem.
 """
 
 from __future__ import annotations
@@ -13,28 +8,14 @@ from __future__ import annotations
 import ast
 import copy
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple, TypeVar
 
+from evovpo.builtin.formulas.language import ARGUMENTS, BINARY, COMPARISONS, canonical, function_of, values
 from evovpo.errors import ConfigError
 
-ARGUMENTS = ("a", "b", "c", "d")
-"""The names that inputs have in a formula, in order; programs have the problem's own names."""
-MAX_NODES = 60
-"""Largest formula that is read, in values and conditions."""
-MAX_EXPONENT = 4
-"""Largest exponent that is read: towers of powers would take a program's whole time limit."""
-
 _T = TypeVar("_T")
-_BINARY: dict[type[ast.operator], int] = {
-    ast.Add: 5, ast.Sub: 5, ast.Mult: 4, ast.Div: 2, ast.FloorDiv: 1, ast.Mod: 2,
-}  # fmt: skip
-"""Operators with the weight that the sampler gives them."""
-_COMPARISONS: dict[type[ast.cmpop], int] = {
-    ast.Lt: 4, ast.LtE: 3, ast.Gt: 4, ast.GtE: 3, ast.Eq: 1, ast.NotEq: 1,
-}  # fmt: skip
 _KINDS = {
     "binary": (3, 60),
     "if": (6, 22),
@@ -45,127 +26,9 @@ _KINDS = {
 }
 """Kinds of inner nodes: fewest nodes, weight."""
 _EXPONENTS = (2, 2, 3, 0.5)
-_FUNCTIONS = {"abs": (1, 1), "min": (2, 4), "max": (2, 4)}
-"""Fewest and most arguments of what a formula may call."""
-_CONSTANT = re.compile(r"\d{1,6}|\d{1,4}\.\d{1,3}")
-_NAMES: dict[str, object] = {"__builtins__": {"abs": abs, "min": min, "max": max}}
-_LONGEST_TEXT = 1000
 _PROBES = 5
 _LARGEST_PROBE = 200
 _TRIES = 200
-
-
-# ---------------------------------------------------------------- texts and programs
-
-
-def canonical(text: str, inputs: int = len(ARGUMENTS)) -> str | None:
-    """Return the one way to write a formula over the first `inputs` arguments, or none if it is not one."""
-    tree = _parse(text.strip())
-    return None if tree is None or not _is_formula(tree, ARGUMENTS[:inputs]) else ast.unparse(tree)
-
-
-def to_source(formula: str, entry: str, parameters: Sequence[str]) -> str:
-    """Return a program whose function `entry` returns a canonical formula of its parameters."""
-    tree = ast.parse(formula, mode="eval").body
-    text = ast.unparse(_renamed(tree, dict(zip(ARGUMENTS, parameters, strict=False))))
-    return f"def {entry}({', '.join(parameters)}):\n    return {text}\n"
-
-
-def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical formula that a program's function `entry` returns, or none if it does more."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = [node for node in body if not _is_docstring(node)]
-    if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
-        return None
-    function = found[0]
-    lines = [node for node in function.body if not _is_docstring(node)]
-    takes, names = function.args, [argument.arg for argument in function.args.args]
-    has_more = takes.posonlyargs or takes.kwonlyargs or takes.vararg or takes.kwarg or takes.defaults
-    if has_more or function.decorator_list or not 1 <= len(names) <= len(ARGUMENTS) or len(lines) != 1:
-        return None
-    returned = lines[0].value if isinstance(lines[0], ast.Return) else None
-    if returned is None or not _is_formula(returned, names):
-        return None
-    return ast.unparse(_renamed(returned, dict(zip(names, ARGUMENTS, strict=False))))
-
-
-def function_of(formula: str) -> Callable[..., object]:
-    """Return a function of four numbers that computes a canonical formula, in this process.
-
-    What `canonical` lets through can neither call nor reach anything but arithmetic; it may raise
-    `ArithmeticError` or `TypeError` (complex numbers are not compared), and may take long for large powers of
-    large numbers.
-    """
-    found: Callable[..., object] = eval(f"lambda a, b=1, c=1, d=1: {formula}", dict(_NAMES))
-    return found
-
-
-def _parse(text: str) -> ast.expr | None:
-    if len(text) > _LONGEST_TEXT:
-        return None
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_formula(tree: ast.expr, names: Sequence[str]) -> bool:
-    return len(list(_values(tree))) <= MAX_NODES and _is_value(tree, names)
-
-
-def _is_value(node: ast.expr, names: Sequence[str]) -> bool:
-    match node:
-        case ast.Name(id=name):
-            return name in names
-        case ast.Constant(value=value):
-            return type(value) in (int, float) and _CONSTANT.fullmatch(repr(value)) is not None
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _is_value(operand, names)
-        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=exponent)):
-            is_small = isinstance(exponent, int | float) and exponent <= MAX_EXPONENT
-            return is_small and _is_value(left, names) and _is_value(node.right, names)
-        case ast.BinOp(left=left, op=op, right=right):
-            return type(op) in _BINARY and _is_value(left, names) and _is_value(right, names)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _is_condition(test, names) and _is_value(body, names) and _is_value(orelse, names)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            fewest, most = _FUNCTIONS[name]
-            return fewest <= len(arguments) <= most and all(_is_value(item, names) for item in arguments)
-    return False
-
-
-def _is_condition(node: ast.expr, names: Sequence[str]) -> bool:
-    match node:
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return type(op) in _COMPARISONS and _is_value(left, names) and _is_value(right, names)
-        case ast.BoolOp(values=parts):
-            return all(_is_condition(part, names) for part in parts)
-    return False
-
-
-def _values(tree: ast.expr) -> Iterator[ast.expr]:
-    """Yield all values and conditions of a formula; names of functions are none."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return (node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in called)
-
-
-def _renamed(tree: ast.expr, names: dict[str, str]) -> ast.expr:
-    """Return a copy with other names for arguments; `abs`, `min` and `max` keep theirs."""
-    tree = copy.deepcopy(tree)
-    for node in _values(tree):
-        if isinstance(node, ast.Name):
-            node.id = names[node.id]
-    return tree
-
-
-# ---------------------------------------------------------------- random formulas
 
 
 class FormulaSampler:
@@ -204,7 +67,7 @@ class FormulaSampler:
     def _usable(self, tree: ast.expr) -> str | None:
         """Return the text of a formula if it is one worth having."""
         text = canonical(ast.unparse(ast.fix_missing_locations(tree)), self._inputs)
-        if text is None or not any(isinstance(node, ast.Name) for node in _values(tree)):
+        if text is None or not any(isinstance(node, ast.Name) for node in values(tree)):
             return None
         function = function_of(text)
         for _ in range(_PROBES):
@@ -224,7 +87,7 @@ class FormulaSampler:
         match self._drawn(kinds):
             case "binary":
                 left, right = self._shares(nodes - 1, 2)
-                return ast.BinOp(self._value(left), self._drawn(_BINARY)(), self._value(right))
+                return ast.BinOp(self._value(left), self._drawn(BINARY)(), self._value(right))
             case "if":
                 test, body, orelse = self._shares(nodes - 1, 3)
                 return ast.IfExp(self._condition(test), self._value(body), self._value(orelse))
@@ -245,7 +108,7 @@ class FormulaSampler:
             joined = self._rng.choice((ast.And, ast.Or))()
             return ast.BoolOp(joined, [self._condition(part) for part in parts])
         left, right = self._shares(max(nodes - 1, 2), 2)
-        return ast.Compare(self._value(left), [self._drawn(_COMPARISONS)()], [self._value(right)])
+        return ast.Compare(self._value(left), [self._drawn(COMPARISONS)()], [self._value(right)])
 
     def _leaf(self) -> ast.expr:
         if self._rng.random() < 0.62:
@@ -283,7 +146,7 @@ class FormulaSampler:
                 return self._wrapped(tree)
             case _:
                 place = self._place(tree)
-                inner = [value for value in _values(place.node) if not _is_test(value)]
+                inner = [value for value in values(place.node) if not _is_test(value)]
                 return _put(place, self._rng.choice(inner))
 
     def _place(self, tree: ast.expr) -> _Place:
@@ -291,7 +154,7 @@ class FormulaSampler:
 
     def _with_number(self, tree: ast.expr) -> ast.expr:
         """Return the formula with one constant moved a little, scaled, or drawn anew."""
-        numbers = [node for node in _values(tree) if isinstance(node, ast.Constant)]
+        numbers = [node for node in values(tree) if isinstance(node, ast.Constant)]
         if numbers:
             number = self._rng.choice(numbers)
             value = float(str(number.value))
@@ -310,15 +173,15 @@ class FormulaSampler:
 
     def _with_swap(self, tree: ast.expr) -> ast.expr:
         """Return the formula with one operator, comparison or argument put in place of another."""
-        inner = [node for node in _values(tree) if isinstance(node, ast.BinOp | ast.Compare | ast.Name)]
+        inner = [node for node in values(tree) if isinstance(node, ast.BinOp | ast.Compare | ast.Name)]
         if inner:
             match self._rng.choice(inner):
                 case ast.Name() as name:
                     name.id = self._rng.choice(self._names)
                 case ast.BinOp(op=op) as node if not isinstance(op, ast.Pow):
-                    node.op = self._drawn(_BINARY)()
+                    node.op = self._drawn(BINARY)()
                 case ast.Compare() as node:
-                    node.ops = [self._drawn(_COMPARISONS)()]
+                    node.ops = [self._drawn(COMPARISONS)()]
         return tree
 
     def _wrapped(self, tree: ast.expr) -> ast.expr:
@@ -329,7 +192,7 @@ class FormulaSampler:
         self._rng.shuffle(pair)
         match self._rng.choices(("binary", "if", "extreme"), (5, 4, 1))[0]:
             case "binary":
-                return _put(place, ast.BinOp(pair[0], self._drawn(_BINARY)(), pair[1]))
+                return _put(place, ast.BinOp(pair[0], self._drawn(BINARY)(), pair[1]))
             case "if":
                 return _put(place, ast.IfExp(self._condition(3), pair[0], pair[1]))
             case _:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from evovpo.builtin.expression_prompts import alignment_fault, make_program, read_expression
-from evovpo.builtin.expressions import conditions, join
+from evovpo.builtin.strings.conditions import conditions, join
+from evovpo.builtin.strings.format import expression_fault, make_program, read_expression
 from evovpo.search.joins import JoinLanguage
 from evovpo.types import Problem, Program
 
@@ -15,7 +15,7 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
     None if it is not one of strings by example, or no condition tells its rows apart.
     """
-    if alignment_fault(problem):
+    if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]
     found = conditions(rows)

@@ -1,11 +1,13 @@
-"""The format of the built-in model (`evovpo/builtin/chain_format.py`): examples in, expressions out."""
+"""The format of the built-in model for strings (`prompt_text.py` beside it): examples in, expressions out."""
 
 from __future__ import annotations
 
 import functools
 
-from evovpo.builtin.chain_format import MAX_ROWS, encode_prompt, split_chain
-from evovpo.builtin.expressions import MAX_ARGUMENTS, canonical, from_source, to_source
+from evovpo.builtin.chain import split_chain
+from evovpo.builtin.strings.grammar import MAX_ARGUMENTS
+from evovpo.builtin.strings.programs import canonical, from_source, to_source
+from evovpo.builtin.strings.prompt_text import MAX_ROWS, encode_prompt
 from evovpo.errors import ProblemError
 from evovpo.prompts.request import Answer, Request
 from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, Rollout
@@ -14,14 +16,14 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's own parser and unparser raise for text that is no program, or one nested too deeply."""
 
 
-class AlignmentFormat:
+class ExpressionFormat:
     """The format of the built-in model: alignments in, a chain of expressions out."""
 
     reply_tokens = 160
     max_rows = MAX_ROWS
 
     def __init__(self, problem: Problem) -> None:
-        fault = alignment_fault(problem)
+        fault = expression_fault(problem)
         if fault:
             raise ProblemError(
                 f"problem '{problem.id}' is not one the built-in model can write programs for: {fault}; "
@@ -76,7 +78,7 @@ def make_program(expression: str, problem: Problem) -> Program | None:
         return None
 
 
-def alignment_fault(problem: Problem) -> str:
+def expression_fault(problem: Problem) -> str:
     """Return why the built-in model's format does not fit `problem`; empty if it does."""
     if not problem.is_by_example:
         return "it has a scorer instead of examples"

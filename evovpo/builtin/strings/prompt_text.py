@@ -1,4 +1,4 @@
-"""The text that the built-in model reads and writes, and its vocabulary.
+"""The text that the built-in model for strings reads and writes, and its vocabulary.
 
 Prompt: how many answers are wanted, the examples as alignments, and optionally a parent program
 with its outputs. Completion: a chain of up to four expressions between `⟦sep⟧` marks, closed by
@@ -10,27 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from evovpo.builtin.alignment import alignment_tokens, describe_inputs, describe_outputs
-from evovpo.builtin.expressions import ARGUMENTS, PATTERNS
+from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, PAD, SEPARATOR
+from evovpo.builtin.strings.grammar import ARGUMENTS, PATTERNS
+from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
 
 MAX_ROWS = 7
 """Examples shown in one prompt; a caller with more chooses which."""
-MAX_ANSWERS = 4
-PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
-PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 _MARKS = (
-    "⟦unk⟧",
-    "⟦ex⟧",
-    "⟦to⟧",
-    "⟦par⟧",
-    "⟦ran⟧",
-    "⟦ok⟧",
-    "⟦no⟧",
-    "⟦out⟧",
+    "⟦unk⟧", "⟦ex⟧", "⟦to⟧", "⟦par⟧", "⟦ran⟧", "⟦ok⟧", "⟦no⟧", "⟦out⟧",
     *(f"⟦m{m}⟧" for m in range(1, MAX_ANSWERS + 1)),
-)
+)  # fmt: skip
 
 _METHODS = (
     ".upper()", ".lower()", ".title()", ".capitalize()", ".swapcase()", ".strip()", ".isdigit()",
@@ -96,33 +86,3 @@ def encode_prompt(
             parts.append("⟦ok⟧" if output == wanted_output else f"⟦no⟧{text}")
     parts.append("⟦out⟧")
     return "".join(parts)
-
-
-class Slot(NamedTuple):
-    """One answer of a chain: its text, and the range of tokens that wrote it where ids are known."""
-
-    text: str
-    token_span: tuple[int, int] | None
-
-
-def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Slot]:
-    """Return the answers of a completion in order; the end mark is not part of any."""
-    texts = text.split(END)[0].split(SEPARATOR)
-    if token_ids is None:
-        return [Slot(part, None) for part in texts]
-    spans = []
-    start = 0
-    for position, token in enumerate([*token_ids, END_ID]):
-        if token in (SEPARATOR_ID, END_ID):
-            spans.append((start, position))
-            start = position + 1
-            if token == END_ID:
-                break
-    if len(spans) != len(texts):
-        return [Slot(part, None) for part in texts]
-    return [Slot(part, span) for part, span in zip(texts, spans, strict=True)]
-
-
-def join_chain(answers: Sequence[str]) -> str:
-    """Return the completion text of `answers`, end mark included."""
-    return SEPARATOR.join(answers) + END
