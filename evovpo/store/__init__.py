@@ -1,9 +1,9 @@
 """The append-only SQL store: what happened in every run, for search, trainer, reports and anyone with SQL."""
 
-from evovpo.store.calling import CallTotals
+from evovpo.store.calls import CallTotals
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, upgrade
-from evovpo.store.reading import LineageStep
+from evovpo.store.lineage import LineageStep
 from evovpo.store.store import Store
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary
 from evovpo.store.tables import SCHEMA_VERSION

@@ -7,13 +7,14 @@ write; every other database is used through plain SQLAlchemy.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Table, create_engine, event, insert, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError, StatementError
 from sqlalchemy.pool import StaticPool
 
@@ -36,6 +37,7 @@ _ADVICE = (
 )
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def parse_url(url: str | None) -> URL:
@@ -178,6 +180,47 @@ class Database:
         for secret in self._secrets:
             message = message.replace(secret, "***")
         return message
+
+
+class Connected:
+    """Has a database; the base of what the store offers on each subject."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def name(self) -> str:
+        """The URL of the database without any password, as messages and stored configurations show it."""
+        return self._database.name
+
+
+S = TypeVar("S", bound=Connected)
+
+
+def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Turn a method that takes a connection into one that sees one consistent state and changes nothing."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._database.read(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
+
+
+def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Turn a method that takes a connection into one whose rows are all stored, or none of them."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._database.write(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
+
+
+def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows with one statement; none is no statement."""
+    if rows:
+        connection.execute(insert(table), rows)
 
 
 def connect(url: str | None, *, create: bool) -> Database:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
 
-from evovpo.store.calling import CallTotals, read_call_totals
+from evovpo.store.calls import CallTotals, read_call_totals
+from evovpo.store.database import Connected, reading
+from evovpo.store.runs import require_run
 from evovpo.store.tables import (
     candidates,
     evaluations,
@@ -76,8 +78,80 @@ class RunSummary(NamedTuple):
     """Requests to model servers; all zero where none was asked."""
 
 
-def read_runs(connection: Connection) -> list[RunRow]:
-    """Return all runs, newest first."""
+class Summaries(Connected):
+    """Figures about runs."""
+
+    @reading
+    def runs(self, connection: Connection) -> list[RunRow]:
+        """Return all runs, newest first."""
+        return [
+            RunRow(row.id, row.problem_id, RunStatus(row.status), row.proposed, row.best)
+            for row in connection.execute(_runs())
+        ]
+
+    @reading
+    def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
+        """Return what a run did so far: counts, cost, best program, and the curve over its tells."""
+        require_run(connection, run_id)
+        of_run = candidates.c.run_id == run_id
+        sampled = connection.execute(
+            select(
+                func.count(),
+                func.coalesce(func.sum(rollouts.c.tokens), 0),
+                func.coalesce(func.sum(rollouts.c.seconds), 0.0),
+            ).where(rollouts.c.id.in_(select(tells.c.rollout_id).where(tells.c.run_id == run_id)))
+        ).one()
+        evaluation_seconds = connection.scalar(
+            select(func.coalesce(func.sum(evaluations.c.seconds), 0.0))
+            .join(candidates, candidates.c.evaluation_id == evaluations.c.id)
+            .where(of_run, candidates.c.executed)
+        )
+        by_parse_status: dict[ParseStatus, int] = {}
+        by_status: dict[Status, int] = {}
+        proposed = executed = joins = 0
+        curve: list[CurvePoint] = []
+        best: tuple[float, int, int] | None = None
+        best_program_id = None
+        for row in connection.execute(_judged(run_id)):
+            executed += bool(row.executed)
+            kind = PromptKind(row.kind)
+            if kind is not PromptKind.SEED:
+                proposed += 1
+                joins += kind is PromptKind.JOIN
+                parse_status = ParseStatus(row.parse_status)
+                by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
+                if row.status is not None:
+                    status = Status(row.status)
+                    by_status[status] = by_status.get(status, 0) + 1
+            if row.mean_reward is not None:
+                rank = (row.mean_reward, row.passed, -row.length)
+                if best is None or rank > best:
+                    best, best_program_id = rank, row.program_id
+            mean, passed, _ = best or (0.0, 0, 0)
+            point = CurvePoint(row.position, proposed, mean, passed)
+            if curve and curve[-1].tell == row.position:
+                curve[-1] = point
+            else:
+                curve.append(point)
+        return RunSummary(
+            proposed=proposed,
+            executed=executed,
+            joins=joins,
+            rollouts=sampled[0],
+            tokens=int(sampled[1]),
+            sampling_seconds=float(sampled[2]),
+            evaluation_seconds=float(evaluation_seconds or 0.0),
+            by_parse_status=by_parse_status,
+            by_status=by_status,
+            best_program_id=best_program_id,
+            best_mean_reward=best[0] if best else None,
+            examples_passed=best[1] if best else 0,
+            curve=tuple(curve),
+            calls=read_call_totals(connection, run_id),
+        )
+
+
+def _runs() -> Select[Any]:
     number = run_events.c.number
     spans = (
         select(func.min(number).label("first"), func.max(number).label("latest"))
@@ -101,76 +175,12 @@ def read_runs(connection: Connection) -> list[RunRow]:
         .group_by(means.c.run_id)
         .subquery()
     )
-    query = (
+    return (
         select(runs.c.id, runs.c.problem_id, run_events.c.status, proposed.label("proposed"), best.c.best)
         .join(run_events, run_events.c.run_id == runs.c.id)
         .join(spans, spans.c.latest == number)
         .outerjoin(best, best.c.run_id == runs.c.id)
         .order_by(spans.c.first.desc())
-    )
-    return [
-        RunRow(row.id, row.problem_id, RunStatus(row.status), row.proposed, row.best)
-        for row in connection.execute(query)
-    ]
-
-
-def read_summary(connection: Connection, run_id: str) -> RunSummary:
-    """Return what the run did so far."""
-    of_run = candidates.c.run_id == run_id
-    sampled = connection.execute(
-        select(
-            func.count(),
-            func.coalesce(func.sum(rollouts.c.tokens), 0),
-            func.coalesce(func.sum(rollouts.c.seconds), 0.0),
-        ).where(rollouts.c.id.in_(select(tells.c.rollout_id).where(tells.c.run_id == run_id)))
-    ).one()
-    evaluation_seconds = connection.scalar(
-        select(func.coalesce(func.sum(evaluations.c.seconds), 0.0))
-        .join(candidates, candidates.c.evaluation_id == evaluations.c.id)
-        .where(of_run, candidates.c.executed)
-    )
-    by_parse_status: dict[ParseStatus, int] = {}
-    by_status: dict[Status, int] = {}
-    proposed = executed = joins = 0
-    curve: list[CurvePoint] = []
-    best: tuple[float, int, int] | None = None
-    best_program_id = None
-    for row in connection.execute(_judged(run_id)):
-        executed += bool(row.executed)
-        kind = PromptKind(row.kind)
-        if kind is not PromptKind.SEED:
-            proposed += 1
-            joins += kind is PromptKind.JOIN
-            parse_status = ParseStatus(row.parse_status)
-            by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
-            if row.status is not None:
-                status = Status(row.status)
-                by_status[status] = by_status.get(status, 0) + 1
-        if row.mean_reward is not None:
-            rank = (row.mean_reward, row.passed, -row.length)
-            if best is None or rank > best:
-                best, best_program_id = rank, row.program_id
-        mean, passed, _ = best or (0.0, 0, 0)
-        point = CurvePoint(row.position, proposed, mean, passed)
-        if curve and curve[-1].tell == row.position:
-            curve[-1] = point
-        else:
-            curve.append(point)
-    return RunSummary(
-        proposed=proposed,
-        executed=executed,
-        joins=joins,
-        rollouts=sampled[0],
-        tokens=int(sampled[1]),
-        sampling_seconds=float(sampled[2]),
-        evaluation_seconds=float(evaluation_seconds or 0.0),
-        by_parse_status=by_parse_status,
-        by_status=by_status,
-        best_program_id=best_program_id,
-        best_mean_reward=best[0] if best else None,
-        examples_passed=best[1] if best else 0,
-        curve=tuple(curve),
-        calls=read_call_totals(connection, run_id),
     )
 
 

@@ -1,0 +1,188 @@
+"""Rows of problems, of their programs, and of runs with their status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from evovpo.errors import StoreError
+from evovpo.store.codecs import problem_from_json, problem_to_json
+from evovpo.store.database import Connected, append, reading, writing
+from evovpo.store.tables import objectives, problems, programs, run_events, runs
+from evovpo.types import Problem, Program, Run, RunStatus
+
+
+class Runs(Connected):
+    """Problems, programs and runs."""
+
+    @writing
+    def add_problem(self, connection: Connection, problem: Problem) -> bool:
+        """Store the whole loaded problem and its seeds; return False if this version is stored already."""
+        if _problem_body(connection, problem.id, problem.version) is not None:
+            return False
+        row = {
+            "id": problem.id,
+            "version": problem.version,
+            "statement": problem.statement,
+            "entry": problem.entry,
+            "body": problem_to_json(problem),
+        }
+        append(connection, problems, [row])
+        named = [
+            {
+                "problem_id": problem.id,
+                "problem_version": problem.version,
+                "objective": index,
+                "name": objective.name,
+                "description": objective.description,
+            }
+            for index, objective in enumerate(problem.objectives)
+        ]
+        append(connection, objectives, named)
+        append_programs(connection, problem.seeds)
+        return True
+
+    @reading
+    def problem(self, connection: Connection, problem_id: str, version: str) -> Problem:
+        """Return a problem as it was stored. Raises StoreError if it is not there."""
+        body = _problem_body(connection, problem_id, version)
+        if body is None:
+            raise StoreError(f"{self.name} holds no problem {problem_id} of version {version}")
+        return problem_from_json(body)
+
+    @reading
+    def program(self, connection: Connection, program_id: str) -> Program:
+        """Return a program by its id. Raises StoreError if it is not stored."""
+        source = connection.scalar(select(programs.c.source).where(programs.c.id == program_id))
+        if source is None:
+            raise StoreError(f"{self.name} holds no program {program_id}")
+        return Program(source, program_id)
+
+    @writing
+    def add_run(self, connection: Connection, run: Run) -> None:
+        """Store a run with its first status.
+
+        Raises StoreError if its id is taken or its problem is not stored.
+        """
+        if connection.scalar(select(runs.c.id).where(runs.c.id == run.id)) is not None:
+            raise StoreError(f"run {run.id} is stored already; resume it, or choose another id")
+        if _problem_body(connection, run.problem_id, run.problem_version) is None:
+            raise StoreError(f"run {run.id}: add problem {run.problem_id} {run.problem_version} first")
+        row = {
+            "id": run.id,
+            "problem_id": run.problem_id,
+            "problem_version": run.problem_version,
+            "seed": run.seed,
+            "evaluations": run.evaluations,
+            "config": run.config_json,
+            "created_at": run.created_at,
+        }
+        append(connection, runs, [row])
+        _append_status(connection, run.id, run.status)
+
+    @writing
+    def set_run_status(self, connection: Connection, run_id: str, status: RunStatus) -> None:
+        """Append a status of a run; the latest one holds."""
+        require_run(connection, run_id)
+        _append_status(connection, run_id, status)
+
+    @reading
+    def run(self, connection: Connection, run_id: str) -> Run:
+        """Return a run with its latest status, by id or by a prefix that only one id has.
+
+        Raises StoreError if none or several match.
+        """
+        with_status = _with_status()
+        row = connection.execute(with_status.where(runs.c.id == run_id)).first()
+        if row is not None:
+            return _run(row)
+        # Filtered again, because SQLite compares without case here.
+        found = connection.execute(with_status.where(runs.c.id.startswith(run_id, autoescape=True)))
+        rows = [candidate for candidate in found if candidate.id.startswith(run_id)]
+        if not rows:
+            raise StoreError(
+                f"{self.name} holds no run whose id is or begins with {run_id!r}; `evovpo runs` lists them"
+            )
+        if len(rows) > 1:
+            several = ", ".join(sorted(candidate.id for candidate in rows)[:5])
+            raise StoreError(f"several runs begin with {run_id!r} ({several}); give more of the id")
+        return _run(rows[0])
+
+    @reading
+    def runs_in_full(self, connection: Connection) -> list[Run]:
+        """Return all runs with their latest status, in the order of their ids."""
+        return [_run(row) for row in connection.execute(_with_status().order_by(runs.c.id))]
+
+    @reading
+    def has_run(self, connection: Connection, run_id: str) -> bool:
+        """Return whether a run of this very id is stored."""
+        return connection.scalar(select(runs.c.id).where(runs.c.id == run_id)) is not None
+
+    def problem_versions(self, problem_id: str) -> list[Problem]:
+        """Return the problems of this id that have runs, by the oldest run of each version."""
+        return [self.problem(problem_id, version) for version in self._versions_with_runs(problem_id)]
+
+    @reading
+    def _versions_with_runs(self, connection: Connection, problem_id: str) -> list[str]:
+        found = (
+            select(runs.c.problem_version)
+            .join(run_events, run_events.c.run_id == runs.c.id)
+            .where(runs.c.problem_id == problem_id)
+            .group_by(runs.c.problem_version)
+            .order_by(func.min(run_events.c.number))
+        )
+        return list(connection.scalars(found))
+
+
+def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
+    """Append the programs whose ids are new; return the stored source of each id."""
+    if not wanted:
+        return {}
+    ids = {program.id for program in wanted}
+    found = connection.execute(select(programs.c.id, programs.c.source).where(programs.c.id.in_(ids)))
+    sources: dict[str, str] = {row.id: row.source for row in found}
+    new: dict[str, str] = {}
+    for program in wanted:
+        if program.id not in sources:
+            new.setdefault(program.id, program.source)
+    append(connection, programs, [{"id": key, "source": source} for key, source in new.items()])
+    return sources | new
+
+
+def require_run(connection: Connection, run_id: str) -> None:
+    """Raise StoreError if a run is not stored."""
+    if not connection.scalar(select(func.count()).where(runs.c.id == run_id)):
+        raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
+
+
+def _with_status() -> Select[Any]:
+    events = run_events.alias()
+    latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
+    of_run = run_events.c.number == latest.scalar_subquery()
+    return select(runs, run_events.c.status).select_from(runs).join(run_events, of_run)
+
+
+def _run(row: Row[Any]) -> Run:
+    return Run(
+        id=row.id,
+        problem_id=row.problem_id,
+        problem_version=row.problem_version,
+        seed=row.seed,
+        evaluations=row.evaluations,
+        config_json=row.config,
+        status=RunStatus(row.status),
+        created_at=row.created_at,
+    )
+
+
+def _problem_body(connection: Connection, problem_id: str, version: str) -> str | None:
+    found = select(problems.c.body).where(problems.c.id == problem_id, problems.c.version == version)
+    return connection.scalar(found)
+
+
+def _append_status(connection: Connection, run_id: str, status: RunStatus) -> None:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    append(connection, run_events, [{"run_id": run_id, "status": str(status), "at": now}])

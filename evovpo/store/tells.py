@@ -1,0 +1,340 @@
+"""Rows of asks and tells as they are added.
+
+One statement per table and tell, however many candidates and components it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from evovpo.errors import StoreError
+from evovpo.store.codecs import evaluation_digest, reward_values
+from evovpo.store.database import Connected, Database, append, reading, writing
+from evovpo.store.runs import append_programs, require_run
+from evovpo.store.tables import (
+    candidate_parents,
+    candidates,
+    evaluations,
+    objectives,
+    prompt_parents,
+    prompts,
+    rewards,
+    rollouts,
+    runs,
+    tells,
+)
+from evovpo.types import Judged, Parent, Prompt, Rollout, Status, Tell, content_id
+
+Row = dict[str, Any]
+
+
+class Target(NamedTuple):
+    """What every tell of a run is checked against."""
+
+    problem_version: str
+    objective_names: tuple[str, ...]
+
+
+class Tells(Connected):
+    """Asks, and the judged replies to them."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._targets: dict[str, Target] = {}
+
+    @writing
+    def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
+        """Store an ask, before it is sent; return False if this very ask is stored already.
+
+        Raises StoreError if another ask has its id or sequence number.
+        """
+        require_run(connection, prompt.run_id)
+        row: Row = {
+            "id": prompt.id,
+            "run_id": prompt.run_id,
+            "sequence": prompt.sequence,
+            "tells_before": prompt.tells_before,
+            "kind": str(prompt.kind),
+            "island": prompt.island,
+            "messages": [[message.role, message.content] for message in prompt.messages],
+            "rollouts": prompt.rollouts,
+            "answers": prompt.answers,
+            "seed": prompt.seed,
+            "proposals": [[program.id, program.source] for program in prompt.proposals],
+        }
+        stored = connection.execute(select(prompts).where(prompts.c.id == prompt.id)).mappings().first()
+        if stored is not None:
+            if dict(stored) != row:
+                raise StoreError(
+                    f"prompt {prompt.id} is stored with other content; expected the ask as it was first "
+                    "made: derive prompt ids from the run and the sequence number"
+                )
+            return False
+        append(connection, prompts, [row])
+        append_programs(connection, prompt.proposals)
+        append(connection, prompt_parents, _parent_rows("prompt_id", prompt.id, prompt.parents))
+        return True
+
+    def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
+        """Store one judged reply in one transaction; return False if that reply was told before.
+
+        As `add_tells` with one.
+        """
+        return self.add_tells(run_id, [tell], order)[0]
+
+    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+        """Store consecutive judged replies in one transaction; return for each whether it is new.
+
+        `order` is the position, from 0, at which the first new one is applied in its run; a reply that was
+        told before is left out. The first judgement of a program on a problem version stays *the*
+        evaluation; see `known_evaluation`. Raises StoreError for a prompt of another run, a tell out of
+        order, and an evaluation that does not fit its program, its problem version or the number of
+        objectives; then nothing of it is stored.
+        """
+        if run_id not in self._targets:
+            self._targets[run_id] = self._target(run_id)
+        return self._append_tells(run_id, self._targets[run_id], tells, order)
+
+    @writing
+    def _append_tells(
+        self, connection: Connection, run_id: str, target: Target, told: Sequence[Tell], order: int
+    ) -> list[bool]:
+        problem_version, objective_names = target
+        replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
+        expected, before = _before(connection, run_id, replies)
+        is_new = [reply not in before for reply in replies]
+        new = [tell for tell, fresh in zip(told, is_new, strict=True) if fresh]
+        if not new:
+            return is_new
+        if order != expected:
+            raise StoreError(
+                f"tell {order} of run {run_id} came where {expected} was expected; tells are numbered from 0 "
+                "in the order in which they are applied, and one process writes a run"
+            )
+        for position, tell in enumerate(new, order):
+            slots = [judged.candidate.slot for judged in tell.judged]
+            if slots != sorted(set(slots)):
+                raise StoreError(
+                    f"tell {position} of run {run_id} has slots {slots}; expected each once, ascending"
+                )
+            for judged in tell.judged:
+                _check(judged, problem_version, len(objective_names))
+
+        placed = [
+            (position, tell, judged) for position, tell in enumerate(new, order) for judged in tell.judged
+        ]
+        proposed = [judged.candidate.program for _, _, judged in placed]
+        sources = append_programs(connection, [program for program in proposed if program is not None])
+        evaluation_ids = _append_evaluations(
+            connection, [judged for _, _, judged in placed], problem_version, objective_names
+        )
+        append(connection, rollouts, [_rollout_row(tell.rollout) for tell in new if tell.rollout is not None])
+        append(
+            connection,
+            tells,
+            [
+                {
+                    "run_id": run_id,
+                    "position": position,
+                    "prompt_id": tell.prompt_id,
+                    "rollout_index": 0 if tell.rollout is None else tell.rollout.index,
+                    "rollout_id": None if tell.rollout is None else tell.rollout.id,
+                    "executed": sum(judged.executed for judged in tell.judged),
+                }
+                for position, tell in enumerate(new, order)
+            ],
+        )
+        append(
+            connection,
+            candidates,
+            [
+                {
+                    "run_id": run_id,
+                    "position": position,
+                    "evaluation_id": evaluation_ids[judged.candidate.id],
+                    **_candidate_row(judged, sources),
+                }
+                for position, _, judged in placed
+            ],
+        )
+        append(
+            connection,
+            candidate_parents,
+            [
+                row
+                for _, _, judged in placed
+                for row in _parent_rows("candidate_id", judged.candidate.id, judged.candidate.parents)
+            ],
+        )
+        return is_new
+
+    @reading
+    def _target(self, connection: Connection, run_id: str) -> Target:
+        return read_target(connection, run_id)
+
+
+def read_target(connection: Connection, run_id: str) -> Target:
+    """Return what the tells of a run are checked against. Raises StoreError for an unknown run."""
+    require_run(connection, run_id)
+    of_run = (objectives.c.problem_id == runs.c.problem_id) & (
+        objectives.c.problem_version == runs.c.problem_version
+    )
+    rows = connection.execute(
+        select(runs.c.problem_version, objectives.c.name)
+        .join(objectives, of_run)
+        .where(runs.c.id == run_id)
+        .order_by(objectives.c.objective)
+    ).all()
+    return Target(rows[0].problem_version, tuple(row.name for row in rows))
+
+
+def _before(
+    connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
+) -> tuple[int, set[tuple[str, int]]]:
+    """Return the position of the next tell of a run, and which of these replies were told before.
+
+    Raises StoreError for a prompt that the run does not have.
+    """
+    for prompt_id in dict.fromkeys(prompt_id for prompt_id, _ in replies):
+        owner = connection.scalar(select(prompts.c.run_id).where(prompts.c.id == prompt_id))
+        if owner != run_id:
+            raise StoreError(
+                f"prompt {prompt_id} of run {run_id} is not stored"
+                + (f" (it belongs to run {owner})" if owner else "")
+                + "; store an ask before its tells"
+            )
+    ids = {prompt_id for prompt_id, _ in replies}
+    found = connection.execute(
+        select(tells.c.prompt_id, tells.c.rollout_index).where(tells.c.prompt_id.in_(ids))
+    )
+    told = {(row.prompt_id, row.rollout_index) for row in found}
+    last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+    return (0 if last is None else last + 1), told
+
+
+def _append_evaluations(
+    connection: Connection, judged_slots: Sequence[Judged], version: str, names: Sequence[str]
+) -> dict[str, str | None]:
+    """Append the judgements that are new; return the evaluation id for each candidate id.
+
+    The first judgement of a program on a problem version is *the* evaluation. A sandbox fault, or a
+    judgement that differs from the stored one, is kept as well but is private to its candidate, so that
+    replay sees what the search was told and nothing blocks or replaces *the* evaluation.
+    """
+    shared_ids = {
+        content_id(version, judged.evaluation.program_id)
+        for judged in judged_slots
+        if judged.evaluation is not None and judged.evaluation.status is not Status.SANDBOX_ERROR
+    }
+    digests: dict[str, str] = {}
+    if shared_ids:
+        query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared_ids))
+        digests = {row.id: row.digest for row in connection.execute(query)}
+    ids: dict[str, str | None] = {}
+    evaluation_rows: list[Row] = []
+    reward_rows: list[Row] = []
+    for judged in judged_slots:
+        candidate_id, evaluation = judged.candidate.id, judged.evaluation
+        if evaluation is None:
+            ids[candidate_id] = None
+            continue
+        evaluation_id, private_to = content_id(version, evaluation.program_id), ""
+        digest = evaluation_digest(evaluation)
+        if evaluation.status is Status.SANDBOX_ERROR or digests.get(evaluation_id, digest) != digest:
+            evaluation_id, private_to = content_id(version, evaluation.program_id, candidate_id), candidate_id
+        ids[candidate_id] = evaluation_id
+        if evaluation_id in digests:
+            continue
+        digests[evaluation_id] = digest
+        evaluation_rows.append(
+            {
+                "id": evaluation_id,
+                "problem_version": version,
+                "program_id": evaluation.program_id,
+                "private_to": private_to,
+                "status": str(evaluation.status),
+                "feedback": evaluation.feedback,
+                "seconds": evaluation.seconds,
+                "isolation": evaluation.isolation,
+                "outputs": None if evaluation.outputs is None else list(evaluation.outputs),
+                "digest": digest,
+                "metrics": evaluation.metrics,
+                "trust": str(evaluation.trust),
+            }
+        )
+        reward_rows.extend(
+            {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
+            for index, value in enumerate(reward_values(evaluation))
+        )
+    append(connection, evaluations, evaluation_rows)
+    append(connection, rewards, reward_rows)
+    return ids
+
+
+def _check(judged: Judged, version: str, objectives: int) -> None:
+    candidate, evaluation = judged.candidate, judged.evaluation
+    if evaluation is None:
+        return
+    if candidate.program is None or candidate.program.id != evaluation.program_id:
+        raise StoreError(f"candidate {candidate.id} came with the evaluation of {evaluation.program_id}")
+    if evaluation.problem_version != version:
+        raise StoreError(
+            f"candidate {candidate.id} was judged on problem version {evaluation.problem_version}, its "
+            f"run is on {version}; start a new run for a changed problem"
+        )
+    expected = 0 if evaluation.status is Status.SANDBOX_ERROR else objectives
+    found = len(evaluation.rewards or ())
+    if found != expected:
+        raise StoreError(
+            f"candidate {candidate.id} ({evaluation.status}) came with {found} reward components; expected "
+            f"{expected}"
+        )
+
+
+def _rollout_row(rollout: Rollout) -> Row:
+    return {
+        "id": rollout.id,
+        "prompt_id": rollout.prompt_id,
+        "rollout_index": rollout.index,
+        "policy_version": rollout.policy_version,
+        "text": rollout.text,
+        "tokens": None if rollout.token_ids is None else len(rollout.token_ids),
+        "token_ids": rollout.token_ids,
+        "logprobs": rollout.logprobs,
+        "prompt_token_ids": rollout.prompt_token_ids,
+        "temperature": rollout.sampling.temperature,
+        "max_tokens": rollout.sampling.max_tokens,
+        "grammar_masked": rollout.sampling.grammar_masked,
+        "finish_reason": rollout.finish_reason,
+        "seconds": rollout.seconds,
+        "model": rollout.model,
+    }
+
+
+def _candidate_row(judged: Judged, sources: Mapping[str, str]) -> Row:
+    candidate, program = judged.candidate, judged.candidate.program
+    start, end = candidate.token_span or (None, None)
+    return {
+        "id": candidate.id,
+        "slot": candidate.slot,
+        "prompt_id": candidate.prompt_id,
+        "rollout_id": candidate.rollout_id,
+        "parse_status": str(candidate.parse_status),
+        "program_id": program.id if program is not None else None,
+        "source": program.source if program is not None and program.source != sources[program.id] else None,
+        "token_start": start,
+        "token_end": end,
+        "text": candidate.text,
+        "executed": judged.executed,
+        "reason": candidate.reason,
+    }
+
+
+def _parent_rows(owner: str, owner_id: str, parents: Sequence[Parent]) -> list[Row]:
+    return [
+        {owner: owner_id, "position": position, "program_id": parent.program_id, "role": str(parent.role)}
+        for position, parent in enumerate(parents)
+    ]

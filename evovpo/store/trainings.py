@@ -1,0 +1,235 @@
+"""Rows about the trainer: policy versions and what happened to them, trainings and their steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from evovpo.errors import StoreError
+from evovpo.store.database import Connected, append, reading, writing
+from evovpo.store.tables import policy_events, policy_versions, runs, training_runs, training_steps, trainings
+from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
+
+
+class Trainings(Connected):
+    """Policy versions, what happened to them, and the trainings that made them."""
+
+    @writing
+    def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
+        """Store a policy version that can be served; return False if this very version is stored already.
+
+        Raises StoreError if its number is taken by another.
+        """
+        known = _versions(connection)
+        stored = known.get(version.number)
+        if stored is not None and stored != version:
+            raise StoreError(
+                f"policy version {version.number} is taken by {stored.path}; take the next number, "
+                f"{max(known) + 1}"
+            )
+        if stored is None:
+            row = dataclasses.asdict(version) | {"metrics": [list(pair) for pair in version.metrics]}
+            append(connection, policy_versions, [row])
+        return stored is None
+
+    @reading
+    def policy_versions(self, connection: Connection) -> list[PolicyVersion]:
+        """Return all policy versions, ascending by number."""
+        return list(_versions(connection).values())
+
+    @reading
+    def policy_version(self, connection: Connection, number: int) -> PolicyVersion:
+        """Return one policy version. Raises StoreError, saying which there are, if it is not there."""
+        return self._required(connection, number)
+
+    @writing
+    def add_policy_event(self, connection: Connection, event: PolicyEvent) -> None:
+        """Store an event, with the present time as its date and with the training that made its version.
+
+        Raises StoreError if it publishes or serves a version that is not stored.
+        """
+        self._append_event(connection, event)
+
+    @reading
+    def policy_events(self, connection: Connection) -> list[PolicyEvent]:
+        """Return all policy events, oldest first."""
+        rows = connection.execute(select(policy_events).order_by(policy_events.c.number))
+        return [
+            PolicyEvent(row.policy_version, PolicyEventKind(row.kind), row.detail, row.at, row.training_id)
+            for row in rows
+        ]
+
+    @writing
+    def serve(
+        self, connection: Connection, number: int, reason: str = "", *, is_roll_back: bool = False
+    ) -> bool:
+        """Make a stored version the one that searches follow; return False if it is already.
+
+        Raises StoreError if it is not stored.
+        """
+        served = _served(connection)
+        if served is not None and served.number == number:
+            return False
+        kind = PolicyEventKind.ROLLED_BACK if is_roll_back else PolicyEventKind.SERVED
+        self._append_event(connection, PolicyEvent(number, kind, reason))
+        return True
+
+    @reading
+    def served(self, connection: Connection) -> PolicyVersion | None:
+        """Return the policy version that searches follow, or None before the first was served."""
+        return _served(connection)
+
+    @writing
+    def add_training(self, connection: Connection, training: Training) -> bool:
+        """Store a training as it begins; return False if this very training is stored already.
+
+        Raises StoreError if its id is taken by another, or its start version or a run is not stored.
+        """
+        if not len(training.runs) == len(training.after) == len(training.through):
+            raise StoreError(
+                f"training {training.id} has {len(training.runs)} runs, {len(training.after)} beginnings and "
+                f"{len(training.through)} ends; expected one of each for every run"
+            )
+        for stored in _trainings(connection, training.id):
+            if dataclasses.replace(stored, created_at=training.created_at) != training:
+                raise StoreError(
+                    f"training {training.id} is stored with other content; derive ids from all that goes "
+                    "into one"
+                )
+            return False
+        self._required(connection, training.start_version)
+        known = set(connection.scalars(select(runs.c.id).where(runs.c.id.in_(training.runs))))
+        for run_id in training.runs:
+            if run_id not in known:
+                raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
+        row = {
+            "id": training.id,
+            "objective": training.objective,
+            "config": training.config_json,
+            "start_version": training.start_version,
+            "seed": training.seed,
+            "created_at": training.created_at,
+        }
+        append(connection, trainings, [row])
+        links = zip(training.runs, training.after, training.through, strict=True)
+        columns = ("training_id", "position", "run_id", "after_prompt", "through_prompt")
+        rows = [
+            dict(zip(columns, (training.id, number, *link), strict=True)) for number, link in enumerate(links)
+        ]
+        append(connection, training_runs, rows)
+        return True
+
+    @reading
+    def trainings(self, connection: Connection) -> list[Training]:
+        """Return all trainings, oldest first."""
+        return _trainings(connection)
+
+    def ended_trainings(self) -> set[str]:
+        """Return the ids of the trainings that failed, or whose version was served or refused."""
+        events = self.policy_events()
+        return {event.training_id for event in events if event.training_id and event.kind.ends_training}
+
+    @writing
+    def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:
+        """Store the figures of one step; return False, changing nothing, if that step was told before.
+
+        Raises StoreError for an unknown training and for figures that are not finite.
+        """
+        if not _trainings(connection, step.training_id):
+            raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
+        row = dataclasses.asdict(step)
+        for name, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise StoreError(
+                    f"step {step.step} of training {step.training_id}: {name} is {value}; expected a finite "
+                    "number"
+                )
+        key = (training_steps.c.training_id == step.training_id) & (training_steps.c.step == step.step)
+        if connection.execute(select(training_steps.c.step).where(key)).first() is not None:
+            return False
+        append(connection, training_steps, [row])
+        return True
+
+    @reading
+    def training_steps(self, connection: Connection, training_id: str) -> list[TrainingStep]:
+        """Return the steps of a training in order; none if it has none."""
+        picked = select(training_steps).where(training_steps.c.training_id == training_id)
+        rows = connection.execute(picked.order_by(training_steps.c.step)).mappings()
+        return [TrainingStep(**row) for row in rows]
+
+    def _required(self, connection: Connection, number: int) -> PolicyVersion:
+        found = _versions(connection)
+        if number not in found:
+            known = ", ".join(map(str, found)) or "none"
+            raise StoreError(f"{self.name} holds no policy version {number}; it has {known}")
+        return found[number]
+
+    def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
+        version = None if event.number is None else _versions(connection).get(event.number)
+        if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
+            if event.number is None:
+                raise StoreError(
+                    f"a policy event of kind {event.kind} names no version; give the number of one"
+                )
+            self._required(connection, event.number)
+        row = {
+            "policy_version": event.number,
+            "kind": str(event.kind),
+            "detail": event.detail,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "training_id": event.training_id or (version.config_hash if version is not None else "") or None,
+        }
+        append(connection, policy_events, [row])
+
+
+def _versions(connection: Connection) -> dict[int, PolicyVersion]:
+    """Return all versions by number, ascending."""
+    rows = connection.execute(select(policy_versions).order_by(policy_versions.c.number))
+    return {row.number: _policy_version(row) for row in rows}
+
+
+def _served(connection: Connection) -> PolicyVersion | None:
+    """Return the version of the latest serving event."""
+    kinds = [str(kind) for kind in PolicyEventKind if kind.is_serving]
+    row = connection.execute(
+        select(policy_versions)
+        .join(policy_events, policy_events.c.policy_version == policy_versions.c.number)
+        .where(policy_events.c.kind.in_(kinds))
+        .order_by(policy_events.c.number.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else _policy_version(row)
+
+
+def _policy_version(row: Row[Any]) -> PolicyVersion:
+    return PolicyVersion(**{**row._mapping, "metrics": tuple((name, value) for name, value in row.metrics)})
+
+
+def _trainings(connection: Connection, training_id: str | None = None) -> list[Training]:
+    """Return all trainings, or the one, in the order of their dates and then ids."""
+    picked = select(trainings).order_by(trainings.c.created_at, trainings.c.id)
+    links = select(training_runs).order_by(training_runs.c.training_id, training_runs.c.position)
+    if training_id is not None:
+        picked = picked.where(trainings.c.id == training_id)
+        links = links.where(training_runs.c.training_id == training_id)
+    read: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(links):
+        read.setdefault(row.training_id, []).append(row)
+    return [
+        Training(
+            id=row.id,
+            objective=row.objective,
+            config_json=row.config,
+            start_version=row.start_version,
+            runs=tuple(link.run_id for link in read.get(row.id, ())),
+            after=tuple(link.after_prompt for link in read.get(row.id, ())),
+            through=tuple(link.through_prompt for link in read.get(row.id, ())),
+            seed=row.seed,
+            created_at=row.created_at,
+        )
+        for row in connection.execute(picked)
+    ]
