@@ -12,6 +12,7 @@ from evovpo.types import (
     Evaluation,
     Judged,
     Objective,
+    Parent,
     ParentRole,
     ParseStatus,
     Prompt,
@@ -32,23 +33,23 @@ class Failures:
     """The last failed answers by the parent that they came from, and the last failing programs by island."""
 
     def __init__(self, objectives: Sequence[Objective], islands: int, attempts: int) -> None:
-        self.recent: deque[Attempt] = deque(maxlen=attempts)
-        """The last failed answers to any parent, oldest first."""
+        self._recent: deque[Attempt] = deque(maxlen=attempts)
         self._objectives = objectives
         self._by_parent: defaultdict[str, deque[Attempt]] = defaultdict(lambda: deque(maxlen=attempts))
         self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
         self._repairs: Counter[str] = Counter()
 
-    def attempts(self, parent: str | None) -> tuple[Attempt, ...]:
-        """Return the last failed answers to a parent, oldest first."""
-        return () if parent is None else tuple(self._by_parent[parent])
+    def attempts(self, parent: str | None) -> Sequence[Attempt]:
+        """Return the last failed answers to a parent, or without one to any, oldest first."""
+        return self._recent if parent is None else self._by_parent.get(parent, ())
 
-    def take(self, island: int, standing: Standing) -> str | None:
+    def take(self, island: int, standing: Standing) -> Parent | None:
         """Return the newest failing program of an island still worth a repair, and count it."""
         for program_id in reversed(self._failing[island]):
-            if self._repairs[program_id] < _REPAIRS and standing.can_show(program_id, ParentRole.PARENT):
+            failing = Parent(program_id, ParentRole.PARENT)
+            if self._repairs[program_id] < _REPAIRS and standing.can_show(failing):
                 self._repairs[program_id] += 1
-                return program_id
+                return failing
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
@@ -60,7 +61,7 @@ class Failures:
             if reason and parent is not None:
                 attempt = Attempt(judged.candidate.text, reason)
                 self._by_parent[parent.program_id].append(attempt)
-                self.recent.append(attempt)
+                self._recent.append(attempt)
             if judged.evaluation is None or judged.candidate.parse_status is not ParseStatus.PARSED:
                 continue
             is_mended |= judged.evaluation.status is Status.OK

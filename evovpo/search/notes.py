@@ -8,7 +8,7 @@ from evovpo.search.population import Population
 from evovpo.search.selection import inspirations
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Plan
-from evovpo.types import ParentRole, PromptKind
+from evovpo.types import Parent, ParentRole, PromptKind
 
 _CHARACTERS = 4000
 """Of notes that a model wrote, what later prompts show."""
@@ -39,12 +39,12 @@ class Notes:
         if not self._interval or self.asks < self._interval or best is None:
             return None
         # A format that shows no second program has no room for notes either.
-        roles = (ParentRole.PARENT, ParentRole.INSPIRATION)
-        if not all(standing.can_show(best.program.id, role) for role in roles):
+        parts = [Parent(best.program.id, role) for role in (ParentRole.PARENT, ParentRole.INSPIRATION)]
+        if not all(map(standing.can_show, parts)):
             return None
         self.asks = 0
         others = [member for member in population.elites.values() if member.program_id != best.program.id]
         rewards_N_D = np.array([best.evaluation.rewards, *(member.rewards for member in others)])  # noqa: N806
         picks = inspirations(rewards_N_D, 0, _PROGRAMS, rng)
-        shown = tuple(others[pick - 1].program_id for pick in picks)
-        return Plan(PromptKind.NOTES, best.program.id, inspirations=shown)
+        shown = [Parent(others[pick - 1].program_id, ParentRole.INSPIRATION) for pick in picks]
+        return Plan(PromptKind.NOTES, (parts[0], *shown))

@@ -7,12 +7,13 @@ number of the ask), so replaying a stored history rebuilds the same state.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from evovpo.config import SearchConfig
-from evovpo.prompts import Attempt, PromptFormat, Request, choose_rows
+from evovpo.prompts import Attempt, PromptFormat, Request, Shown, choose_rows
 from evovpo.search.failures import Failures
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.members import Member
@@ -175,12 +176,12 @@ class Search:
             return self._tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
         plan = self._notes.plan(self._standing, self._population, rng)
         if plan is not None:
-            return self._prompt(plan, rng, self._failures.recent, rollouts=1, answers=0)
+            return self._prompt(plan, rng, rollouts=1, answers=0)
         self._notes.asks += 1
         plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
         answers = min(self._config.answers, remaining)
         rollouts = min(self._config.rollouts, remaining // answers)
-        return self._prompt(plan, rng, self._failures.attempts(plan.parent), rollouts, answers)
+        return self._prompt(plan, rng, rollouts, answers)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return what became of its programs.
@@ -226,22 +227,23 @@ class Search:
             self._joins.offer(member, elites, self._standing.passed, self._standing.programs)
         return member, insertions
 
-    def _prompt(
-        self, plan: Plan, rng: np.random.Generator, attempts: Sequence[Attempt], rollouts: int, answers: int
-    ) -> Prompt:
+    def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        parts = [(plan.parent, ParentRole.PARENT), (plan.partner, ParentRole.PARTNER)]
-        parts += [(program_id, ParentRole.INSPIRATION) for program_id in plan.inspirations]
-        parents = [Parent(name, role) for name, role in parts if name and self._standing.can_show(name, role)]
-        shown = [(self._standing.programs[parent.program_id], parent.role) for parent in parents]
-        by_role = {role: program for program, role in shown}
-        parent = by_role.get(ParentRole.PARENT)
+        parents = list(filter(self._standing.can_show, plan.parents))
+        shown = defaultdict[ParentRole, list[Shown]](list)
+        for item in parents:
+            shown[item.role].append(self._standing.programs[item.program_id])
+        parent = next(iter(shown[ParentRole.PARENT]), None)
+        attempts: Sequence[Attempt] = ()
+        if parent is not None:
+            is_notes = plan.kind is PromptKind.NOTES
+            attempts = self._failures.attempts(None if is_notes else parent.program.id)
         request = Request(
             answers,
             kind=PromptKind.ROOT if parent is None else plan.kind,
             parent=parent,
-            partner=by_role.get(ParentRole.PARTNER),
-            inspirations=tuple(program for program, role in shown if role is ParentRole.INSPIRATION),
+            partner=next(iter(shown[ParentRole.PARTNER]), None),
+            inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
             rows=choose_rows(len(self.problem.train), self._format.max_rows, rng, plan.only),
             notes=self.notes,

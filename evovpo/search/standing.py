@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from evovpo.config import SearchConfig
 from evovpo.prompts import PromptFormat, Shown
-from evovpo.types import Evaluation, ParentRole, Problem, Program, Prompt, PromptKind
+from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 
 class Best(NamedTuple):
@@ -59,9 +59,9 @@ class Standing:
             return f"no better program in {self._config.patience} evaluations"
         return ""
 
-    def can_show(self, program_id: str, role: ParentRole) -> bool:
-        """True if the prompt format can show a judged program in this part."""
-        return self._format.can_show(self._problem, self.programs[program_id].program, role)
+    def can_show(self, parent: Parent) -> bool:
+        """True if the prompt format can show a judged program in its part."""
+        return self._format.can_show(self._problem, self.programs[parent.program_id].program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
         """Count a tell with so many candidates; `take` is then called for each of its new programs."""

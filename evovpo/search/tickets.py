@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,17 +13,15 @@ from evovpo.search.members import Member
 from evovpo.types import Message, Parent, Problem, Program, Prompt, PromptKind, Tell, content_id
 
 
+@dataclass(slots=True)
 class Ticket:
     """An ask and which of its replies were told."""
 
-    __slots__ = ("joins", "neighbours", "prompt", "told")
-
-    def __init__(self, prompt: Prompt, neighbours: Sequence[Member], joins: Sequence[Join]) -> None:
-        self.prompt = prompt
-        self.neighbours = neighbours
-        """What lived on the island when the ticket was handed out: what its answers must be novel against."""
-        self.joins = tuple(joins)
-        self.told: set[int] = set()
+    prompt: Prompt
+    neighbours: Sequence[Member]
+    """What lived on the island when the ticket was handed out: what its answers must be novel against."""
+    joins: Sequence[Join]
+    told: set[int] = field(default_factory=set)
 
     @property
     def missing(self) -> tuple[int, ...]:

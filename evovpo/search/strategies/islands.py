@@ -11,7 +11,7 @@ from evovpo.search.population import InsertionStatus, Island, Population
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
-from evovpo.types import ParentRole, Problem, PromptKind
+from evovpo.types import Parent, ParentRole, Problem, PromptKind
 
 _MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
 """Streams of random numbers (`Chance`)."""
@@ -63,10 +63,11 @@ class Islands(Strategy):
             return Plan(island=island.index)
         chosen = self._select(island, rng)
         member = island.members[chosen]
+        parent = Parent(member.program_id, ParentRole.PARENT)
         # A prompt that shows no program says too little where only the evaluator knows what to define.
         if rng.random() >= self._config.root_share or self._problem.evaluator is not None:
             picks = self._inspiring(island, chosen, self._config.inspirations, rng)
-            return Plan(PromptKind.MUTATE, member.program_id, inspirations=picks, island=island.index)
+            return Plan(PromptKind.MUTATE, (parent, *picks), island=island.index)
         only = None
         if rng.random() < self._config.focus_share:
             failed = [row for row, value in enumerate(member.rewards) if value < 1.0]
@@ -83,22 +84,22 @@ class Islands(Strategy):
         draw = rng.random()
         if draw < repair:
             failing = self._failures.take(island.index, self._standing)
-            return None if failing is None else Plan(PromptKind.REPAIR, failing, island=island.index)
+            return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=island.index)
         if draw < repair + crossover and len(island.members) > 1:
             chosen = self._select(island, rng)
             picks = self._inspiring(island, chosen, 1 + self._config.inspirations, rng)
-            parent = island.members[chosen].program_id
-            roles = zip((parent, *picks), (ParentRole.PARENT, ParentRole.PARTNER), strict=False)
-            if picks and all(self._standing.can_show(name, role) for name, role in roles):
-                return Plan(PromptKind.CROSSOVER, parent, picks[0], picks[1:], island=island.index)
+            parent = Parent(island.members[chosen].program_id, ParentRole.PARENT)
+            partners = [Parent(pick.program_id, ParentRole.PARTNER) for pick in picks[:1]]
+            if partners and all(map(self._standing.can_show, (parent, *partners))):
+                return Plan(PromptKind.CROSSOVER, (parent, *partners, *picks[1:]), island=island.index)
         return None
 
     def _select(self, island: Island, rng: np.random.Generator) -> int:
         return SELECTIONS[self._config.selection](island.rewards_N_D, island.cells_N, rng)
 
-    def _inspiring(self, island: Island, chosen: int, most: int, rng: np.random.Generator) -> tuple[str, ...]:
+    def _inspiring(self, island: Island, chosen: int, most: int, rng: np.random.Generator) -> list[Parent]:
         picks = inspirations(island.rewards_N_D, chosen, most, rng)
-        return tuple(island.members[pick].program_id for pick in picks)
+        return [Parent(island.members[pick].program_id, ParentRole.INSPIRATION) for pick in picks]
 
     def _migrate(self, rng: np.random.Generator) -> None:
         """Copy the first-chosen members of every island to the next one in the ring."""

@@ -9,19 +9,18 @@ import numpy as np
 
 from evovpo.search.members import Member
 from evovpo.search.population import Insertion
-from evovpo.types import Prompt, PromptKind
+from evovpo.types import Parent, ParentRole, Prompt, PromptKind
 
 
 class Plan(NamedTuple):
-    """What an ask of a model is to show: program ids in their parts.
+    """What an ask of a model is to show.
 
     Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
     """
 
     kind: PromptKind = PromptKind.ROOT
-    parent: str | None = None
-    partner: str | None = None
-    inspirations: tuple[str, ...] = ()
+    parents: tuple[Parent, ...] = ()
+    """Programs in their parts; the one to improve comes first."""
     only: Sequence[int] | None = None
     """Training rows that it concentrates on; None for all."""
     island: int = 0
@@ -72,4 +71,6 @@ class Strategy:
 
 def expand(member: Member | None) -> Plan:
     """Return the plan to improve one program, or without one to write from the problem alone."""
-    return Plan() if member is None else Plan(PromptKind.MUTATE, member.program_id)
+    if member is None:
+        return Plan()
+    return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),))
