@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
 
 def layout(source: str) -> Layout | None:
-    """Return how markers divide `source`, or none if it has none."""
+    """Return how markers divide `source`, or None if it has none."""
     fixed: list[list[str]] = [[]]
     blocks: list[list[str]] = []
     is_inside = False

@@ -118,7 +118,7 @@ def _unix(text: str) -> str:
 
 
 def editable_ranges(files: Mapping[str, str]) -> dict[str, list[tuple[int, int]]] | None:
-    """Return for each file the half-open line ranges that may change; none if no file has markers."""
+    """Return for each file the half-open line ranges that may change; None if no file has markers."""
     layouts = {path: layout(text) for path, text in files.items()}
     if not any(layouts.values()):
         return None

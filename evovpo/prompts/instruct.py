@@ -7,26 +7,18 @@ each answer has its delimiter, and slots are filled in the order of writing.
 
 from __future__ import annotations
 
-import ast
-import functools
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from evovpo.config import PromptConfig
 from evovpo.errors import AnswerError, BundleError
 from evovpo.prompts import showing
-from evovpo.prompts.blocks import keep_fixed, layout
-from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
-from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
-from evovpo.prompts.replies import Block, blocks, delimiter, split_answers
+from evovpo.prompts.blocks import layout
+from evovpo.prompts.reading import files_of, read_diff, read_rewrite
+from evovpo.prompts.replies import delimiter, split_answers
 from evovpo.prompts.request import Answer, Request, Shown
 from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
-
-_ALONE = ""
-"""Path of the only file of a program that is no folder."""
-_CUT = "the token limit cut the reply off within its code block"
 
 
 class _InstructFormat:
@@ -35,6 +27,7 @@ class _InstructFormat:
     reply_tokens = 4096
     max_rows = 7
     _form: ClassVar[str]
+    _read: Callable[[Problem, str, Program | None, bool], Program]
 
     def __init__(self, settings: PromptConfig | None = None, templates: Templates | None = None) -> None:
         self._settings = settings or PromptConfig()
@@ -99,14 +92,7 @@ class _InstructFormat:
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
-        """Return the program that an answer is a new version of; none where it is written from nothing."""
-        raise NotImplementedError
-
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
-        """Return the program of one answer; `is_cut` if the token limit ended it.
-
-        Raises `AnswerError` or `BundleError` if there is none.
-        """
+        """Return the program that an answer is a new version of; None where it is written from nothing."""
         raise NotImplementedError
 
     def _judged(
@@ -157,7 +143,7 @@ class _InstructFormat:
         }
         form = f"answer_{self._form}_files" if problem.suffix == "/" else f"answer_{self._form}"
         parts = [self._templates.fill(form, values)]
-        if base is not None and any(layout(text) for text in _files(problem, base).values()):
+        if base is not None and any(layout(text) for text in files_of(problem, base).values()):
             parts.append(self._templates.fill("blocks", values))
         if request.answers > 1:
             chain = {"count": str(request.answers), "first": delimiter(1), "second": delimiter(2)}
@@ -174,32 +160,10 @@ class RewriteFormat(_InstructFormat):
         if parent is not None or not problem.seeds:
             return parent
         seed = problem.seeds[0]
-        is_needed = not problem.entry or any(layout(text) for text in _files(problem, seed).values())
+        is_needed = not problem.entry or any(layout(text) for text in files_of(problem, seed).values())
         return seed if is_needed else None
 
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
-        found = blocks(text)
-        if problem.suffix == "/":
-            return _read_files(problem, found, base, is_cut)
-        language = showing.language_of(problem.suffix)
-        if not found:
-            # Without a fence only what Python takes as definitions is code: a refusal is no program.
-            if language != "python" or not _has_definitions(text, problem.entry):
-                raise AnswerError("the reply has no code block")
-            found = [Block(text, language, True, "")]
-        named = [block for block in found if showing.same_language(block.language, language)]
-        programs: list[Program] = []
-        faults: list[AnswerError] = []
-        for block in named or found:
-            try:
-                programs.append(_whole_program(problem, block, base, is_cut and block is found[-1]))
-            except AnswerError as error:
-                faults.append(error)
-        if not programs:
-            raise faults[0]
-        is_free = not problem.entry or language != "python"
-        fitting = (read for read in programs if is_free or _has_definitions(read.source, problem.entry))
-        return next(fitting, programs[0])
+    _read = staticmethod(read_rewrite)
 
 
 class DiffFormat(_InstructFormat):
@@ -210,16 +174,7 @@ class DiffFormat(_InstructFormat):
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
         return parent or next(iter(problem.seeds), None)
 
-    def _read(self, problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
-        if base is None:
-            raise AnswerError("there is no program that edits could apply to")
-        try:
-            edits = read_edits(text)
-        except AnswerError as error:
-            raise AnswerError(f"{error}{' (the token limit cut the reply off)' * is_cut}") from error
-        old = _files(problem, base)
-        edited = apply_edits(old, edits)
-        return _checked(problem, {path: text for path, text in edited.items() if text != old[path]}, old)
+    _read = staticmethod(read_diff)
 
 
 def _template(request: Request) -> str:
@@ -232,108 +187,6 @@ def _template(request: Request) -> str:
     if kind is PromptKind.CROSSOVER and request.partner is not None:
         return "crossover"
     return "repair" if kind is PromptKind.REPAIR else "mutate"
-
-
-def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
-    """Return the program in one code block."""
-    language = showing.language_of(problem.suffix)
-    if not block.is_closed and is_cut and language != "python":
-        raise AnswerError(_CUT)
-    source = _trimmed(block.text)
-    if not source.strip():
-        raise AnswerError("the code block is empty")
-    return _checked(problem, {_ALONE: keep_fixed(base.source if base else "", source)}, {})
-
-
-def _read_files(problem: Problem, found: list[Block], base: Program | None, is_cut: bool) -> Program:
-    """Return the folder program that an answer's files make, the rest as in `base`."""
-    old = {} if base is None else _files(problem, base)
-    new: dict[str, str] = {}
-    for block in found:
-        if not block.is_closed and is_cut:
-            raise AnswerError(_CUT)
-        if is_bundle(block.text):
-            given = unpack(block.text)
-        elif block.path:
-            check_path(block.path)
-            given = {block.path: _trimmed(block.text)}
-        else:
-            given = {}
-        twice = sorted(set(given) & set(new))
-        if twice:
-            raise AnswerError(f"the file {twice[0]!r} is given twice")
-        new |= given
-    if not new:
-        raise AnswerError("no code block in the reply stands under a line '=== FILE: PATH ==='")
-    has_markers = editable_ranges(old) is not None
-    changed: dict[str, str] = {}
-    for path, source in new.items():
-        if path in old and source.rstrip() == old[path].rstrip():
-            continue
-        if has_markers and (path not in old or layout(old[path]) is None):
-            raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
-        try:
-            changed[path] = keep_fixed(old.get(path, ""), source)
-        except AnswerError as error:
-            raise AnswerError(f"{path}: {error}") from error
-    return _checked(problem, changed, old)
-
-
-def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> Program:
-    """Return the program of the old files with the changed ones, which must be text.
-
-    Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
-    """
-    for path, source in changed.items():
-        place = f"{path}: " if path else ""
-        try:
-            source.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise AnswerError(f"{place}it has characters that are no text (lone surrogates)") from error
-    return Program(pack({**old, **changed}) if problem.suffix == "/" else changed[_ALONE])
-
-
-def _files(problem: Problem, program: Program) -> dict[str, str]:
-    """Return the files of a program; a program that is no folder is one without a path."""
-    return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
-
-
-def _trimmed(text: str) -> str:
-    """Return a text without empty lines around it, ending in a newline."""
-    lines = text.split("\n")
-    while lines and not lines[0].strip():
-        lines = lines[1:]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-@functools.lru_cache(maxsize=64)
-def _definitions(source: str) -> frozenset[str]:
-    """Return the functions, classes, imports and plain variables that Python code defines at its top.
-
-    Empty for a text that Python cannot read.
-    """
-    try:
-        with warnings.catch_warnings():
-            # Doubtful escapes in strings are the program's own affair.
-            warnings.simplefilter("ignore")
-            body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    names: set[str] = set()
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(statement.name)
-        elif isinstance(statement, ast.Assign):
-            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-        elif isinstance(statement, ast.ImportFrom | ast.Import):
-            names |= {alias.asname or alias.name for alias in statement.names}
-    return frozenset(names)
-
-
-def _has_definitions(source: str, entry: str) -> bool:
-    """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
-    names = _definitions(source)
-    return entry in names if entry else bool(names)
 
 
 def _objectives(problem: Problem) -> str:

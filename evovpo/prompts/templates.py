@@ -134,7 +134,7 @@ def _unknown_places(name: str, text: str) -> list[str]:
 
 
 def _filled(paragraph: str, values: Mapping[str, str]) -> str | None:
-    """Return a paragraph with its values, or none if it has places and all of them are empty."""
+    """Return a paragraph with its values, or None if it has places and all of them are empty."""
     places = [found[2] for found in _PLACE.finditer(paragraph) if found[2] is not None]
     if places and not any(values.get(place) for place in places):
         return None

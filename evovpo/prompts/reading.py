@@ -1,0 +1,164 @@
+"""Programs from the answers of an instruction model: whole ones, files of one, or edits."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from collections.abc import Mapping
+
+from evovpo.errors import AnswerError
+from evovpo.prompts import showing
+from evovpo.prompts.blocks import keep_fixed, layout
+from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
+from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
+from evovpo.prompts.replies import Block, blocks
+from evovpo.types import Problem, Program
+
+_ALONE = ""
+"""Path of the only file of a program that is no folder."""
+_CUT = "the token limit cut the reply off within its code block"
+
+
+def read_rewrite(problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
+    """Return the program in the code blocks of an answer: a new version of `base`, if there is one.
+
+    `is_cut` if the token limit ended the answer. Raises `AnswerError` or `BundleError` without a program.
+    """
+    found = blocks(text)
+    if problem.suffix == "/":
+        return _read_files(problem, found, base, is_cut)
+    language = showing.language_of(problem.suffix)
+    if not found:
+        # Without a fence only what Python takes as definitions is code: a refusal is no program.
+        if language != "python" or not _has_definitions(text, problem.entry):
+            raise AnswerError("the reply has no code block")
+        found = [Block(text, language, True, "")]
+    named = [block for block in found if showing.same_language(block.language, language)]
+    programs: list[Program] = []
+    faults: list[AnswerError] = []
+    for block in named or found:
+        try:
+            programs.append(_whole_program(problem, block, base, is_cut and block is found[-1]))
+        except AnswerError as error:
+            faults.append(error)
+    if not programs:
+        raise faults[0]
+    is_free = not problem.entry or language != "python"
+    fitting = (read for read in programs if is_free or _has_definitions(read.source, problem.entry))
+    return next(fitting, programs[0])
+
+
+def read_diff(problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
+    """Return the program that the edits of an answer make of `base`; otherwise as `read_rewrite`."""
+    if base is None:
+        raise AnswerError("there is no program that edits could apply to")
+    try:
+        edits = read_edits(text)
+    except AnswerError as error:
+        raise AnswerError(f"{error}{' (the token limit cut the reply off)' * is_cut}") from error
+    old = files_of(problem, base)
+    edited = apply_edits(old, edits)
+    return _checked(problem, {path: text for path, text in edited.items() if text != old[path]}, old)
+
+
+def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
+    """Return the program in one code block."""
+    language = showing.language_of(problem.suffix)
+    if not block.is_closed and is_cut and language != "python":
+        raise AnswerError(_CUT)
+    source = _trimmed(block.text)
+    if not source.strip():
+        raise AnswerError("the code block is empty")
+    return _checked(problem, {_ALONE: keep_fixed(base.source if base else "", source)}, {})
+
+
+def _read_files(problem: Problem, found: list[Block], base: Program | None, is_cut: bool) -> Program:
+    """Return the folder program that an answer's files make, the rest as in `base`."""
+    old = {} if base is None else files_of(problem, base)
+    new: dict[str, str] = {}
+    for block in found:
+        if not block.is_closed and is_cut:
+            raise AnswerError(_CUT)
+        if is_bundle(block.text):
+            given = unpack(block.text)
+        elif block.path:
+            check_path(block.path)
+            given = {block.path: _trimmed(block.text)}
+        else:
+            given = {}
+        twice = sorted(set(given) & set(new))
+        if twice:
+            raise AnswerError(f"the file {twice[0]!r} is given twice")
+        new |= given
+    if not new:
+        raise AnswerError("no code block in the reply stands under a line '=== FILE: PATH ==='")
+    has_markers = editable_ranges(old) is not None
+    changed: dict[str, str] = {}
+    for path, source in new.items():
+        if path in old and source.rstrip() == old[path].rstrip():
+            continue
+        if has_markers and (path not in old or layout(old[path]) is None):
+            raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
+        try:
+            changed[path] = keep_fixed(old.get(path, ""), source)
+        except AnswerError as error:
+            raise AnswerError(f"{path}: {error}") from error
+    return _checked(problem, changed, old)
+
+
+def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> Program:
+    """Return the program of the old files with the changed ones, which must be text.
+
+    Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
+    """
+    for path, source in changed.items():
+        place = f"{path}: " if path else ""
+        try:
+            source.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise AnswerError(f"{place}it has characters that are no text (lone surrogates)") from error
+    return Program(pack({**old, **changed}) if problem.suffix == "/" else changed[_ALONE])
+
+
+def files_of(problem: Problem, program: Program) -> dict[str, str]:
+    """Return the files of a program; a program that is no folder is one without a path."""
+    return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
+
+
+def _trimmed(text: str) -> str:
+    """Return a text without empty lines around it, ending in a newline."""
+    lines = text.split("\n")
+    while lines and not lines[0].strip():
+        lines = lines[1:]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+@functools.lru_cache(maxsize=64)
+def _definitions(source: str) -> frozenset[str]:
+    """Return the functions, classes, imports and plain variables that Python code defines at its top.
+
+    Empty for a text that Python cannot read.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Doubtful escapes in strings are the program's own affair.
+            warnings.simplefilter("ignore")
+            body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    names: set[str] = set()
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Assign):
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in statement.names}
+    return frozenset(names)
+
+
+def _has_definitions(source: str, entry: str) -> bool:
+    """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
+    names = _definitions(source)
+    return entry in names if entry else bool(names)
