@@ -61,6 +61,7 @@ def test_token_spans_of_a_chain_decode_to_its_answers(tokenizer: object) -> None
         assert tokenizer.decode(ids[slice(*slot.token_span)]) == slot.text  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_model_has_learned_its_task(tokenizer: object) -> None:
     """Greedy answers to fresh tasks: a model that is broken or untrained gets next to none right."""
     torch = pytest.importorskip("torch")

@@ -57,6 +57,7 @@ def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
     assert _broken(settings, target) == []
 
 
+@pytest.mark.slow
 def test_attacks_are_held_where_no_file_can_be_opened(target: Target) -> None:
     assert _broken(Settings(Level.SECCOMP, hidden=HIDDEN), target) == []
 
@@ -73,6 +74,7 @@ def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
     assert (other.status, "PermissionError" in other.detail) == (Status.FORBIDDEN, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("abi", [1, 3, 4, 6])
 def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: Target) -> None:
     if probe().landlock_abi < abi:
@@ -81,6 +83,7 @@ def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: T
     assert _broken(settings, target) == []
 
 
+@pytest.mark.slow
 def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
     settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"seccomp"}))
     broken = _broken(settings, target)
@@ -88,6 +91,7 @@ def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
     assert len(broken) >= 10
 
 
+@pytest.mark.slow
 def test_without_landlock_secrets_are_read(target: Target) -> None:
     settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"landlock"}))
     assert _broken(settings, target) == ["reads secrets"]

@@ -327,6 +327,7 @@ def test_kill_of_the_whole_tree_at_any_time_loses_nothing(evovpo: Shell, tmp_pat
         assert {run: told(store, run) for run in expected} == expected
 
 
+@pytest.mark.slow
 def test_processes_end_with_the_command_and_a_second_batch_waits_its_turn(
     evovpo: Shell, tmp_path: Path
 ) -> None:
@@ -379,12 +380,14 @@ def test_a_full_disk_stops_the_batch_which_goes_on_with_room(evovpo: Shell, tmp_
         assert {run: told(store, run) for run in expected} == expected
 
 
+@pytest.mark.slow
 def test_what_cannot_be_said_because_the_disk_is_full_does_not_change_the_exit_code(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "evovpo", "batch", str(small(tmp_path)), "--store", "runs.db"]
     with Path("/dev/full").open("w") as full:
         assert subprocess.run(command, stderr=full, cwd=tmp_path, check=False).returncode == 4
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Path) -> None:
     path = small(tmp_path)
     _, works = plan(str(path), "runs.db")
@@ -448,6 +451,7 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
         assert told(store, works[0].cell.run_id) == expected[works[0].cell.run_id]
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_all(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     _, works = plan(str(small(tmp_path, evaluations=8)), url)

@@ -117,6 +117,7 @@ def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_
     assert verdict(found)[0].startswith("1 of 8 runs have not ended")
 
 
+@pytest.mark.slow
 def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
     problems = [f"p{number}" for number in range(12)]
     never = both(ONE, dict.fromkeys(problems, (None, None)))

@@ -83,6 +83,7 @@ def test_evolve_shows_the_function_the_examples_the_heldout_result_and_the_way_o
     assert answer.code == 0
 
 
+@pytest.mark.slow
 def test_without_a_terminal_nothing_steers_one(evovpo: Shell) -> None:
     answer = evovpo("evolve", *EASY)
     text = answer.out + answer.err
@@ -171,6 +172,7 @@ def test_bad_input_is_one_message_on_standard_error_and_code_2(
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 def test_errors_of_json_commands_stay_off_standard_output(evovpo: Shell, copied: str) -> None:
     answer = evovpo("show", "zzz", "--store", copied, "--json")
     assert (answer.code, answer.out) == (2, "")
@@ -331,6 +333,7 @@ def test_a_store_that_fails_in_the_middle_has_an_exit_code_of_its_own(
     assert answer.err.endswith("error: the disk is full\n")
 
 
+@pytest.mark.slow
 def test_the_package_is_the_command_too() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "evovpo", "--version"], capture_output=True, text=True, check=False
@@ -430,6 +433,7 @@ def test_new_never_writes_into_a_folder_with_files(evovpo: Shell, tmp_path: Path
     assert (tmp_path / "mine" / "seed.py").read_text() == "my work"
 
 
+@pytest.mark.slow
 def test_problems_lists_every_bundled_problem_with_its_statement(evovpo: Shell) -> None:
     answer = evovpo("problems")
     assert "strings/file-extension" in answer.out

@@ -424,6 +424,7 @@ class Learning(ScriptedProposer):
         self.told += [(rollout.id, gain) for rollout, gain in zip(rollouts, gains, strict=True)]
 
 
+@pytest.mark.slow
 def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume(
     tmp_path: Path,
 ) -> None:

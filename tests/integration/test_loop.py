@@ -141,6 +141,7 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     assert set(result.after) == {"best_at_k", "pass_at_k"}
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     store: Store, tmp_path: Path
 ) -> None:
@@ -241,6 +242,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: Path) -> None:
     done = command(tmp_path, "--json")
     assert done.returncode == 0, done.stderr

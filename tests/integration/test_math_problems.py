@@ -537,6 +537,7 @@ def rows_without_times(url: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_of_200_evaluations_repeats_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

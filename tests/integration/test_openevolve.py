@@ -532,6 +532,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.slow
 def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     config = Config.load(
@@ -564,6 +565,7 @@ def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path
 # ---------------------------------------------------------------- the command line
 
 
+@pytest.mark.slow
 def test_evolving_a_project_with_a_model_behind_a_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

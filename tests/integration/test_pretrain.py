@@ -83,6 +83,7 @@ def test_the_learning_rate_warms_up_holds_and_falls_to_zero() -> None:
     assert rate_factor(1000, config) == 0.0
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     import dataclasses
 

@@ -81,6 +81,7 @@ def what_happened(database: Path) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
     tmp_path: Path, whole: tuple[Path, int], seed: int
@@ -114,6 +115,7 @@ def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
         assert store.run(crashing_run.RUN).status is RunStatus.EXHAUSTED
 
 
+@pytest.mark.slow
 def test_a_kill_at_every_moment_of_one_group_changes_nothing(tmp_path: Path, whole: tuple[Path, int]) -> None:
     # Every process lives three ticks more than the one before: asks, judging, transactions and commits.
     database, _ = whole
@@ -167,6 +169,7 @@ def test_replaying_the_store_gives_the_live_population(tmp_path: Path, in_flight
     assert is_in_order == (in_flight == 1)
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_replies_give_the_same_run(tmp_path: Path) -> None:
     found = []
     for name in ("a.db", "b.db"):
@@ -387,6 +390,7 @@ def without_and_with_marks(tmp_path: Path) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_held_out_rows_reach_no_prompt_candidate_or_decision(without_and_with_marks: list[Path]) -> None:
     plain, marked = without_and_with_marks
     assert what_happened(plain) == what_happened(marked)

@@ -253,6 +253,7 @@ def kill_after(step: int) -> Watch:
     return Watch(stepped=lambda told: kill() if told.step == step else None)
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
     place: Place, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
     assert_same(place, trained)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, trained: Trained) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     model = (place.model / "model.safetensors").stat().st_size

@@ -49,6 +49,7 @@ def asks(store: Store, run: str) -> list[Prompt]:
     return [event for event in store.history(run) if isinstance(event, Prompt)]
 
 
+@pytest.mark.slow
 def test_a_run_in_parts_comes_to_what_it_would_have(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "whole.db")) as store:
         start(RunRequest(HARD, settings(), run_id="one"), store, ScriptedProposer(toy_script()))
@@ -152,6 +153,7 @@ def in_turn(tmp_path_factory: pytest.TempPathFactory) -> InTurn:
     return InTurn(plan, folder, searches, trainings, told(folder))
 
 
+@pytest.mark.slow
 def test_every_round_searches_with_the_model_of_the_training_before_it(in_turn: InTurn) -> None:
     assert [part.version for part in in_turn.trainings] == [1, 2]
     with Store.open(store_url(in_turn.folder), create=False) as store:
@@ -185,6 +187,7 @@ def test_every_group_is_trained_on_once_at_most_and_after_the_round_that_wrote_i
             assert part.tokens > 0
 
 
+@pytest.mark.slow
 def test_until_its_first_training_a_search_is_the_frozen_one(in_turn: InTurn, tmp_path: Path) -> None:
     frozen = make_plan(rounds=1, problems=1)
     begin(frozen, tmp_path / "work")
@@ -198,6 +201,7 @@ def test_until_its_first_training_a_search_is_the_frozen_one(in_turn: InTurn, tm
     assert [row["text"] for row in mine] != [row["text"] for row in theirs]
 
 
+@pytest.mark.slow
 def test_a_training_whose_end_was_not_noted_is_not_made_again(tmp_path: Path) -> None:
     plan, folder = make_plan(rounds=2, evaluations=48, problems=1), tmp_path / "work"
     begin(plan, folder)
@@ -210,6 +214,7 @@ def test_a_training_whose_end_was_not_noted_is_not_made_again(tmp_path: Path) ->
     assert again._replace(cpu_seconds=0.0, seconds=0.0) == found._replace(cpu_seconds=0.0, seconds=0.0)
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     wild = dataclasses.replace(VPO, learning_rate=1e30)
     plan, folder = make_plan(2, wild, 1, evaluations=48, groups_per_step=1), tmp_path / "work"

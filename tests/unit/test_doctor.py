@@ -582,6 +582,7 @@ def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
     assert "[bold]b[/bold]" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", [2, 60])
 def test_the_picture_is_written_for_small_and_large_vectors(
     store: Store, tmp_path: Path, components: int
@@ -635,6 +636,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return int(ended.value.code or 0), *capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_command_samples_a_problem_once_and_then_reads_its_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
+@pytest.mark.slow
 def test_every_arm_has_a_panel_in_its_own_colour(tmp_path: Path) -> None:
     found = [curve(f"arm {n}", 0.1 * n, 0.2, -0.3) for n in range(4)]
     arms(tmp_path / "arms.png", found, start=curve("start model", -0.1, 0.0, 0.1))

@@ -210,6 +210,7 @@ def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
     assert wishes == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Path) -> None:
     tiny = PretrainConfig(
         hidden_size=32,

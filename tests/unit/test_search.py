@@ -82,6 +82,7 @@ def test_the_first_ticket_carries_the_starting_programs_and_costs_nothing() -> N
     ] * 2
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_replies_may_come_in_any_order_late_or_never(order: Random) -> None:

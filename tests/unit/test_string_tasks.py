@@ -33,6 +33,7 @@ def completion(*answers: str) -> list[int]:
     return ids
 
 
+@pytest.mark.slow
 def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringDomain) -> None:
     first, again = domain.tasks("test", 6), domain.tasks("test", 8)
     assert first == again[:6]
