@@ -18,7 +18,9 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 from evovpo.types import Problem
 from trainer.experiments.arms import Arm
-from trainer.loop.search_training import SearchTrainingResult, plan_search_training, search_while_training
+from trainer.experiments.while_searching import plan_search_training
+from trainer.loop.parts import SearchTrainingResult
+from trainer.loop.search_training import search_while_training
 
 ANSWERS_PER_ASK = 12
 ANSWERS = {"vpo": 3, "grpo": 1}

@@ -29,7 +29,6 @@ ROWS = {
 UPWARD = {
     ("evovpo.experiments.plan", "evovpo.reports"),
     ("evovpo.experiments.results", "evovpo.reports"),
-    ("trainer.loop.search_training", "trainer.experiments"),
 }
 """Imports that go up and are still to be turned round: none may be added."""
 LOADS_TORCH = {"evovpo.proposers.local", "evovpo.proposers.sampler"}

@@ -24,12 +24,11 @@ from evovpo.problem.suites import load_suite
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
-from trainer.loop.loop import (
-    Loop,
+from trainer.loop.compare import compare
+from trainer.loop.loop import Loop, plan_loop
+from trainer.loop.turns import (
     LoopWatch,
     begin,
-    compare,
-    plan_loop,
     search_rounds,
     train_beside,
     train_round,

@@ -25,17 +25,10 @@ from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.types import PolicyVersion, Prompt, RunStatus
 from trainer.experiments.arms import Arm
+from trainer.experiments.while_searching import plan_search_training
+from trainer.loop.parts import SearchPart, TrainingPart, store_url
 from trainer.loop.retrain import serve_start_model
-from trainer.loop.search_training import (
-    SearchPart,
-    SearchTraining,
-    TrainingPart,
-    plan_search_training,
-    search_part,
-    search_while_training,
-    store_url,
-    training_part,
-)
+from trainer.loop.search_training import SearchTraining, search_part, search_while_training, training_part
 
 # ---------------------------------------------------------------- runs in parts
 
@@ -192,7 +185,7 @@ def test_until_its_first_training_a_search_is_the_frozen_one(in_turn: InTurn, tm
     frozen = make_plan(rounds=1, problems=1)
     begin(frozen, tmp_path / "work")
     search_part(frozen, tmp_path / "work", 1, 0)
-    mine = [row for row in in_turn.told.texts if row["run_id"] == in_turn.plan.run_id(0)]
+    mine = [row for row in in_turn.told.texts if row["run_id"] == in_turn.plan.run_id(1, 0)]
     theirs = told(tmp_path / "work").texts
     same = [
         (row["sequence"], row["rollout_index"], row["text"]) for row in mine if row["policy_version"] == 0
@@ -223,7 +216,7 @@ def test_a_training_that_diverges_leaves_the_model_as_it_was(tmp_path: Path) -> 
     part = training_part(plan, folder, 1)
     assert part.version is None
     assert "lower the learning rate" in part.why_not
-    assert set(part.through) == {plan.run_id(0)}
+    assert set(part.through) == {plan.run_id(1, 0)}
     assert told(folder).served == 0
 
 

@@ -25,7 +25,8 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
-from trainer.loop.loop import Loop, LoopWatch, begin, search_round, search_rounds, train_beside, train_round
+from trainer.loop.loop import Loop
+from trainer.loop.turns import LoopWatch, search_rounds, take_turns, train_beside
 
 ROUNDS = 2
 WATCH = LoopWatch()
@@ -67,10 +68,7 @@ def work(folder: Path, half: str, last: int | None) -> int:
         elif half == "train":
             train_beside(loop, store, ROUNDS, policies, WATCH)
         else:
-            begin(loop, store)
-            for number in range(1, ROUNDS + 1):
-                search_round(loop, store, number, WATCH)
-                train_round(loop, store, number, policies, WATCH)
+            take_turns(loop, store, ROUNDS, policies, WATCH)
     return clock.now
 
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from evovpo.runs.outcome import Outcome
     from evovpo.store import Store
     from evovpo.types import Problem, TrainingStep
-    from trainer.loop.loop import Loop, LoopWatch
+    from trainer.loop.loop import Loop
     from trainer.loop.retrain import Plan, RetrainResult
+    from trainer.loop.turns import LoopWatch
 
 
 class Half(StrEnum):
@@ -171,7 +172,7 @@ def _run(
     png: Path | None,
     as_json: bool,
 ) -> None:
-    from trainer.loop import loop as loops
+    from trainer.loop import compare, turns
     from trainer.reports.before_after import before_after_table, write_before_after_png
 
     progress = _Progress(plan, rounds)
@@ -188,23 +189,20 @@ def _run(
                 trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *_other_half(sys.argv[1:])])
             if half is Half.TRAIN:
                 parent = os.getppid()
-                loops.train_beside(
+                turns.train_beside(
                     plan, store, rounds, policies, watch, is_alone=lambda: os.getppid() != parent
                 )
                 return
             if side_by_side or half is Half.SEARCH:
-                loops.search_rounds(plan, store, rounds, watch)
+                turns.search_rounds(plan, store, rounds, watch)
             else:
-                loops.begin(plan, store)
-                for number in range(1, rounds + 1):
-                    loops.search_round(plan, store, number, watch)
-                    loops.train_round(plan, store, number, policies, watch)
+                turns.take_turns(plan, store, rounds, policies, watch)
             if trainer is not None and trainer.wait() != 0:
                 say("The trainer ended with an error; the same command goes on with both.", stderr=True)
                 raise typer.Exit(trainer.returncode)
             if half is Half.SEARCH:
                 return
-            result, comparison = loops.compare(plan, store, rounds, watch)
+            result, comparison = compare.compare(plan, store, rounds, watch)
     except KeyboardInterrupt:
         say("Stopped. All that was done is stored; the same command goes on.", stderr=True)
         raise typer.Exit(STOPPED) from None
@@ -219,7 +217,7 @@ def _run(
         print_json(result._asdict())
         return
     if comparison is None:
-        by_round = ", ".join(f"{value:.3f}" for value in loops.best_by_round(plan, store, rounds))
+        by_round = ", ".join(f"{value:.3f}" for value in compare.best_by_round(plan, store, rounds))
         say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
     else:
         show_answer(before_after_table(comparison.before, comparison.after))
@@ -266,8 +264,8 @@ class _Progress:
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
-        from trainer.loop.loop import LoopWatch
         from trainer.loop.retrain import Watch
+        from trainer.loop.turns import LoopWatch
 
         return LoopWatch(
             searching=self._searching,

@@ -5,25 +5,25 @@ The model starts from the study's start model, and learns from nothing but the p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
+from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.proposer import check_proposer
 from evovpo.store import Store
+from evovpo.types import Problem
+from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
 from trainer.experiments.arms import Arm, with_settings
 from trainer.experiments.export import Export
 from trainer.experiments.plan import Study, StudyArm
 from trainer.experiments.searches import Judge, missing, search_row, settings_of
 from trainer.experiments.trainings import chosen
-from trainer.loop.search_training import (
-    SearchPart,
-    SearchTraining,
-    TrainingPart,
-    plan_search_training,
-    search_while_training,
-    store_url,
-)
+from trainer.loop.parts import SearchPart, TrainingPart, store_url
+from trainer.loop.search_training import SearchTraining, search_while_training
+from trainer.objectives import find_objective
 
 
 def check_while_searching(study: Study, faults: list[str]) -> None:
@@ -60,7 +60,7 @@ def run_while_searching(
             result = search_while_training(plan, folder, processes, told)
             share = result.training_cpu_seconds / len(result.problems)
             with Store.open(store_url(folder)) as store, Judge() as judge:
-                for problem, found in zip(plan.problems, result.problems, strict=True):
+                for problem, found in zip(plan.searched, result.problems, strict=True):
                     key = {"arm": arm.name, "strategy": strategy, "seed": seed, "problem": problem.id}
                     row = search_row(store, found.run, problem, judge, ())
                     cost = {"cpu_seconds": found.cpu_seconds, "training_seconds": round(share, 3)}
@@ -82,3 +82,83 @@ def _plan(study: Study, arm: StudyArm, strategy: str, settings: Arm, seed: int) 
 def _said(part: SearchPart | TrainingPart) -> str:
     what = f"searched {part.problem}" if isinstance(part, SearchPart) else "trained"
     return f"round {part.round}, {what}"
+
+
+def plan_search_training(
+    problems: Sequence[Problem],
+    settings: Mapping[str, object],
+    arm: Arm,
+    start_model: Path,
+    *,
+    evaluations: int,
+    rounds: int,
+    seed: int,
+    groups_per_step: int = 8,
+) -> SearchTraining:
+    """Return the searches of these problems that train by an arm's objective, learning rate, KL and passes.
+
+    `settings` are sections as in a configuration file, the strategy of the searches: `search.answers` must
+    be the arm's. Raises `ConfigError` naming all that does not go together, `ProblemError` for a problem
+    that the model cannot write for.
+    """
+    config = Config.load(None, (), _sections(settings, start_model, evaluations, seed))
+    asked = config.search
+    faults = []
+    if not problems:
+        faults.append("no problem to search; name at least one")
+    if not 1 <= rounds <= evaluations // (asked.answers * asked.rollouts):
+        faults.append(
+            f"{rounds} rounds of {evaluations} evaluations, {asked.answers * asked.rollouts} an ask; "
+            "expected 1 round or more with at least one ask in each"
+        )
+    if asked.answers != arm.answers:
+        faults.append(
+            f"search.answers is {asked.answers}, and the arm trains on {arm.answers} answers a completion; "
+            "give both the same"
+        )
+    if asked.rollouts < 2:
+        faults.append(f"search.rollouts is {asked.rollouts}; a group to train on needs 2 or more")
+    faults += [
+        f"{name} is {getattr(arm, name):g}; what prompts ask for is the search's: leave it out"
+        for name in ("single_share", "parent_share")
+        if getattr(arm, name)
+    ]
+    objective = ObjectiveConfig(**{"name": arm.objective, **arm.settings})
+    faults += [
+        f"{name} of the objective is {getattr(objective, name)}; expected less than search.rollouts, "
+        f"{asked.rollouts}"
+        for name in ("k", "c")
+        if name in find_objective(arm.objective).settings and getattr(objective, name) >= asked.rollouts
+    ]
+    if faults:
+        raise ConfigError(f"arm {arm.name}, training while it searches: " + "; ".join(faults))
+    for problem in problems:
+        check_proposer(problem, config)
+        choose_format(problem, config)
+    train = TrainConfig(
+        objective=objective,
+        update=UpdateConfig(
+            learning_rate=arm.learning_rate,
+            kl=arm.kl,
+            entropy=arm.entropy,
+            passes=arm.passes,
+            groups_per_step=groups_per_step,
+        ),
+        run=RunConfig(seed=seed),
+    )
+    return SearchTraining(tuple(problems), (), config, train, rounds)
+
+
+def _sections(
+    settings: Mapping[str, object], start_model: Path, evaluations: int, seed: int
+) -> dict[str, object]:
+    """Return the settings of the runs: one ask at a time, so that they repeat; the model that is served."""
+    search = settings.get("search", {})
+    assert isinstance(search, Mapping)
+    return {
+        **settings,
+        "search": {"in_flight": 1, **search, "evaluations": evaluations},
+        "proposer": {"name": "local", "model": str(start_model.resolve()), "policy": "served", "threads": 1},
+        "sandbox": {"workers": 1},
+        "run": {"seed": seed},
+    }

@@ -1,0 +1,172 @@
+"""The folder of searches that train as they go: what each part cost, and what all of it came to.
+
+Beside the store and the policies it holds a file for each part that is done, because the store knows no CPU
+time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from evovpo.errors import ConfigError
+from evovpo.files import write_json
+from evovpo.reports.report import solved_at
+from evovpo.store import Store
+from evovpo.types import Problem
+
+_Part = TypeVar("_Part", "SearchPart", "TrainingPart")
+
+
+class SearchPart(NamedTuple):
+    """One round of one run."""
+
+    run: str
+    problem: str
+    round: int
+    evaluations: int
+    """Of the run so far."""
+    solved: bool
+    is_ended: bool
+    """True if there is nothing left for later rounds."""
+    cpu_seconds: float
+    """Of the process that sampled, and of the sandbox."""
+    seconds: float
+
+
+class TrainingPart(NamedTuple):
+    """The training after a round."""
+
+    round: int
+    version: int | None
+    """The policy version that it made; none if it made none."""
+    why_not: str
+    """Why it made none: nothing to train on, or diverged; else empty."""
+    through: dict[str, str]
+    """The prompt of the last group that it read, by run."""
+    steps: int
+    groups: int
+    """Trained on, each as often as it was."""
+    tokens: int
+    """Completion tokens trained on, likewise."""
+    cpu_seconds: float
+    """Reading the groups, training, writing and checking the version."""
+    seconds: float
+
+
+class ProblemResult(NamedTuple):
+    """What the search of one problem came to."""
+
+    problem: str
+    run: str
+    evaluations: int
+    solved_after: int | None
+    """Evaluations up to the first program that is right on all training rows; none if there is none."""
+    curve: tuple[tuple[int, float], ...]
+    """Evaluations and best mean reward, wherever that rises."""
+    tokens: int
+    """Completion tokens sampled."""
+    cpu_seconds: float
+    """Of the search alone."""
+
+
+class SearchTrainingResult(NamedTuple):
+    """What all of it came to; `result.json` in the folder holds the same."""
+
+    problems: tuple[ProblemResult, ...]
+    trainings: tuple[TrainingPart, ...]
+    search_cpu_seconds: float
+    training_cpu_seconds: float
+
+    @property
+    def compute_ratio(self) -> float:
+        """Return all CPU seconds by those of the searches alone: what a frozen search may use as well."""
+        return 1.0 + self.training_cpu_seconds / self.search_cpu_seconds
+
+
+def claim(folder: Path, plan_id: str, about: Mapping[str, object]) -> None:
+    """Make a folder the plan's own. Raises `ConfigError` if it is another's."""
+    path = folder / "plan.json"
+    (folder / "parts").mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        if json.loads(path.read_text())["id"] != plan_id:
+            raise ConfigError(
+                f"{folder} holds searches that train with other settings, problems or rounds ({path}); "
+                "finish them with those, or give another folder"
+            )
+        return
+    write_json(path, {"id": plan_id, **about})
+
+
+def store_url(folder: Path) -> str:
+    """Return the store in a folder."""
+    return f"sqlite:///{(folder / 'runs.db').resolve()}"
+
+
+def search_file(folder: Path, number: int, index: int) -> Path:
+    """Return the file of problem `index` in a round."""
+    return folder / "parts" / f"{number:03d}-search-{index:03d}.json"
+
+
+def training_file(folder: Path, number: int) -> Path:
+    """Return the file of the training after a round."""
+    return folder / "parts" / f"{number:03d}-training.json"
+
+
+def read_part(kind: type[_Part], file: Path) -> _Part | None:
+    """Return a part, or None if it is not done."""
+    return kind(**json.loads(file.read_text())) if file.exists() else None
+
+
+def written(file: Path, part: _Part) -> _Part:
+    """Note that a part is done, and return it."""
+    write_json(file, part._asdict())
+    return part
+
+
+def sum_up(
+    folder: Path,
+    problems: Sequence[Problem],
+    searches: Sequence[SearchPart],
+    trainings: Sequence[TrainingPart],
+) -> SearchTrainingResult:
+    """Return what the parts of all problems came to, and write it to `result.json`."""
+    with Store.open(store_url(folder), create=False) as store:
+        found = [
+            _problem_result(store, problem, [part for part in searches if part.problem == problem.id])
+            for problem in problems
+        ]
+    result = SearchTrainingResult(
+        tuple(found),
+        tuple(trainings),
+        round(sum(part.cpu_seconds for part in searches), 3),
+        round(sum(part.cpu_seconds for part in trainings), 3),
+    )
+    shown = {
+        **result._asdict(),
+        "problems": [one._asdict() for one in result.problems],
+        "trainings": [one._asdict() for one in result.trainings],
+        "compute_ratio": round(result.compute_ratio, 4),
+    }
+    write_json(folder / "result.json", shown)
+    return result
+
+
+def _problem_result(store: Store, problem: Problem, parts: Sequence[SearchPart]) -> ProblemResult:
+    run_id = parts[0].run
+    summary = store.run_summary(run_id)
+    curve: list[tuple[int, float]] = []
+    for point in summary.curve:
+        if not curve or point.best_mean_reward > curve[-1][1]:
+            curve.append((point.evaluations, point.best_mean_reward))
+    return ProblemResult(
+        problem=problem.id,
+        run=run_id,
+        evaluations=summary.proposed,
+        solved_after=solved_at(summary.curve, len(problem.objectives)),
+        curve=tuple(curve),
+        tokens=summary.tokens,
+        cpu_seconds=round(sum(part.cpu_seconds for part in parts), 3),
+    )
