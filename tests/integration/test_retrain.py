@@ -28,8 +28,10 @@ from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, only_tra
 from trainer.learning.offline import TrainingRow, token_logprobs
 from trainer.learning.policies import load_trainable
 from trainer.loop import retrain as module
+from trainer.loop import steps as steps_module
 from trainer.loop.probe_problems import generated_problems
-from trainer.loop.retrain import RetrainResult, Watch, default_policies, make_plan, retrain
+from trainer.loop.retrain import RetrainResult, Watch, default_policies, retrain
+from trainer.loop.training_plan import make_plan
 
 CONFIG = TrainConfig.load(
     None,
@@ -262,7 +264,7 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
     killed(lambda: place.retrain(watch=kill_after(2)))
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "save_checkpoint", lambda *_: kill())
+        patch.setattr(steps_module, "save_checkpoint", lambda *_: kill())
         killed(place.retrain)
     with monkeypatch.context() as patch:
         patch.setattr(module, "publish_policy", lambda *_, **__: kill())

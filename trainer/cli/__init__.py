@@ -31,7 +31,7 @@ from trainer.cli.study import study
 if TYPE_CHECKING:
     from evovpo.proposers.server import PolicyServer
     from evovpo.types import TrainingStep
-    from trainer.loop.retrain import Plan
+    from trainer.loop.training_plan import Plan
 
 app = typer.Typer(rich_markup_mode="rich")
 _PANEL = "Training"
@@ -107,6 +107,7 @@ def retrain(
 
     from evovpo.reports.report import find_run
     from trainer.loop import retrain as training
+    from trainer.loop.training_plan import make_plan
     from trainer.reports.training import plan_line, plan_table, probe_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
@@ -114,9 +115,9 @@ def retrain(
     with open_store(store_url) as store:
         found = [find_run(store, run) for run in runs]
         if dry_run:
-            plan = training.make_plan(store, found, config)
+            plan = make_plan(store, found, config)
             if as_json:
-                print_json(plan.preview(time.monotonic() - began)._asdict())
+                print_json(training.preview(plan, time.monotonic() - began)._asdict())
             else:
                 show_answer(plan_table(plan))
                 say(f"Would make {plan_line(plan)}.")

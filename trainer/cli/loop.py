@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from evovpo.store import Store
     from evovpo.types import Problem, TrainingStep
     from trainer.loop.loop import Loop
-    from trainer.loop.retrain import Plan, RetrainResult
+    from trainer.loop.retrain import RetrainResult
+    from trainer.loop.training_plan import Plan
     from trainer.loop.turns import LoopWatch
 
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 from evovpo.errors import ConfigError, PolicyError
-from evovpo.proposers.local import load_model
+from evovpo.proposers.local import load_model, no_progress_bar
 from evovpo.proposers.server import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion
 
@@ -65,6 +65,17 @@ def load_tokenizer(version: PolicyVersion) -> Any:
         raise PolicyError(
             f"the tokenizer in {folder} cannot be loaded ({error}); write it again with save_pretrained"
         ) from error
+
+
+def save_model(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Write a model with its tokenizer into a folder; of a PEFT model only the adapter."""
+    with no_progress_bar():
+        if hasattr(model, "peft_config"):
+            # Otherwise peft asks the network whether the base model had another vocabulary.
+            model.save_pretrained(folder, save_embedding_layers=False)
+        else:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
 
 
 def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> Any:

@@ -1,17 +1,33 @@
-"""Whether a new policy version is clearly worse than its parent: the guard before it is served."""
+"""The guard: a new policy version is compared with its parent, and is not served if it is clearly worse."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from evovpo.analysis.statistics import Array, Interval, paired_interval
+from evovpo.builtin.strings.format import expression_fault
+from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError
-from evovpo.types import Json
-from trainer.loop.probe import ProbeResult
+from evovpo.files import write_json
+from evovpo.problem.folder import with_folder_grouping
+from evovpo.store import Store
+from evovpo.types import Json, PolicyVersion, Problem
+from trainer.learning.checkpoints import writing
+from trainer.learning.policies import Trainable, save_model
+from trainer.loop.probe import ProbeResult, probe
+from trainer.loop.probe_problems import generated_problems
+from trainer.loop.training_plan import Plan
 
+IS_WORSE = "probe.is_worse"
+"""Metric of a version that must not be served."""
+_PROBE_FILE = "probe.json"
 FEWEST_PROBLEMS = 6
 """On fewer problems no version is called clearly worse: of two equal versions the new one loses on each of 5
 by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
@@ -91,3 +107,70 @@ def check_same_problems(first: ProbeResult, second: ProbeResult) -> None:
             f"one probe holds {len(ordered[0])} problems and the other {len(ordered[1])}; expected the same "
             "ones in the same order: probe both versions with the same problems"
         )
+
+
+def problems_to_probe(store: Store, plan: Plan) -> tuple[Problem, ...]:
+    """Return generated problems to probe on, or none where the built-in format does not fit the runs."""
+    stored = [store.run(run_id) for run_id in plan.training.runs]
+    of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in stored]
+    if plan.config.probe.problems == 0 or any(expression_fault(problem) for problem in of_runs):
+        return ()
+    return generated_problems(plan.config.probe.problems)
+
+
+def compare_with_parent(
+    store: Store,
+    plan: Plan,
+    trained: Trainable,
+    folder: Path,
+    problems: Sequence[Problem],
+    on_problem: Callable[[int, int], None],
+) -> dict[str, float]:
+    """Probe the trained model and its parent, keep the comparison in a file, and return its figures."""
+    candidate = folder / "candidate"
+    shutil.rmtree(candidate, ignore_errors=True)
+    with writing(candidate):
+        save_model(candidate, trained.model, trained.tokenizer)
+    lengths = Counter(len(rows) for one in plan.data for group in one.groups for rows in group.rewards)
+    budget = max(store.run(run_id).evaluations for run_id in plan.training.runs)
+
+    def probed(version: PolicyVersion, before: int) -> ProbeResult:
+        return probe(
+            version,
+            problems,
+            answers=lengths.most_common(1)[0][0],
+            k_max=plan.config.probe.answers,
+            seed=plan.config.run.seed,
+            sampling=plan.sampling,
+            config=Config(store=StoreConfig(url=store.name)),
+            on_problem=lambda done, total: on_problem(before + done, 2 * total),
+        )
+
+    parent = probed(plan.start, 0)
+    new = probed(PolicyVersion(plan.start.number + 1, plan.start.number, str(candidate)), len(problems))
+    verdict = clearly_worse(new, parent, budget=budget)
+    summaries = {"version": new.summary(), "parent": parent.summary()}
+    for summary in summaries.values():
+        summary.pop("policy_version")
+    found: dict[str, Json] = {**summaries, "verdict": verdict.summary()}
+    is_refused = verdict.is_worse and not plan.config.probe.serve_worse
+    with writing(folder / _PROBE_FILE):
+        write_json(folder / _PROBE_FILE, found)
+    return {
+        IS_WORSE: float(is_refused),
+        **{
+            f"{whose}.{figure}_{k}": value
+            for whose, result in (("probe", new), ("probe.parent", parent))
+            for figure, values in (("best_at", result.best_at_k), ("pass_at", result.pass_at_k))
+            for k, value in values.items()
+        },
+    }
+
+
+def read_comparison(folder: Path) -> dict[str, Json] | None:
+    """Return the comparison of a training, or none if it made none."""
+    file = folder / _PROBE_FILE
+    if not file.is_file():
+        return None
+    found: dict[str, Json] = json.loads(file.read_text())
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
@@ -30,7 +31,7 @@ class Loop:
     """Of every run, but for its seed."""
     train: TrainConfig
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return the first part of the ids of its runs."""
         problems = (problem.version for problem in (*self.searched, *self.held_out))

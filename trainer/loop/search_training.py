@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -58,7 +59,7 @@ class SearchTraining(Loop):
     rounds: int
     """Parts of a run, of which `search.evaluations` is the budget; between two of them is a training."""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return a hash of all that it does."""
         versions = (problem.version for problem in self.searched)

@@ -21,7 +21,8 @@ from evovpo.runs.run import start_or_resume
 from evovpo.store import Store
 from evovpo.types import Problem, Run, Training
 from trainer.loop.loop import Loop
-from trainer.loop.retrain import RetrainResult, Watch, retrain, serve_start_model, start_version
+from trainer.loop.retrain import RetrainResult, Watch, retrain, serve_start_model
+from trainer.loop.training_plan import start_version
 
 POLL_SECONDS = 1.0
 """How often the trainer of a loop side by side looks for new groups."""

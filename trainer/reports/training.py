@@ -14,7 +14,7 @@ from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Trai
 
 if TYPE_CHECKING:  # they load torch, which tables do without
     from trainer.learning.data import RunData
-    from trainer.loop.retrain import Plan
+    from trainer.loop.training_plan import Plan
 
 _FIGURES = (
     ("set score", "set_score"),
