@@ -32,8 +32,10 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.loop import publish
-from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy
+from trainer.learning import policy_folder
+from trainer.loop import publish, warm_up
+from trainer.loop.publish import publish_policy, roll_back, serve_policy
+from trainer.loop.warm_up import make_warm_up
 
 PUBLISHED, SERVED, ROLLED_BACK, REFUSED = (
     PolicyEventKind.PUBLISHED,
@@ -322,14 +324,15 @@ def test_the_folder_of_another_store_is_left_alone(publisher: Publisher, tmp_pat
 
 
 class Killer:
-    """Ends this process at once, without any cleaning up, at the n-th step that `trainer.loop.publish`
-    makes."""
+    """Ends this process at once, without any cleaning up, at the n-th step of the publication's files."""
+
+    FILES = (publish.__file__, policy_folder.__file__, warm_up.__file__)
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if frame.f_code.co_filename == publish.__file__:
+        if frame.f_code.co_filename in self.FILES:
             self.steps -= 1
             if self.steps < 0:
                 os._exit(9)
