@@ -1,4 +1,4 @@
-"""The command that closes the loop, mounted by `trainer/cli/__init__.py`: wiring and progress only."""
+"""The command that closes the loop, `evovpo loop`: wiring only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from evovpo.cli.terminal import (
     ConfigFile,
     Overrides,
     StoreUrl,
-    console,
     open_store,
     print_json,
     say,
@@ -27,14 +26,9 @@ from evovpo.cli.terminal import (
 from trainer.cli.options import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
-    from evovpo.runs.driver import Progress as SearchProgress
-    from evovpo.runs.outcome import Outcome
     from evovpo.store import Store
-    from evovpo.types import Problem, TrainingStep
+    from evovpo.types import Problem
     from trainer.loop.loop import Loop
-    from trainer.loop.retrain import RetrainResult
-    from trainer.loop.training_plan import Plan
-    from trainer.loop.turns import LoopWatch
 
 
 class Half(StrEnum):
@@ -173,10 +167,11 @@ def _run(
     png: Path | None,
     as_json: bool,
 ) -> None:
+    from trainer.cli.progress import LoopProgress
     from trainer.loop import compare, turns
     from trainer.reports.before_after import before_after_table, write_before_after_png
 
-    progress = _Progress(plan, rounds)
+    progress = LoopProgress(plan, rounds)
     watch = progress.watch()
     say(
         f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of {plan.search.search.evaluations} "
@@ -185,7 +180,7 @@ def _run(
     )
     trainer: subprocess.Popen[bytes] | None = None
     try:
-        with progress:
+        with progress.bar:
             if side_by_side:
                 trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *_other_half(sys.argv[1:])])
             if half is Half.TRAIN:
@@ -233,86 +228,3 @@ def _other_half(arguments: list[str]) -> list[str]:
     """Return the command line of the trainer's process."""
     kept = [argument for argument in arguments if argument not in ("--side-by-side", "--json")]
     return [*kept, "--half", "train"]
-
-
-class _Progress:
-    """A bar over the searches and one over the work at hand, on standard error; a line for each that ends."""
-
-    def __init__(self, plan: Loop, rounds: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[figures]}"),
-            console=console(stderr=True),
-            transient=True,
-        )
-        self._rounds = rounds
-        self._problems = len(plan.searched)
-        self._evaluations = plan.search.search.evaluations
-        self._work: Any = self._bar.add_task("starting", total=None, figures="")
-        self._name = ""
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def watch(self) -> LoopWatch:
-        """Return the hooks of the loop."""
-        from trainer.loop.retrain import Watch
-        from trainer.loop.turns import LoopWatch
-
-        return LoopWatch(
-            searching=self._searching,
-            told=self._told,
-            searched=self._searched,
-            training=Watch(self._planned, self._stepped, self._guarded),
-            trained=self._trained,
-            not_trained=lambda reason: self._line(f"not trained: {reason}"),
-            probed=self._probed,
-        )
-
-    def _line(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _task(self, name: str, total: int, completed: int = 0) -> None:
-        self._bar.update(self._work, description=name, total=total, completed=completed, figures="")
-
-    def _searching(self, round_number: int, index: int, problem: Problem) -> None:
-        self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{self._problems}: {problem.id}"
-        self._task(self._name, self._evaluations)
-
-    def _told(self, progress: SearchProgress) -> None:
-        best = progress.search.best
-        figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
-        self._bar.update(self._work, completed=progress.search.proposed, figures=figures)
-
-    def _searched(self, outcome: Outcome) -> None:
-        solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
-        self._line(f"{self._name}: {solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s")
-
-    def _planned(self, plan: Plan, done: int) -> None:
-        from trainer.reports.training import plan_line
-
-        self._line(f"training: {plan_line(plan)}")
-        self._task("training", len(plan.steps), done)
-
-    def _stepped(self, step: TrainingStep) -> None:
-        self._bar.update(self._work, advance=1, figures=f"set score {step.set_score:.3f}  KL {step.kl:.4f}")
-
-    def _guarded(self, done: int, total: int) -> None:
-        self._task("comparing with the parent", total, done)
-
-    def _trained(self, result: RetrainResult) -> None:
-        verdict = result.probe.get("verdict") if isinstance(result.probe, dict) else None
-        reason = f", {verdict['reason']}" if isinstance(verdict, dict) else ""
-        self._line(f"policy version {result.policy_version}: {result.steps} steps{reason}")
-
-    def _probed(self, name: str, done: int, total: int) -> None:
-        self._task(f"before and after: {name}", total, done)

@@ -1,14 +1,17 @@
-"""What the trainer's commands share: options, and whether its packages are there."""
+"""What the trainer's commands share: options, servers, and whether the trainer's packages are there."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evovpo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from evovpo.proposers.server import PolicyServer
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
@@ -30,6 +33,15 @@ Policies = Annotated[
         show_default=False,
     ),
 ]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A running vLLM that must offer the version before it is served, as [bold]MODEL@URL[/bold]: the "
+        "name of its own weights and its address, which ends in /v1. May be given several times.",
+    ),
+]
 
 
 def check_installed() -> None:
@@ -37,3 +49,18 @@ def check_installed() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")
+
+
+def targets_of(servers: list[str] | None) -> list[PolicyServer]:
+    """Return the servers that were named. Raises `ConfigError` for one that is not MODEL@URL."""
+    from evovpo.proposers.server import VLLMServer
+
+    found: list[PolicyServer] = []
+    for text in servers or ():
+        model, at, url = text.partition("@")
+        if not (model and at and url):
+            raise ConfigError(
+                f"--server {text!r}: expected MODEL@URL, for example strings@http://127.0.0.1:8000/v1"
+            )
+        found.append(VLLMServer(url, model))
+    return found

@@ -1,0 +1,108 @@
+"""The bar of the trainer's commands, and what it shows of a loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from evovpo.cli.terminal import console
+
+if TYPE_CHECKING:
+    from evovpo.runs.driver import Progress as SearchProgress
+    from evovpo.runs.outcome import Outcome
+    from evovpo.types import Problem, TrainingStep
+    from trainer.loop.loop import Loop
+    from trainer.loop.retrain import RetrainResult
+    from trainer.loop.training_plan import Plan
+    from trainer.loop.turns import LoopWatch
+
+
+class WorkBar:
+    """A bar over the work at hand, on standard error, until the end of a `with` block."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=console(stderr=True),
+            transient=True,
+        )
+        self._work = self._bar.add_task("starting", total=None, figures="")
+
+    def __enter__(self) -> WorkBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def line(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, name: str, done: int, total: int, figures: str = "") -> None:
+        """Show what is worked at, and how far it is."""
+        self._bar.update(self._work, description=name, total=total, completed=done, figures=figures)
+
+    def stepped(self, step: TrainingStep) -> None:
+        """Show the figures of a step of the training that is shown."""
+        figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
+        self._bar.update(self._work, advance=1, figures=figures)
+
+    def guarded(self, done: int, total: int) -> None:
+        """Show how far the comparison of a version with its parent is."""
+        self.show("comparing with the parent", done, total)
+
+
+class LoopProgress:
+    """A bar over the searches and trainings, on standard error, and a line for each that ends."""
+
+    def __init__(self, plan: Loop, rounds: int) -> None:
+        self.bar = WorkBar()
+        self._plan, self._rounds = plan, rounds
+        self._name = ""
+
+    def watch(self) -> LoopWatch:
+        """Return the hooks of the loop."""
+        from trainer.loop.retrain import Watch
+        from trainer.loop.turns import LoopWatch
+
+        return LoopWatch(
+            searching=self._searching,
+            told=self._told,
+            searched=self._searched,
+            training=Watch(self._planned, self.bar.stepped, self.bar.guarded),
+            trained=self._trained,
+            not_trained=lambda reason: self.bar.line(f"not trained: {reason}"),
+            probed=lambda name, done, total: self.bar.show(f"before and after: {name}", done, total),
+        )
+
+    def _searching(self, round_number: int, index: int, problem: Problem) -> None:
+        problems = len(self._plan.searched)
+        self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{problems}: {problem.id}"
+        self.bar.show(self._name, 0, self._plan.search.search.evaluations)
+
+    def _told(self, progress: SearchProgress) -> None:
+        best = progress.search.best
+        figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
+        self.bar.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
+
+    def _searched(self, outcome: Outcome) -> None:
+        solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
+        said = f"{solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s"
+        self.bar.line(f"{self._name}: {said}")
+
+    def _planned(self, plan: Plan, done: int) -> None:
+        from trainer.reports.training import plan_line
+
+        self.bar.line(f"training: {plan_line(plan)}")
+        self.bar.show("training", done, len(plan.steps))
+
+    def _trained(self, result: RetrainResult) -> None:
+        verdict = result.probe.get("verdict") if isinstance(result.probe, dict) else None
+        reason = f", {verdict['reason']}" if isinstance(verdict, dict) else ""
+        self.bar.line(f"policy version {result.policy_version}: {result.steps} steps{reason}")
