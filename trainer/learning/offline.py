@@ -91,7 +91,7 @@ class Updater:
         ratio_max = 0.0
         self.model.train()
         self._optimizer.zero_grad(set_to_none=True)
-        for part in _parts(pack(groups)):
+        for part in parts(pack(groups)):
             batch = collate(part, self.model.device)
             with _autocast(self.model, self.settings.bf16):
                 logits = completion_logits(self.model, batch)
@@ -318,7 +318,7 @@ def _chosen(distribution: Tensor, ids: Tensor) -> Tensor:
     return distribution.gather(1, ids[:, None])[:, 0]
 
 
-def _parts(sequences: list[list[TrainingRow]]) -> Iterator[list[list[TrainingRow]]]:
+def parts(sequences: list[list[TrainingRow]]) -> Iterator[list[list[TrainingRow]]]:
     """Yield the sequences in parts of similar length, of at most `TOKENS_AT_ONCE` with their padding."""
 
     def tokens(sequence: list[TrainingRow]) -> int:

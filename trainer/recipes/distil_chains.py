@@ -25,7 +25,7 @@ from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.domain import Domain
 from trainer.domains.strings.domain import StringDomain
 from trainer.experiments.arms import curves, load_start_model, measure
-from trainer.learning.offline import TOKENS_AT_ONCE, TrainingRow, collate, completion_logits, pack
+from trainer.learning.offline import TrainingRow, collate, completion_logits, pack, parts
 
 
 class DistilSettings(NamedTuple):
@@ -122,18 +122,11 @@ def distil(
 def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequence[TrainingRow]]) -> float:
     tokens = sum(len(row.completion_ids) for group in groups for row in group)
     total = 0.0
-    part: list[list[TrainingRow]] = []
-    for sequence in [*pack(groups), None]:
-        if sequence is not None:
-            part.append(sequence)
-            if sum(len(row.completion_ids) for rows in part for row in rows) < TOKENS_AT_ONCE // 2:
-                continue
-        if part:
-            batch = collate(part, model.device)
-            loss = F.cross_entropy(completion_logits(model, batch), batch.completion_ids, reduction="sum")
-            (loss / tokens).backward()
-            total += loss.item() / tokens
-            part = []
+    for part in parts(pack(groups)):
+        batch = collate(part, model.device)
+        loss = F.cross_entropy(completion_logits(model, batch), batch.completion_ids, reduction="sum")
+        (loss / tokens).backward()
+        total += loss.item() / tokens
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.grammar import has_branch, render, size
 from evovpo.builtin.strings.sampler import Sampler
-from evovpo.errors import ConfigError, EvovpoError, ProblemError
+from evovpo.errors import ConfigError, EvovpoError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 from evovpo.types import Example, Json, Problem, content_id
@@ -36,6 +36,7 @@ from trainer.domains.strings.columns import column
 from trainer.domains.strings.tasks import MAX_OUTPUT, is_interesting, run_own, shortest
 from trainer.loop.probe import probe
 from trainer.recipes.hard_references import REFERENCES
+from trainer.recipes.suite_files import check_new, write_problem, write_suite_file
 
 SAMPLES = 30
 """Answers to each task in each of `CHAINS`; a task is hard if none of them is right."""
@@ -126,30 +127,23 @@ def problem_name(drawn: Drawn) -> str:
 
 def write_drawn(folder: Path, drawn: Drawn, seed: int) -> None:
     """Write a drawn task as a problem folder, with where it came from."""
-    folder.mkdir(parents=True)
     parameters = _PARAMETERS[: len(drawn.train[0].inputs)]
     what = "the text" if len(parameters) == 1 else f"the {len(parameters)} texts"
-    statement = f"Turn {what} into what the examples show; which of two rules holds depends on the input."
-    names = ", ".join(json.dumps(name) for name in parameters)
-    toml = f'[problem]\nstatement = "{statement}"\nentry = "solve"\ninputs = [{names}]\n'
-    (folder / "problem.toml").write_text(toml, encoding="utf-8")
-    (folder / "seed.py").write_text(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n")
-    parts = [f'  "{name}": [\n{_rows(rows)}\n  ]' for name, rows in
-             (("train", drawn.train), ("heldout", drawn.heldout))]  # fmt: skip
-    (folder / "examples.json").write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-    origin = {
-        "made_by": "trainer.recipes.hard_strings",
-        "seed": seed,
-        "number": drawn.number,
-        "program": drawn.text,
-    }
-    (folder / "provenance.json").write_text(json.dumps(origin, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _rows(rows: Sequence[Example]) -> str:
-    return ",\n".join(
-        "    " + json.dumps({"inputs": list(row.inputs), "output": row.output}, ensure_ascii=False)
-        for row in rows
+    write_problem(
+        folder,
+        statement=f"Turn {what} into what the examples show; which of two rules holds depends on the input.",
+        parameters=parameters,
+        start=parameters[0],
+        rows={
+            name: [(row.inputs, row.output) for row in rows]
+            for name, rows in (("train", drawn.train), ("heldout", drawn.heldout))
+        },
+        origin={
+            "made_by": "trainer.recipes.hard_strings",
+            "seed": seed,
+            "number": drawn.number,
+            "program": drawn.text,
+        },
     )
 
 
@@ -218,17 +212,13 @@ def write_suite(out: Path, chosen: Selection, seed: int) -> None:
         write_drawn(out / problem_name(drawn), drawn, seed)
     paths = [problem_name(drawn) for drawn in chosen.drawn]
     paths += [Path(os.path.relpath(folder, out)).as_posix() for folder in chosen.hand_written]
-    lines = [
-        "# Made by python -m trainer.recipes.hard_strings; selection.json says how.",
-        "",
-        "[suite]",
-        'name = "strings-hard"',
-        'description = "Held-out string tasks that the start model solved none of 30 times, drawn and '
-        'hand-written."',
-    ]
-    for path in paths:
-        lines += ["", "[[problems]]", f"path = {json.dumps(path)}"]
-    (out / "suite.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_suite_file(
+        out,
+        "Made by python -m trainer.recipes.hard_strings; selection.json says how.",
+        "strings-hard",
+        "Held-out string tasks that the start model solved none of 30 times, drawn and hand-written.",
+        paths,
+    )
     summary: dict[str, Json] = {
         "seed": seed,
         "samples": SAMPLES,
@@ -261,8 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out: Path = options.out
     torch.set_num_threads(1)
     try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
+        check_new(out)
         entries = load_suite("strings") if options.hand_written else []
         with tempfile.TemporaryDirectory() as work:
             chosen = select(

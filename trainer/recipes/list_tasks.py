@@ -22,6 +22,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from evovpo.errors import ConfigError, ProblemError
+from trainer.recipes.suite_files import check_new, write_problem, write_suite_file
 
 TRAIN_ROWS, HELDOUT_ROWS = 10, 20
 _STRAIGHT = 300
@@ -278,50 +279,41 @@ def problem_name(number: int) -> str:
     return f"list-{number + 1:02d}"
 
 
-def write_problem(folder: Path, task: ListTask, seed: int, number: int) -> None:
+def write_task(folder: Path, task: ListTask, seed: int, number: int) -> None:
     """Write a task as a problem folder, with where it came from."""
-    folder.mkdir(parents=True)
     has_number = task.rows[0].n is not None
-    parameters = ["xs", "n"] if has_number else ["xs"]
     what = "a list of whole numbers" if task.is_list else "a whole number"
     given = "a list xs of whole numbers" + (" and a whole number n" if has_number else "")
-    statement = (
-        f"From {given}, return {what} as the examples show; which of two rules holds depends on the input."
+    rows = [(row.inputs, output) for row, output in zip(task.rows, task.outputs, strict=True)]
+    write_problem(
+        folder,
+        statement=f"From {given}, return {what} as the examples show; which of two rules holds depends "
+        "on the input.",
+        parameters=["xs", "n"] if has_number else ["xs"],
+        start="list(xs)" if task.is_list else "sum(xs)",
+        rows={"train": rows[:TRAIN_ROWS], "heldout": rows[TRAIN_ROWS:]},
+        origin={
+            "made_by": "trainer.recipes.list_tasks",
+            "seed": seed,
+            "number": number,
+            "program": task.text,
+        },
     )
-    head = f'statement = {json.dumps(statement)}\nentry = "solve"\ninputs = {json.dumps(parameters)}'
-    toml = f"[problem]\n{head}\n"
-    (folder / "problem.toml").write_text(toml, encoding="utf-8")
-    start = "list(xs)" if task.is_list else "sum(xs)"
-    (folder / "seed.py").write_text(f"def solve({', '.join(parameters)}):\n    return {start}\n")
-    rows = [
-        "    " + json.dumps({"inputs": row.inputs, "output": output})
-        for row, output in zip(task.rows, task.outputs, strict=True)
-    ]
-    parts = [
-        f'  "{name}": [\n' + ",\n".join(part) + "\n  ]"
-        for name, part in (("train", rows[:TRAIN_ROWS]), ("heldout", rows[TRAIN_ROWS:]))
-    ]
-    (folder / "examples.json").write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-    origin = {"made_by": "trainer.recipes.list_tasks", "seed": seed, "number": number, "program": task.text}
-    (folder / "provenance.json").write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
 
 
 def write_suite(out: Path, count: int, seed: int) -> None:
     """Write `count` tasks of a seed and `suite.toml`; raises `ProblemError` if the folder holds anything."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
+    check_new(out)
     out.mkdir(parents=True, exist_ok=True)
-    lines = [
-        f"# Made by python -m trainer.recipes.list_tasks --count {count} --seed {seed}",
-        "",
-        "[suite]",
-        'name = "lists"',
-        'description = "Functions of lists of whole numbers from examples that conflict, generated."',
-    ]
     for number in range(count):
-        write_problem(out / problem_name(number), draw(seed, number), seed, number)
-        lines += ["", "[[problems]]", f'path = "{problem_name(number)}"']
-    (out / "suite.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_task(out / problem_name(number), draw(seed, number), seed, number)
+    write_suite_file(
+        out,
+        f"Made by python -m trainer.recipes.list_tasks --count {count} --seed {seed}",
+        "lists",
+        "Functions of lists of whole numbers from examples that conflict, generated.",
+        [problem_name(number) for number in range(count)],
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -258,14 +258,10 @@ def save_policy(
 
 
 def _average_gradients(model: LlamaForCausalLM) -> None:
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    torch.distributed.all_reduce(flat)
-    flat /= torch.distributed.get_world_size()
-    for gradient, part in zip(
-        gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True
-    ):
-        gradient.copy_(part.view_as(gradient))
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            torch.distributed.all_reduce(parameter.grad)
+            parameter.grad /= torch.distributed.get_world_size()
 
 
 def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
