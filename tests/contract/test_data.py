@@ -19,17 +19,14 @@ from trainer.config import ObjectiveConfig, ObjectiveName, TrainConfig
 from trainer.learning.data import (
     Reader,
     Skip,
-    StepData,
     TrainingGroup,
     has_spread,
-    plan_steps,
     read_run,
     skip_reason,
-    step_figures,
-    training_rows,
     version_distance,
 )
 from trainer.learning.offline import UpdateSettings
+from trainer.learning.step_data import StepData, plan_steps, step_figures, training_rows
 from trainer.objectives import OBJECTIVES, batch_advantages
 
 VERSIONS = {

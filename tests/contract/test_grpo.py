@@ -20,8 +20,10 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
 import trainer.learning.grpo
 from evovpo.errors import ConfigError, TrainingError
-from trainer.learning.grpo import Answers, VPOConfig, VPOTrainer
-from trainer.learning.offline import TrainingRow, Updater, UpdateSettings
+from trainer.learning.grpo import VPOConfig, VPOTrainer
+from trainer.learning.judged import Answers
+from trainer.learning.offline import Updater, UpdateSettings
+from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, batch_advantages
 
 PROMPTS = ("a", "bc(", "d e", "fghij")

@@ -10,18 +10,16 @@ import pytest
 import torch
 from tiny_models import tiny_model, with_adapter
 
-import trainer.learning.offline
+import trainer.learning.packing
 from evovpo.errors import DivergedError
 from trainer.learning.offline import (
-    TrainingRow,
     Updater,
     UpdateSettings,
-    collate,
     completion_logits,
-    pack,
     spread_advantages,
     token_logprobs,
 )
+from trainer.learning.packing import TrainingRow, collate, pack
 
 Groups = list[list[TrainingRow]]
 
@@ -128,8 +126,8 @@ def test_how_rows_are_packed_changes_no_gradient(
 ) -> None:
     settings, reference = UpdateSettings(kl=0.1), tiny_model(seed=1)
     wanted = gradient_of_update(tiny_model(), rollouts(), settings, reference)
-    monkeypatch.setattr(trainer.learning.offline, "PACKED_TOKENS", packed)
-    monkeypatch.setattr(trainer.learning.offline, "TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr(trainer.learning.packing, "PACKED_TOKENS", packed)
+    monkeypatch.setattr(trainer.learning.packing, "TOKENS_AT_ONCE", at_once)
     assert torch.allclose(
         gradient_of_update(tiny_model(), rollouts(), settings, reference), wanted, atol=2e-6
     )

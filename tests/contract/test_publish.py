@@ -32,10 +32,10 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning import policy_folder
-from trainer.loop import publish, warm_up
+from trainer.learning import policy_folder, warm_up
+from trainer.learning.warm_up import make_warm_up
+from trainer.loop import publish
 from trainer.loop.publish import publish_policy, roll_back, serve_policy
-from trainer.loop.warm_up import make_warm_up
 
 PUBLISHED, SERVED, ROLLED_BACK, REFUSED = (
     PolicyEventKind.PUBLISHED,

@@ -40,8 +40,8 @@ from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
+from trainer.learning.warm_up import make_warm_up  # noqa: E402
 from trainer.loop.publish import publish_policy, roll_back  # noqa: E402
-from trainer.loop.warm_up import make_warm_up  # noqa: E402
 
 NAME = "base"
 COMMAND = [

@@ -25,7 +25,8 @@ from evovpo.store import Store
 from evovpo.types import PolicyEventKind, PolicyVersion, Rewards, Rollout, Sampling, TrainingStep
 from trainer.config import TrainConfig
 from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, only_trainer, save_checkpoint
-from trainer.learning.offline import TrainingRow, token_logprobs
+from trainer.learning.offline import token_logprobs
+from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import load_trainable
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module

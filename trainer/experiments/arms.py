@@ -23,7 +23,8 @@ from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
 from trainer.domains.domain import Domain
-from trainer.learning.offline import TrainingRow, Updater, UpdateSettings, spread_advantages
+from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
+from trainer.learning.packing import TrainingRow
 from trainer.learning.step_figures import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights, find_objective
 

@@ -22,7 +22,7 @@ from evovpo.proposers.server import TOLERANCE, PolicyServer, is_adapter, read_wa
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_folder import place, write_folder
-from trainer.loop.warm_up import logprobs, make_warm_up, warm, warm_up_of
+from trainer.learning.warm_up import logprobs, make_warm_up, warm, warm_up_of
 
 _REFUSED = ".refused"
 """End of the name of a folder that is kept for inspection."""

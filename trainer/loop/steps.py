@@ -14,9 +14,10 @@ from evovpo.errors import DivergedError, TrainingError
 from evovpo.store import Store
 from evovpo.types import Sampling, TrainingStep, content_id
 from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint, writing
-from trainer.learning.data import step_figures, training_rows
-from trainer.learning.offline import TrainingRow, Updater, UpdateSettings, token_logprobs
+from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
+from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import Trainable
+from trainer.learning.step_data import step_figures, training_rows
 from trainer.loop.training_plan import Plan
 
 LOGPROB_TOLERANCE = 0.05

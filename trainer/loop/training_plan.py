@@ -18,8 +18,9 @@ from evovpo.errors import ConfigError, NothingToTrainError, TrainingError
 from evovpo.store import Store
 from evovpo.types import PolicyVersion, Problem, Run, Sampling, Training, content_id
 from trainer.config import TrainConfig
-from trainer.learning.data import Reader, RunData, Skip, StepData, nothing_left, plan_steps, read_run
+from trainer.learning.data import Reader, RunData, Skip, nothing_left, read_run
 from trainer.learning.policies import load_tokenizer
+from trainer.learning.step_data import StepData, plan_steps
 
 
 class Plan(NamedTuple):

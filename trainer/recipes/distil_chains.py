@@ -25,7 +25,8 @@ from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.domain import Domain
 from trainer.domains.strings.domain import StringDomain
 from trainer.experiments.arms import curves, load_start_model, measure
-from trainer.learning.offline import TrainingRow, collate, completion_logits, pack, parts
+from trainer.learning.offline import completion_logits
+from trainer.learning.packing import TrainingRow, collate, pack, parts
 
 
 class DistilSettings(NamedTuple):

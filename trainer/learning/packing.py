@@ -1,0 +1,135 @@
+"""Rollouts as tensors: those of one prompt are packed behind it into one sequence.
+
+So the prompt is computed once, and hardly anything is padded. Works for groups of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+PACKED_TOKENS = 512
+"""Length that completions are packed to behind their shared prompt; attention costs its square."""
+TOKENS_AT_ONCE = 2048
+"""Tokens in one forward and backward pass; more are accumulated, with the same gradient."""
+
+
+class TrainingRow(NamedTuple):
+    """One rollout of T completion tokens, the end token included when there is one."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Of the behaviour policy, under the temperature of `UpdateSettings` (T)."""
+    advantages: npt.NDArray[np.float64]
+    """(T)"""
+
+
+class Batch(NamedTuple):
+    """B packed sequences of L tokens, padded, and their N completion tokens laid end to end.
+
+    A sequence is one prompt, padded on the left to P tokens, and some of its completions one after the
+    other. A completion sees its prompt and itself.
+    """
+
+    ids: Tensor
+    """(B, L)"""
+    positions: Tensor
+    """(B, L), counted from the start of the prompt in every completion."""
+    owner: Tensor
+    """(B, L), -1 for padding, 0 for the prompt, i for the i-th completion."""
+    prompt_length: int
+    """P"""
+    sequence: Tensor
+    """(N), the sequence of each completion token."""
+    source: Tensor
+    """(N), where in it the logits of the token are: at the token before it."""
+    completion_ids: Tensor
+    """(N)"""
+    logprobs: Tensor
+    """(N), of the behaviour policy."""
+    advantages: Tensor
+    """(N)"""
+
+
+def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
+    """Return the rows as sequences: each shares one prompt and holds at most `PACKED_TOKENS` if it can.
+
+    Raises `ValueError` if a group mixes prompts.
+    """
+    sequences: list[list[TrainingRow]] = []
+    for group in groups:
+        if len({row.prompt_ids for row in group}) != 1:
+            raise ValueError("the rows of a group must share one prompt")
+        room = 0
+        for row in group:
+            if len(row.completion_ids) > room or row is group[0]:
+                sequences.append([])
+                room = PACKED_TOKENS - len(row.prompt_ids)
+            sequences[-1].append(row)
+            room -= len(row.completion_ids)
+    return sequences
+
+
+def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | str = "cpu") -> Batch:
+    """Return packed sequences as one padded batch."""
+    rows = [row for sequence in sequences for row in sequence]
+    prompt_length = max(len(row.prompt_ids) for row in rows)
+    longest = max(sum(len(row.completion_ids) for row in sequence) for sequence in sequences)
+    # Few different lengths keep the memory of cached matrix kernels small.
+    length = -(-(prompt_length + longest) // 32) * 32
+    prompt_length = length - longest
+    ids = np.zeros((len(sequences), length), dtype=np.int64)
+    positions = np.zeros_like(ids)
+    owner = np.full_like(ids, -1)
+    index, source = [], []
+    for b, sequence in enumerate(sequences):
+        prompt = sequence[0].prompt_ids
+        ids[b, prompt_length - len(prompt) : prompt_length] = prompt
+        positions[b, prompt_length - len(prompt) : prompt_length] = np.arange(len(prompt))
+        owner[b, prompt_length - len(prompt) : prompt_length] = 0
+        start = prompt_length
+        for number, row in enumerate(sequence, start=1):
+            end = start + len(row.completion_ids)
+            ids[b, start:end] = row.completion_ids
+            positions[b, start:end] = len(prompt) + np.arange(end - start)
+            owner[b, start:end] = number
+            index.append(np.full(end - start, b))
+            source.append(np.concatenate([[prompt_length - 1], np.arange(start, end - 1)]))
+            start = end
+
+    def tensor(array: npt.NDArray[Any], kind: torch.dtype = torch.long) -> Tensor:
+        return torch.from_numpy(array).to(device, kind)
+
+    return Batch(
+        tensor(ids),
+        tensor(positions),
+        tensor(owner),
+        prompt_length,
+        tensor(np.concatenate(index)),
+        tensor(np.concatenate(source)),
+        tensor(np.concatenate([row.completion_ids for row in rows])),
+        tensor(np.concatenate([row.logprobs for row in rows]), torch.float32),
+        tensor(np.concatenate([row.advantages for row in rows]), torch.float32),
+    )
+
+
+def parts(sequences: list[list[TrainingRow]]) -> Iterator[list[list[TrainingRow]]]:
+    """Yield the sequences in parts of similar length, of at most `TOKENS_AT_ONCE` with their padding."""
+
+    def tokens(sequence: list[TrainingRow]) -> int:
+        return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)
+
+    part: list[list[TrainingRow]] = []
+    for sequence in sorted(sequences, key=tokens):
+        if part and tokens(sequence) * (len(part) + 1) > TOKENS_AT_ONCE:
+            yield part
+            part = []
+        part.append(sequence)
+    if part:
+        yield part
