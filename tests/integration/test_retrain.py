@@ -69,7 +69,7 @@ class Place(NamedTuple):
 
 def configured(*overrides: str) -> TrainConfig:
     """Return `CONFIG` with some settings changed."""
-    sections = {field.name: getattr(CONFIG, field.name) for field in dataclasses.fields(CONFIG)}
+    sections = dict(CONFIG)
     for text in overrides:
         name = text.partition(".")[0]
         changed = getattr(TrainConfig.load(None, [text]), name)
