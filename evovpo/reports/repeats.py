@@ -88,13 +88,18 @@ def repeats_table(repeats: Sequence[Repeat]) -> Table:
 def repeats_json(repeats: Sequence[Repeat]) -> dict[str, Json]:
     """Return the same for machines: the runs in order, and the figures over all of them.
 
-    `std_of_best` is the sample standard deviation, null for one run.
+    `std_of_best` is the sample standard deviation, null for one run; `solved` counts the same runs as
+    `solved_train`, and `solved_heldout` is null where the problem has no held-out rows.
     """
+    solved = sum(repeat.outcome.solved_train for repeat in repeats)
+    heldout = [repeat.outcome.solved_heldout for repeat in repeats]
     best = [repeat.outcome.best_mean_reward for repeat in repeats]
     rows: list[Json] = [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats]
     return {
         "runs": rows,
-        "solved": sum(repeat.outcome.solved for repeat in repeats),
+        "solved": solved,
+        "solved_train": solved,
+        "solved_heldout": None if None in heldout else sum(map(bool, heldout)),
         "mean_of_best": statistics.fmean(best),
         "std_of_best": _deviation(best),
     }

@@ -109,7 +109,6 @@ class RunView:
         return Outcome(
             run=self.run.id,
             solved=solved,
-            solved_unseen=solved and bool(self.heldout) and right == len(self.heldout),
             best_mean_reward=self.summary.best_mean_reward or 0.0,
             train_passed=self.summary.examples_passed,
             train_total=total,
@@ -333,7 +332,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
     text.append(f"solved after {_count(after, 'evaluation')}", style="bold green")
     if outcome.is_by_score:
         text.append(_both_bests(outcome), style="yellow")
-    if outcome.solved_unseen:
+    if outcome.solved_heldout:
         text.append(f", and right on all {rows} held-out examples", style="bold green")
     elif rows:
         wrong = rows - outcome.heldout_passed
@@ -669,7 +668,12 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
     fields: dict[str, Json] = dict(outcome._asdict())
     if outcome.combined_score is None:
         del fields["combined_score"]
-    return fields
+    return {
+        **fields,
+        "solved_train": outcome.solved_train,
+        "solved_heldout": outcome.solved_heldout,
+        "solved_unseen": bool(outcome.solved_heldout),
+    }
 
 
 def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:

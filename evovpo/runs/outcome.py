@@ -12,13 +12,11 @@ from evovpo.types import Evaluation, Trust
 
 
 class Outcome(NamedTuple):
-    """What a run came to; `evovpo evolve --json` prints these fields."""
+    """What a run came to; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
 
     run: str
     solved: bool
-    """Every training row (or objective) at full reward, by the program with the best mean reward."""
-    solved_unseen: bool
-    """Solved, and every held-out row too; false where there are none."""
+    """As `solved_train`."""
     best_mean_reward: float
     """What the search looks for: of the program `best_mean_program_id`, not always of `program`."""
     train_passed: int
@@ -48,6 +46,16 @@ class Outcome(NamedTuple):
     """Of the program with the best mean reward."""
 
     @property
+    def solved_train(self) -> bool:
+        """Every training row (or objective) at full reward, by the program with the best mean reward."""
+        return self.solved
+
+    @property
+    def solved_heldout(self) -> bool | None:
+        """Solved, and the same program right on every held-out row; `None` where there are none."""
+        return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
+
+    @property
     def is_by_score(self) -> bool:
         """True if `program` is the best by `combined_score`, and another one has the best mean reward."""
         return self.combined_score is not None and self.program_id != self.best_mean_program_id
@@ -67,7 +75,6 @@ def read_outcome(search: Search, evaluator: Judge, store: Store, seconds: float)
     return Outcome(
         run=search.run_id,
         solved=search.is_solved,
-        solved_unseen=search.is_solved and bool(heldout) and all(heldout),
         best_mean_reward=best.mean_reward,
         train_passed=best.passed,
         train_total=len(search.problem.objectives),

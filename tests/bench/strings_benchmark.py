@@ -74,7 +74,7 @@ def solve(problem: Problem, config: Config, proposer: Proposer) -> dict[str, Any
     )
     return {
         "solved": outcome.solved,
-        "unseen": outcome.solved_unseen,
+        "unseen": bool(outcome.solved_heldout),
         "has_unseen": outcome.heldout_total > 0,
         "by_join": by_join,
         "solved_at": solved_at,

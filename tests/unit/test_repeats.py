@@ -63,7 +63,8 @@ def test_a_run_for_each_seed_is_stored_and_all_are_summed_up(evovpo: Shell) -> N
     best = [row["best_mean_reward"] for row in answer.json["runs"]]
     assert answer.json["mean_of_best"] == pytest.approx(sum(best) / 2)
     assert answer.json["std_of_best"] == pytest.approx(abs(best[0] - best[1]) / 2**0.5)
-    assert answer.json["solved"] == sum(row["solved"] for row in answer.json["runs"])
+    for name in ("solved", "solved_train", "solved_heldout"):
+        assert answer.json[name] == sum(row[name] for row in answer.json["runs"])
     stored = evovpo("runs", "--json").json
     assert sorted(row["run"] for row in stored) == sorted(row["run"] for row in answer.json["runs"])
 
@@ -75,7 +76,7 @@ def test_a_run_for_each_seed_is_stored_and_all_are_summed_up(evovpo: Shell) -> N
 def repeat(seed: int, best: float, stopped: str = "") -> Repeat:
     return Repeat(
         seed,
-        Outcome("0123456789ab", False, False, best, 2, 4, 0, 3, 50_000, 40_000, 0, 1.0, "", stopped),
+        Outcome("0123456789ab", False, best, 2, 4, 0, 3, 50_000, 40_000, 0, 1.0, "", stopped),
     )
 
 

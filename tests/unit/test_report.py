@@ -58,13 +58,18 @@ def written(renderable: RenderableType, width: int = 100) -> str:
 
 
 def outcome(**changes: object) -> Outcome:
-    plain = Outcome("r", False, False, 0.5, 2, 4, 0, 3, 10, 10, 0, 1.0, "def solve(x):\n    return x\n")
+    plain = Outcome("r", False, 0.5, 2, 4, 0, 3, 10, 10, 0, 1.0, "def solve(x):\n    return x\n")
     return plain._replace(**changes)  # type: ignore[arg-type]
 
 
 def test_a_stored_run_gives_the_outcome_that_it_ended_with(view: RunView) -> None:
     found = view.outcome(0.0)
-    assert (found.solved, found.solved_unseen, found.train_passed, found.heldout_passed) == (True, True, 5, 2)
+    assert (found.solved_train, found.solved_heldout, found.train_passed, found.heldout_passed) == (
+        True,
+        True,
+        5,
+        2,
+    )
     assert found.joins >= 1
     assert view.best is not None
     assert found.program == view.best.source
@@ -202,7 +207,7 @@ def test_a_long_program_line_is_not_broken() -> None:
 @pytest.mark.parametrize(
     ("status", "changes", "words"),
     [
-        (RunStatus.SOLVED, {"solved": True, "solved_unseen": True, "heldout_passed": 3}, "right on all 3"),
+        (RunStatus.SOLVED, {"solved": True, "heldout_passed": 3}, "right on all 3"),
         (RunStatus.SOLVED, {"solved": True, "heldout_passed": 1}, "wrong on 2 of 3"),
         (
             RunStatus.SOLVED,
@@ -217,6 +222,24 @@ def test_the_headline_says_how_the_run_ended(
     problem: Problem, status: RunStatus, changes: dict[str, object], words: str
 ) -> None:
     assert words in report.headline(problem, status, outcome(**changes), None).plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "train", "heldout"),
+    [
+        ({"solved": True, "heldout_passed": 3}, True, True),
+        ({"solved": True, "heldout_passed": 2}, True, False),
+        ({"heldout_passed": 3}, False, False),
+        ({"solved": True, "heldout_total": 0}, True, None),
+        ({"heldout_total": 0}, False, None),
+    ],
+)
+def test_json_tells_the_rows_that_were_searched_on_from_those_held_out(
+    changes: dict[str, object], train: bool, heldout: bool | None
+) -> None:
+    found = report.outcome_json(outcome(**changes))
+    assert (found["solved"], found["solved_train"], found["solved_heldout"]) == (train, train, heldout)
+    assert found["solved_unseen"] is bool(heldout)
 
 
 def test_the_headline_counts_up_to_the_solution_not_to_the_end_of_its_group(problem: Problem) -> None:
