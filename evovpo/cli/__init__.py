@@ -287,7 +287,8 @@ def evolve(
 
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
-    from evovpo.reports.repeats import parse_seeds, with_seed
+    from evovpo.experiments.reading import parse_seeds
+    from evovpo.reports.repeats import with_seed
     from evovpo.runs.proposer import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start

@@ -83,10 +83,10 @@ def batch(
     from evovpo.config import SandboxConfig
     from evovpo.experiments.plan import plan
     from evovpo.experiments.results import read_results, verdict
-    from evovpo.experiments.workers import only_batch, run_all, sized
+    from evovpo.experiments.running import only_batch, run_cells, sized
     from evovpo.judging.executors import open_cluster
-    from evovpo.reports.batch_page import arms_table, results_json
     from evovpo.reports.batch_progress import BatchProgress
+    from evovpo.reports.batch_tables import arms_table, results_json
 
     if executor is not None:
         SandboxConfig(executor=executor)  # raises what is wrong with it
@@ -97,7 +97,7 @@ def batch(
         left = sized([work for work in works if not work.is_finished], jobs, executor)
         try:
             with open_cluster({work.config.sandbox.executor for work in left}), progress:
-                failed = run_all(left, store_url, jobs, progress.take, progress.pause)
+                failed = run_cells(left, store_url, jobs, progress.take, progress.pause)
         except KeyboardInterrupt:
             say(f"Stopped: {progress.status()}.", stderr=True)
             say("The same command goes on from here.", stderr=True)
@@ -108,11 +108,11 @@ def batch(
             fail(error, CUT_OFF)
         results = read_results(found, store)
     cells = {work.cell.run_id: work.cell for work in works}
-    looks = {one.run_id: f"evovpo show {one.run_id}{option}" for one in failed}
+    looks = {one.name: f"evovpo show {one.name}{option}" for one in failed}
     if as_json:
         rows = [
-            {"run": one.run_id, "problem": cells[one.run_id].problem_id, "error": one.reason}
-            | {"look": looks[one.run_id]}
+            {"run": one.name, "problem": cells[one.name].problem_id, "error": one.reason}
+            | {"look": looks[one.name]}
             for one in failed
         ]
         print_json(results_json(results) | {"failed": rows})
@@ -123,9 +123,9 @@ def batch(
             say(sentence)
         say(f"\nCurves, heat maps, tables:  evovpo report {name}{option}")
     for one in failed:
-        cell = cells[one.run_id]
+        cell = cells[one.name]
         say(f"failed: {cell.problem_id} ({cell.arm.label}, seed {cell.seed}): {one.reason}", stderr=True)
-        say(f"  {looks[one.run_id]}", stderr=True)
+        say(f"  {looks[one.name]}", stderr=True)
     if failed:
         say(f"{len(failed)} of {len(works)} runs failed; the same command tries them again.", stderr=True)
         raise typer.Exit(_SOME_FAILED)
@@ -150,9 +150,10 @@ def report(
 
     [dim]Example:[/dim]  evovpo report comparison.toml --store comparison.db --out comparison
     """
-    from evovpo.experiments.plan import read_batch
+    from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results, verdict
-    from evovpo.reports.batch_page import arms_table, results_json, write_report
+    from evovpo.reports.batch_page import write_report
+    from evovpo.reports.batch_tables import arms_table, results_json
 
     found = read_batch(name, limit)
     folder = out or Path("evovpo-report-" + "".join(c if c.isalnum() else "-" for c in found.name))

@@ -1,4 +1,4 @@
-"""The report of a batch for people and machines: terminal tables, one HTML file, CSV files, JSON.
+"""The report of a batch: one HTML file with pictures, and CSV files beside it.
 
 The HTML file holds its pictures and its style, names no other address and runs no script, so it opens
 anywhere. Names of problems, sources and objectives are untrusted text: they are escaped.
@@ -9,25 +9,18 @@ from __future__ import annotations
 import base64
 import csv
 import html
-import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
-from rich.table import Table
-
-from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
-from evovpo.experiments.plan import Arm, Batch
-from evovpo.experiments.results import Curve, HeatMap, Results, read_heat_map, verdict
+from evovpo.experiments.heat_map import HeatMap, read_heat_map
+from evovpo.experiments.results import Results, verdict
+from evovpo.reports import pictures
+from evovpo.reports.batch_tables import arm_rows, csv_tables, short_label
 from evovpo.reports.report import printable, reward_text
 from evovpo.store import Store
-from evovpo.types import Json
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
-"""Of Okabe and Ito (2008), told apart by colour-blind readers."""
-_STYLES = ("-", "--", "-.", ":")
 _CARD_COLUMNS = 16
 """Most components of a heat map that stands beside others."""
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -61,7 +54,7 @@ class Files(NamedTuple):
 def write_report(store: Store, results: Results, folder: Path) -> Files:
     """Write `report.html` and the CSV files into `folder`, made if need be; raises `ConfigError`."""
     maps = [found for problem in results.problems if (found := read_heat_map(store, results, problem))]
-    tables = dict(_tables(results, maps))
+    tables = dict(csv_tables(results, maps))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
@@ -74,208 +67,6 @@ def write_report(store: Store, results: Results, folder: Path) -> Files:
             f"{folder}: the report cannot be written ({error.strerror}); give another --out"
         ) from error
     return Files(page, tuple(folder / name for name in tables))
-
-
-# ---------------------------------------------------------------- terminal and JSON
-
-
-def arms_table(results: Results) -> Table:
-    """Return a row for each arm."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column("arm")
-    for name in ("ended", "solved [95 %]", "only here", "best reward [95 %]"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in results.arms:
-        solved = _interval_text(one.solved, 1)
-        table.add_row(
-            printable(_short(one.arm, results.batch)),
-            f"{one.finished} of {one.cells}",
-            f"{solved} of {one.problems}" if solved else "",
-            str(len(one.unlocked)),
-            _interval_text(one.best, 3),
-        )
-    return table
-
-
-def results_json(results: Results) -> dict[str, Json]:
-    """Return the arms with their figures and the verdict; each interval as `value`, `low`, `high`, `n`."""
-    curves = {curve.arm: curve for curve in results.curves}
-    arms: list[Json] = []
-    for found in results.arms:
-        curve = curves.get(found.arm)
-        arms.append(
-            {
-                **found.arm._asdict(),
-                "seeds": found.seeds,
-                "cells": found.cells,
-                "finished": found.finished,
-                "problems": found.problems,
-                "solved_by_search": _interval_json(found.solved),
-                "solved_in_any_seed": found.solved_in_any,
-                "unlocked": list(found.unlocked),
-                "best_mean_reward": _interval_json(found.best),
-                "mean_evaluations": found.evaluations,
-                "solved_after": {} if curve is None else _curve_json(curve, curve.solved),
-                "best_after": {} if curve is None else _curve_json(curve, curve.best),
-            }
-        )
-    differences: list[Json] = [
-        {
-            "arm": one.arm.label,
-            "reference": one.reference.label,
-            "solved_by_search": _interval_json(one.solved),
-            "best_mean_reward": _interval_json(one.best),
-            "p": one.p,
-        }
-        for one in results.differences
-    ]
-    said: list[Json] = [*verdict(results)]
-    return {
-        "batch": results.batch.name,
-        "cells": len(results.cells),
-        "finished": sum(result.is_finished for result in results.cells),
-        "arms": arms,
-        "differences": differences,
-        "verdict": said,
-    }
-
-
-def _interval_json(interval: Interval | None) -> Json:
-    if interval is None:
-        return None
-    return {"value": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
-
-
-def _curve_json(curve: Curve, values: Sequence[Interval]) -> dict[str, Json]:
-    """Return the curve at its end and at the halvings of it."""
-    wanted = {curve.evaluations[-1] // 2**step for step in range(5)}
-    nearest = {min(curve.evaluations, key=lambda point, k=k: abs(point - k)) for k in wanted}  # type: ignore[misc]
-    return {
-        str(point): _interval_json(value)
-        for point, value in zip(curve.evaluations, values, strict=True)
-        if point in nearest
-    }
-
-
-def _short(arm: Arm, batch: Batch) -> str:
-    """Return the name of an arm without what all arms of the batch share."""
-    apart = [
-        str(one)
-        for one, of_all in zip(arm, zip(*batch.arms, strict=True), strict=True)
-        if len(set(of_all)) > 1
-    ]
-    return ", ".join(apart) or arm.label
-
-
-def _interval_text(interval: Interval | None, digits: int) -> str:
-    if interval is None:
-        return ""
-    return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
-def _arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    yield (
-        "proposer",
-        "strategy",
-        "budget",
-        "ended",
-        "solved with one seed [95%]",
-        "in any seed",
-        "only here",
-        "best mean reward [95%]",
-        "evaluations",
-    )
-    for found in results.arms:
-        solved = _interval_text(found.solved, 1)
-        yield (
-            found.arm.proposer,
-            found.arm.strategy,
-            str(found.arm.evaluations),
-            f"{found.finished} of {found.cells}",
-            f"{solved} of {found.problems}" if solved else "",
-            str(found.solved_in_any),
-            str(len(found.unlocked)),
-            _interval_text(found.best, 3),
-            f"{found.evaluations:.0f}",
-        )
-
-
-# ---------------------------------------------------------------- CSV
-
-
-def _tables(results: Results, maps: Sequence[HeatMap]) -> Iterator[tuple[str, list[Sequence[object]]]]:
-    """Yield the name and the rows of each CSV file, header first."""
-    arm = ["proposer", "strategy", "evaluations"]
-    fields = ["status", "solved", "solved_after", "best_mean_reward", "proposed", "executed", "tokens"]
-    seconds = ["sampling_seconds", "evaluation_seconds"]
-    yield (
-        "cells.csv",
-        [
-            ["run", "problem", *arm, "seed", *fields, *seconds],
-            *(
-                [
-                    one.cell.run_id,
-                    one.cell.problem_id,
-                    *one.cell.arm,
-                    one.cell.seed,
-                    one.status or "",
-                    int(one.solved),
-                    "" if one.solved_after is None else one.solved_after,
-                    one.best_mean_reward,
-                    one.proposed,
-                    one.executed,
-                    one.tokens,
-                    one.sampling_seconds,
-                    one.evaluation_seconds,
-                ]
-                for one in results.cells
-            ),
-        ],
-    )
-    bounds = ["solved", "solved_low", "solved_high", "best", "best_low", "best_high"]
-    yield (
-        "arms.csv",
-        [
-            [*arm, "cells", "finished", "seeds", "problems", *bounds, "solved_in_any", "unlocked"],
-            *(
-                [
-                    *(*one.arm, one.cells, one.finished, one.seeds, one.problems),
-                    *(*_bounds(one.solved), *_bounds(one.best)),
-                    *(one.solved_in_any, len(one.unlocked)),
-                ]
-                for one in results.arms
-            ),
-        ],
-    )
-    yield (
-        "curves.csv",
-        [
-            ["proposer", "strategy", "budget", "evaluations", *bounds],
-            *(
-                [*curve.arm, point, *_bounds(solved), *_bounds(best)]
-                for curve in results.curves
-                for point, solved, best in zip(curve.evaluations, curve.solved, curve.best, strict=True)
-            ),
-        ],
-    )
-    yield (
-        "rewards.csv",
-        [
-            ["problem", "rank", "program", "alike", "component", "name", "reward"],
-            *(
-                [found.problem, rank, program, alike, component, name, float(reward)]
-                for found in maps
-                for rank, ((program, _), alike, vector) in enumerate(
-                    zip(found.programs, found.alike, found.rewards_N_D, strict=True), 1
-                )
-                for component, (name, reward) in enumerate(zip(found.components, vector, strict=True))
-            ),
-        ],
-    )
-
-
-def _bounds(interval: Interval | None) -> tuple[object, object, object]:
-    return ("", "", "") if interval is None else (interval.mean, interval.low, interval.high)
 
 
 # ---------------------------------------------------------------- HTML
@@ -292,7 +83,7 @@ def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
         "<h2>What it says</h2><ul>",
         *(f"<li>{_text(sentence)}</li>" for sentence in verdict(results)),
         "</ul><h2>Arms</h2>",
-        _html_table(_arm_rows(results)),
+        _html_table(arm_rows(results)),
         '<p class="quiet">Solved: a program has every component at full reward. Intervals: 95 % bootstrap '
         "intervals in which problems and seeds are drawn anew; with one seed they say nothing of others. "
         "They rest on the problems for which every seed of the arm has ended. Only here: solved by this arm "
@@ -301,7 +92,7 @@ def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
     if results.curves:
         parts += [
             "<h2>Against the budget</h2>",
-            _picture(_curves_png(results), "Problems solved and best reward against evaluations"),
+            _picture(_curves_figure(results), "Problems solved and best reward against evaluations"),
             '<p class="quiet">Bands are the same intervals, point by point.</p>',
         ]
     parts += ["<h2>Problems</h2>", _problem_table(results, {found.problem for found in maps})]
@@ -334,7 +125,7 @@ def _problem_table(results: Results, shown: Collection[str]) -> str:
     by_place: dict[tuple[str, object], list[Any]] = {}
     for one in results.cells:
         by_place.setdefault((one.cell.problem_id, one.cell.arm), []).append(one)
-    names = ["problem", *(_short(arm, results.batch) for arm in arms)]
+    names = ["problem", *(short_label(arm, results.batch) for arm in arms)]
     head = "".join(f"<th>{_text(name)}</th>" for name in names)
     lines = []
     for problem in results.problems:
@@ -360,7 +151,7 @@ def _problem_section(found: HeatMap, problems: Sequence[str]) -> Iterator[str]:
     rows = f"{found.vectors} vector{'s' * (found.vectors != 1)} of {found.judged} different programs"
     if found.vectors > len(found.programs):
         rows = f"the best {len(found.programs)} of {rows}"
-    yield _picture(_heat_map_png(found), f"Rewards by component: {rows}")
+    yield _picture(_heat_map_figure(found), f"Rewards by component: {rows}")
     yield f'<p class="quiet">{rows[0].upper()}{rows[1:]}</p>'
     best = _text(found.programs[0][1])
     yield f"<details><summary>Best program</summary><pre>{best}</pre></details></section>"
@@ -385,44 +176,24 @@ def _text(text: str) -> str:
     return html.escape(printable(text))
 
 
-def _picture(png: bytes, meaning: str) -> str:
-    data = base64.b64encode(png).decode()
+def _picture(figure: Any, meaning: str) -> str:
+    data = base64.b64encode(pictures.png_bytes(figure)).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{_text(meaning)}">'
 
 
 # ---------------------------------------------------------------- pictures
 
 
-def _curves_png(results: Results) -> bytes:
+def _curves_figure(results: Results) -> Any:
     """Return the picture of problems solved and of the best mean reward, against evaluations."""
-    figure = _figure(11, 4.6)
-    panels = figure.subplots(1, 2)
-    for axes, name, title in zip(
-        panels, ("solved", "best"), ("share of problems solved", "best mean reward so far"), strict=True
-    ):
-        for number, curve in enumerate(results.curves):
-            values: Sequence[Interval] = getattr(curve, name)
-            colour = _COLOURS[number % len(_COLOURS)]
-            style: Mapping[str, Any] = {
-                "color": colour,
-                "linestyle": _STYLES[number % len(_STYLES)],  # so that equal curves are all seen
-                "label": _plain(_short(curve.arm, results.batch)),
-            }
-            axes.step(curve.evaluations, [value.mean for value in values], where="post", **style)
-            low, high = [value.low for value in values], [value.high for value in values]
-            axes.fill_between(
-                curve.evaluations, low, high, step="post", color=colour, alpha=0.12, linewidth=0
-            )
-        axes.set_ylim(-0.02, 1.05)
-        axes.set_xlim(left=0)
-        axes.set_title(title, loc="left", fontsize=12)
-        axes.set_xlabel("evaluations (programs proposed)")
-        axes.grid(alpha=0.25)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=2)
-    return _png(figure)
+    panels = {
+        title: [
+            pictures.Curve(short_label(one.arm, results.batch), one.evaluations[1:], getattr(one, name)[1:])
+            for one in results.curves
+        ]
+        for name, title in (("solved", "share of problems solved"), ("best", "best mean reward so far"))
+    }
+    return pictures.draw_budgets(panels)
 
 
 def _heat_map_inches(found: HeatMap) -> tuple[float, float]:
@@ -433,10 +204,10 @@ def _heat_map_inches(found: HeatMap) -> tuple[float, float]:
     return 1.4 + cells, 0.6 + names + max(0.6, 0.13 * rows)
 
 
-def _heat_map_png(found: HeatMap) -> bytes:
+def _heat_map_figure(found: HeatMap) -> Any:
     """Return the picture of vectors by components."""
     rows, columns = found.rewards_N_D.shape
-    figure = _figure(*_heat_map_inches(found))
+    figure = pictures.new_figure(*_heat_map_inches(found), dpi=110)
     axes = figure.add_subplot()
     image = axes.imshow(
         found.rewards_N_D,
@@ -449,35 +220,15 @@ def _heat_map_png(found: HeatMap) -> bytes:
     )
     every = -(-columns // 40)
     ticks = range(0, columns, every)
-    axes.set_xticks(ticks, [_plain(_shortened(found.components[tick])) for tick in ticks], rotation=90)
+    axes.set_xticks(
+        ticks, [pictures.plain(_shortened(found.components[tick])) for tick in ticks], rotation=90
+    )
     axes.set_yticks(range(1, rows + 1), map(str, found.alike))
     axes.set_ylabel("programs", fontsize=7)
     axes.tick_params(labelsize=7, length=2)
     bar = figure.colorbar(image, ax=axes, ticks=(0.0, 0.5, 1.0), aspect=30)
     bar.ax.tick_params(labelsize=7, length=2)
-    return _png(figure)
-
-
-def _figure(width: float, height: float) -> Any:
-    # Imported only here: it takes most of a second.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
     return figure
-
-
-def _png(figure: Any) -> bytes:
-    file = io.BytesIO()
-    # Without the version of the library, so that the same rows give the same file.
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
-
-
-def _plain(text: str) -> str:
-    """Return text that matplotlib does not read as mathematics, in characters that its font has."""
-    return printable(text).encode("ascii", "replace").decode().replace("$", r"\$")
 
 
 def _shortened(text: str) -> str:

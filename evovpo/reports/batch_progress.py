@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.experiments.plan import Work
-from evovpo.experiments.workers import Ended, Failed, Message, Started, Told
+from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
 from evovpo.reports.report import printable, reward_text
 from evovpo.store import RunRow
@@ -85,20 +85,19 @@ class BatchProgress:
 
     def take(self, message: Message) -> None:
         """Take note of what a process says about its cell."""
-        cell = self._cells[message.run_id]
+        cell = self._cells[message.name]
         match message:
             case Started():
                 cell.is_running = True
-            case Told():
-                cell.proposed, cell.best = message.proposed, message.best_mean_reward
-            case Ended():
-                cell.proposed, cell.best = message.proposed, message.best_mean_reward
-                cell.is_solved, cell.is_ended, cell.is_running = message.solved, True, False
+            case Told() | Ended():
+                cell.proposed, cell.best, cell.is_solved = message.value
+                cell.is_ended = isinstance(message, Ended)
+                cell.is_running = not cell.is_ended
             case Failed():
                 cell.is_running = False
                 self._failed += 1
         if isinstance(message, Failed) and not self._console.is_terminal:
-            self._line(f"failed: {cell.problem}, run {message.run_id}: {message.reason}")
+            self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
 
     def pause(self) -> None:
         """Print a line if the last one is long enough ago; on a terminal the live view does it by itself."""

@@ -6,7 +6,6 @@ The runs themselves are ordinary ones, made one after another: each is stored an
 from __future__ import annotations
 
 import dataclasses
-import re
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,14 +14,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.errors import ConfigError
 from evovpo.reports.report import outcome_json, reward_text
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.types import Json
-
-_MOST = 10_000
-"""Seeds of one command; more is a slip of the pen."""
 
 
 class Repeat(NamedTuple):
@@ -30,26 +25,6 @@ class Repeat(NamedTuple):
 
     seed: int
     outcome: Outcome
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds that a text names, as `0-4` or `0,3,7-9`, in its order.
-
-    Raises `ConfigError` for anything else, a range that runs backwards, a seed named twice, and too many.
-    """
-    seeds: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        first = int(found[1]) if found else 0
-        last = int(found[2] or found[1]) if found else -1
-        if last < first:
-            raise ConfigError(f"--seeds: expected seeds as 0-4 or 0,3,7, found {text!r}; change it")
-        if len(seeds) + last - first + 1 > _MOST:
-            raise ConfigError(f"--seeds: {text!r} names more than {_MOST} seeds; name fewer")
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds: {text!r} names a seed twice; name each once")
-    return tuple(seeds)
 
 
 def with_seed(request: RunRequest, seed: int) -> RunRequest:

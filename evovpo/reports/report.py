@@ -32,7 +32,7 @@ from evovpo.problem.openevolve.scores import Scored, best_combined, combined_cur
 from evovpo.problem.openevolve.settings import Effect, Settings
 from evovpo.runs.outcome import Outcome, mean_reward
 from evovpo.search.search import Search
-from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store
+from evovpo.store import CallTotals, CurvePoint, LineageStep, RunRow, RunSummary, Store, solved_at
 from evovpo.types import (
     Evaluation,
     Json,
@@ -810,11 +810,6 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
     end = f"{last} evaluations"
     lines.append("      0" + end.rjust(columns - 1))
     return lines
-
-
-def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
-    """Return after how many evaluations all objectives were at full reward, or none."""
-    return next((point.evaluations for point in curve if point.examples_passed == objectives), None)
 
 
 def write_curve_png(view: RunView, path: Path) -> None:

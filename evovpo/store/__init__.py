@@ -5,7 +5,7 @@ from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, upgrade
 from evovpo.store.lineage import LineageStep
 from evovpo.store.store import Store
-from evovpo.store.summary import CurvePoint, RunRow, RunSummary
+from evovpo.store.summary import CurvePoint, RunRow, RunSummary, solved_at
 from evovpo.store.tables import SCHEMA_VERSION
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "RunRow",
     "RunSummary",
     "Store",
+    "solved_at",
     "unescape_text",
     "unpack_floats",
     "unpack_ints",

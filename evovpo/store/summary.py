@@ -5,6 +5,7 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
@@ -47,6 +48,11 @@ class CurvePoint(NamedTuple):
     best_mean_reward: float
     examples_passed: int
     """Components equal to 1 of the best program by mean reward; of several, the most."""
+
+
+def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
+    """Return after how many evaluations all objectives were at full reward, or None."""
+    return next((point.evaluations for point in curve if point.examples_passed == objectives), None)
 
 
 class RunSummary(NamedTuple):

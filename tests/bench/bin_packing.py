@@ -506,7 +506,7 @@ def write_picture(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from trainer.reports.figures import COLOURS, write_png
+    from evovpo.reports.pictures import COLOURS, write_png
 
     colours = dict(zip(ARMS, COLOURS, strict=True))
     figure: Any = Figure(figsize=(11.0, 4.8), dpi=150, layout="constrained")

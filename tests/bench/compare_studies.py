@@ -1,28 +1,30 @@
 """An arm of one study minus an arm of another: `python tests/bench/compare_studies.py STUDY/ARM STUDY/ARM`.
 
 For studies with the same test tasks and seeds, such as a variant beside what was tuned elsewhere. Prints the
-mean difference by k with its 95 % bootstrap interval over tasks and trainings, paired by task, from the files
+mean difference by k with its 95 % bootstrap interval over tasks and trainings, paired by task, from the rows
 that `evovpo study` keeps of every training.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from evovpo.analysis.statistics import paired_interval
+from trainer.experiments.export import Export
+from trainer.experiments.records import TEST
 
 
-def trainings(place: Path) -> list[dict[str, Any]]:
-    """Return the measured trainings of an arm, `STUDY/ARM`, in the order of their seeds."""
-    files = sorted((place.parent / "jobs").glob(f"{place.name}-lr*-test-seed*.json"))
-    if not files:
+def rows(place: Path, figure: str) -> list[list[dict[str, float]]]:
+    """Return a figure by k of every training of an arm, `STUDY/ARM`, on every test task."""
+    found = Export(place.parent / "export").searches
+    keys = sorted(key for key in found if (key.arm, key.strategy) == (place.name, TEST))
+    if not keys:
         raise SystemExit(f"{place.parent} holds no measured training of {place.name}; finish the study first")
-    return [json.loads(file.read_text()) for file in files]
+    return [[found[key][figure] for key in of_seed] for _, of_seed in groupby(keys, lambda key: key.seed)]
 
 
 def main() -> None:
@@ -32,11 +34,10 @@ def main() -> None:
     parser.add_argument("other", type=Path, metavar="STUDY/ARM")
     parser.add_argument("--figure", default="best_at_k", choices=["best_at_k", "pass_at_k", "expected_at_k"])
     options = parser.parse_args()
-    ours, theirs = trainings(options.arm), trainings(options.other)
-    values = [np.array([job[options.figure] for job in jobs]) for jobs in (ours, theirs)]
-    for place, k in enumerate(ours[0]["ks"]):
-        rng = np.random.default_rng(place)
-        found = paired_interval(values[0][:, :, place], values[1][:, :, place], rng)
+    ours, theirs = (rows(place, options.figure) for place in (options.arm, options.other))
+    for k in ours[0][0]:
+        values = [np.array([[task[k] for task in of_seed] for of_seed in arm]) for arm in (ours, theirs)]
+        found = paired_interval(*values, np.random.default_rng(0))
         print(f"k = {k:<3} {found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]")
 
 

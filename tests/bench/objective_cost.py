@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from evovpo.proposers.sampler import Request, Weights, sample
+from trainer.domains.on_policy import load_start_model
 from trainer.domains.strings.domain import StringDomain
-from trainer.experiments.arms import load_start_model
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, Floats, advantages, batch_advantages

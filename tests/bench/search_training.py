@@ -17,7 +17,7 @@ from typing import Any
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 from evovpo.types import Problem
-from trainer.experiments.arms import Arm
+from trainer.domains.on_policy import Arm
 from trainer.experiments.while_searching import plan_search_training
 from trainer.loop.parts import SearchTrainingResult
 from trainer.loop.search_training import search_while_training

@@ -26,10 +26,7 @@ ROWS = {
     ),
 }
 """The files and folders of each package, from the lowest row; within a folder files may import each other."""
-UPWARD = {
-    ("evovpo.experiments.plan", "evovpo.reports"),
-    ("evovpo.experiments.results", "evovpo.reports"),
-}
+UPWARD: set[tuple[str, str]] = set()
 """Imports that go up and are still to be turned round: none may be added."""
 LOADS_TORCH = {"evovpo.proposers.local", "evovpo.proposers.sampler"}
 

@@ -20,8 +20,10 @@ from shell import Shell
 
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
-from evovpo.experiments.plan import Arm, Work, cells, plan, read_batch
-from evovpo.experiments.workers import Ended, Failed, Message, Started, Told, run_all, sized
+from evovpo.experiments.batch import Arm, cells, read_batch
+from evovpo.experiments.plan import Work, plan
+from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
+from evovpo.experiments.running import Standing, only_batch, run_cells, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress, duration
 from evovpo.runs.request import RunRequest
@@ -439,7 +441,7 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
                     killed.append(pid)
                     os.kill(pid, signal.SIGKILL)
 
-    assert run_all(sized(works[:1], 1), url, 1, take) == []
+    assert run_cells(sized(works[:1], 1), url, 1, take) == []
     assert killed
     assert [type(message) for message in messages if not isinstance(message, Told)] == [
         Started,
@@ -456,13 +458,13 @@ def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_a
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     _, works = plan(str(small(tmp_path, evaluations=8)), url)
     with pytest.raises(StoreError, match="no such store"):
-        run_all(works, url, 1, lambda message: None)
+        run_cells(works, url, 1, lambda message: None)
     Store.open(url).close()
     without = dataclasses.replace(
         works[0], config=works[0].config.changed(proposer=ProposerConfig(name="scripted"))
     )
-    failed = run_all([without, works[1]], url, 1, lambda message: None)
-    assert [one.run_id for one in failed] == [works[0].cell.run_id]
+    failed = run_cells([without, works[1]], url, 1, lambda message: None)
+    assert [one.name for one in failed] == [works[0].cell.run_id]
     assert "expected local, openai or random" in failed[0].reason
     with Store.open(url) as store:
         assert [row.run for row in store.runs()] == [works[1].cell.run_id]
@@ -485,8 +487,6 @@ def test_cores_are_shared_out_where_nobody_chose(tmp_path: Path) -> None:
 
 
 def test_one_batch_at_a_time_holds_a_store(tmp_path: Path) -> None:
-    from evovpo.experiments.workers import only_batch
-
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     with only_batch(url), pytest.raises(StoreError, match="another batch"), only_batch(url):
         raise AssertionError("held twice")
@@ -510,9 +510,9 @@ def test_progress_counts_what_is_stored_and_what_is_told(tmp_path: Path) -> None
             Console(file=output, force_terminal=is_terminal, width=100), works, {}
         ) as progress:
             progress.take(Started(one))
-            progress.take(Told(one, 40, 0.25))
+            progress.take(Told(one, Standing(40, 0.25)))
             assert progress.proposed == 40
-            progress.take(Ended(one, 60, 1.0, True))
+            progress.take(Ended(one, Standing(60, 1.0, True)))
             progress.take(Started(two))
             progress.take(Failed(two, "no \x1b[31mroom"))
             status = progress.status()

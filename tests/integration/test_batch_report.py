@@ -18,9 +18,12 @@ import pytest
 from shell import Shell
 
 from evovpo.errors import ConfigError
-from evovpo.experiments.plan import Arm, Batch, Cell, Variant, plan, read_batch
-from evovpo.experiments.results import CellResult, HeatMap, read_heat_map, read_results, summarise, verdict
-from evovpo.reports.batch_page import page_text, results_json, write_report
+from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
+from evovpo.experiments.heat_map import HeatMap, read_heat_map
+from evovpo.experiments.plan import plan
+from evovpo.experiments.results import CellResult, read_results, summarise, verdict
+from evovpo.reports.batch_page import page_text, write_report
+from evovpo.reports.batch_tables import results_json
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import CurvePoint, Store
@@ -92,8 +95,8 @@ def test_the_figures_of_arms_by_hand() -> None:
     assert 0.0 <= one.solved.low < 1.5 < one.solved.high <= 4.0
     assert (one.solved_in_any, one.unlocked, two.unlocked) == (2, ("c",), ("d",))
     (difference,) = found.differences
-    assert (difference.arm, difference.reference, difference.solved.mean) == (TWO, ONE, 0.0)
-    assert difference.solved.low < 0.0 < difference.solved.high
+    assert (difference.arm, difference.reference, difference.solved.interval.mean) == (TWO, ONE, 0.0)
+    assert difference.solved.interval.low < 0.0 < difference.solved.interval.high
     curve = found.curves[0]
     shares = dict(zip(curve.evaluations, (value.mean for value in curve.solved), strict=True))
     assert [shares[k] for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
@@ -113,7 +116,7 @@ def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_
     )
     assert [arm.problems for arm in found.arms] == [2, 1]
     assert found.arms[1].finished == 3
-    assert found.differences[0].solved.n == 1
+    assert found.differences[0].solved.interval.n == 1
     assert verdict(found)[0].startswith("1 of 8 runs have not ended")
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from trainer.experiments.export import Export, task_name
+from trainer.experiments.records import TEST
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tests" / "bench"
 BATCH = """
@@ -97,10 +100,10 @@ def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) 
 
 def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
     for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
-        jobs = tmp_path / arm / "jobs"
-        jobs.mkdir(parents=True)
-        row = {"ks": [1, 2], "best_at_k": [[value, value]] * 3}
-        (jobs / f"{arm}-lr0.001-test-seed0.json").write_text(json.dumps(row))
+        at_k = {"best_at_k": {"1": value, "2": value}}
+        keys = ({"arm": arm, "strategy": TEST, "seed": 0, "problem": task_name(task)} for task in range(3))
+        (tmp_path / arm / "export").mkdir(parents=True)
+        Export(tmp_path / arm / "export").add_searches([key | at_k for key in keys])
     lines = run("compare_studies.py", tmp_path / "vpo" / "vpo", tmp_path / "grpo" / "grpo").splitlines()
     assert lines == ["k = 1   +0.250 [+0.250, +0.250]", "k = 2   +0.250 [+0.250, +0.250]"]
 

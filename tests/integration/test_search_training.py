@@ -24,7 +24,7 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.types import PolicyVersion, Prompt, RunStatus
-from trainer.experiments.arms import Arm
+from trainer.domains.on_policy import Arm
 from trainer.experiments.while_searching import plan_search_training
 from trainer.loop.parts import SearchPart, TrainingPart, store_url
 from trainer.loop.retrain import serve_start_model

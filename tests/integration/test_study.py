@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +14,14 @@ import pytest
 import torch
 from tiny_models import END_ID, write_tiny_folder
 
-import trainer.experiments.study
+import trainer.experiments.study_file
+import trainer.experiments.trainings
 from evovpo.errors import ConfigError
+from evovpo.experiments.pool import Ended, Failed, Message, Task
 from evovpo.judging.measure import Judged
 from evovpo.judging.measure import measure as measure_answers
 from trainer.domains.domain import Split
-from trainer.experiments.arms import (
+from trainer.domains.on_policy import (
     Arm,
     TaskMeasure,
     TrainingBudget,
@@ -29,8 +31,13 @@ from trainer.experiments.arms import (
     measure,
     train,
 )
-from trainer.experiments.study import StudySettings, open_domain, run_study
-from trainer.reports.study_report import report_markdown, write_pictures
+from trainer.domains.opening import open_domain
+from trainer.experiments.export import Export
+from trainer.experiments.results import Results, summarise
+from trainer.experiments.run import run_study
+from trainer.experiments.study_file import bundled_studies, read_bundled
+from trainer.experiments.trainings import TrainingRun
+from trainer.reports.study_report import report_json, write_report
 
 SEPARATOR_ID = 4
 
@@ -207,7 +214,7 @@ def test_a_share_of_parents_above_a_half_is_refused() -> None:
 
 
 def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
-    from trainer.experiments.arms import _chosen_tasks
+    from trainer.domains.on_policy import _chosen_tasks
 
     order = [task for step in range(7) for task in _chosen_tasks(7, step, 3, seed=5)]
     assert [sorted(order[i : i + 7]) for i in (0, 7, 14)] == [list(range(7))] * 3
@@ -238,103 +245,133 @@ def test_curves_of_a_task_by_hand() -> None:
 
 # ---------------------------------------------------------------- whole studies
 
-ARMS = (Arm("grpo", "grpo", 1, 8), Arm("vpo", "vpo", 2, 4))
-SETTINGS = StudySettings(TrainingBudget(150, 2, 5), (1e-3, 3e-3), (0.0,), 2, 3, 4, ks=(1, 2, 6))
+CHANGES = {
+    "training.tokens": 150, "training.prompts": 2, "training.tasks": 5, "tuning.learning_rates": [1e-3, 3e-3],
+    "tuning.kls": [0], "tuning.tasks": 3, "test.tasks": 4, "seeds": 2, "ks": [1, 2, 6],
+}  # fmt: skip
+ARMS = ("grpo", "vpo")
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> None:
-    """Make studies run the toy domain in this process."""
-    monkeypatch.setattr(trainer.experiments.study, "TUNING_KS", (1, 2))
+def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> list[str]:
+    """Make studies run the toy domain in this process; returns the names of the tasks that begin."""
+    begun: list[str] = []
 
     @contextmanager
-    def toy(name: str, start: str) -> Iterator[ToyDomain]:
-        yield domain
+    def toy(name: str, model: Path) -> Iterator[ToyDomain]:
+        yield ToyDomain(model)
 
-    class Here:
-        def submit(self, work: Any, *arguments: Any) -> Any:
-            from concurrent.futures import Future
+    def run_here(
+        tasks: Sequence[Task], jobs: int | None, on_message: Callable[[Message], None]
+    ) -> list[Failed]:
+        for task in tasks:
+            begun.append(task.name)
+            on_message(Ended(task.name, task.run(lambda value: None)))
+        return []
 
-            future: Future[None] = Future()
-            work(*arguments)
-            future.set_result(None)
-            return future
-
-    @contextmanager
-    def here(processes: int) -> Iterator[Any]:
-        yield Here()
-
-    monkeypatch.setattr(trainer.experiments.study, "open_domain", toy)
-    monkeypatch.setattr(trainer.experiments.study, "worker_pool", here)
+    monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
+    monkeypatch.setattr(trainer.experiments.trainings, "open_domain", toy)
+    monkeypatch.setattr(trainer.experiments.trainings, "run_all", run_here)
+    monkeypatch.setattr(trainer.experiments.study_file, "start_folder", lambda name: domain.model_folder)
+    return begun
 
 
-@pytest.mark.usefixtures("in_process")
-def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_tasks(tmp_path: Path) -> None:
-    names: list[str] = []
-    results = run_study("toy", tmp_path, SETTINGS, ARMS, on_job=lambda name, done, total: names.append(name))
-    assert len(names) == 4 + 4 + 4
-    for name, entry in results["arms"].items():
-        points = results["grid"][name]
+def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> Results:
+    """Run what is missing of the study of strings, small and on toy tasks, and return its results."""
+    study = read_bundled("strings", folder, CHANGES | changes, arms)
+    export = Export(folder / "export")
+    assert run_study(study, export, folder / "work", 1, lambda stage: None) == []
+    return summarise(study, export)
+
+
+def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_tasks(
+    tmp_path: Path, in_process: list[str]
+) -> None:
+    results = study_in(tmp_path)
+    assert len(in_process) == 4 + 4 + 2 + 4  # tuned, trained, and answered by the start model and by these
+    found: Any = report_json(results)
+    for name, entry in found["arms"].items():
+        points = found["grid"][name]
         best = max(points, key=lambda point: point["score"])
         assert [point["chosen"] for point in points] == [point is best for point in points]
-        job = json.loads(
-            (tmp_path / "jobs" / f"{name}-lr{best['learning_rate']:g}-kl0-test-seed1.json").read_text()
-        )
-        assert job["tokens"] >= SETTINGS.budget.tokens
-        assert np.array(job["best_at_k"]).shape == (SETTINGS.test_tasks, 3)
+        trained = results.arm(name).trainings
+        assert all(row["tokens"] >= 150 for row in trained)
+        assert {row["arm"]["learning_rate"] for row in trained} == {best["learning_rate"]}
         assert entry["best_at_k"]["1"]["mean"] <= entry["best_at_k"]["6"]["mean"]
-    assert set(results["arms"]["vpo"]) > {"minus_grpo", "minus_start"}
-    assert "minus_grpo" not in results["arms"]["grpo"]
+    assert set(found["arms"]["vpo"]) > {"minus_grpo", "minus_start", "minus_own_start"}
+    assert "minus_grpo" not in found["arms"]["grpo"]
+    assert list(found["start"]) == ["m = 1", "m = 3"]
+    rows = Export(tmp_path / "export").searches
+    assert len(rows) == 4 * (2 + 4)
+    assert {len(row["best_at_k"]) for row in rows.values()} == {3}
 
 
-@pytest.mark.usefixtures("in_process")
-def test_a_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = run_study("toy", tmp_path / "whole", SETTINGS, ARMS)
-    real, calls = trainer.experiments.study.run_job, []
+def test_a_study_goes_on_where_it_was(
+    tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: Any = report_json(study_in(tmp_path / "whole"))
+    real = trainer.experiments.trainings.TrainingRun.run
+    in_process.clear()
 
-    def stops(*arguments: Any) -> None:
-        calls.append(arguments)
-        if len(calls) == 6:
+    def stops(self: TrainingRun, tell: Callable[[Any], None]) -> dict[str, Any]:
+        if len(in_process) == 6:
             raise KeyboardInterrupt
-        real(*arguments)
+        return real(self, tell)
 
-    monkeypatch.setattr(trainer.experiments.study, "run_job", stops)
+    monkeypatch.setattr(trainer.experiments.trainings.TrainingRun, "run", stops)
     with pytest.raises(KeyboardInterrupt):
-        run_study("toy", tmp_path / "cut", SETTINGS, ARMS)
-    found = run_study("toy", tmp_path / "cut", SETTINGS, ARMS)
-    assert len(calls) == 13
+        study_in(tmp_path / "cut")
+    found: Any = report_json(study_in(tmp_path / "cut"))
+    assert len(in_process) == 14 + 1
     for results in (wanted, found):
         for entry in results["arms"].values():
             entry.pop("logs")  # they hold times
     assert found == wanted
 
 
-@pytest.mark.usefixtures("in_process")
-def test_a_folder_with_a_study_of_other_settings_is_refused(tmp_path: Path) -> None:
-    run_study("toy", tmp_path, SETTINGS, ARMS[:1])
-    with pytest.raises(ConfigError, match="holds a study with other settings"):
-        run_study("toy", tmp_path, SETTINGS._replace(seeds=1), ARMS[:1])
+def test_rows_of_a_study_with_other_settings_are_refused(tmp_path: Path, in_process: list[str]) -> None:
+    study_in(tmp_path, ARMS[:1])
+    with pytest.raises(ConfigError, match="training: tokens was 150 and is 160"):
+        study_in(tmp_path, ARMS[:1], **{"training.tokens": 160})
+    with pytest.raises(ConfigError, match="test: tasks was 4 and is 5"):
+        study_in(tmp_path, ARMS[:1], **{"test.tasks": 5})
 
 
-@pytest.mark.usefixtures("in_process")
-def test_a_training_that_diverges_is_a_result_and_is_not_chosen(tmp_path: Path) -> None:
-    settings = SETTINGS._replace(learning_rates=(1e-3, 1e30))
-    results = run_study("toy", tmp_path, settings, ARMS[:1])
-    assert [point["chosen"] for point in results["grid"]["grpo"]] == [True, False]
-    assert results["grid"]["grpo"][1]["score"] == 0.0
+def test_a_training_that_diverges_is_a_result_and_is_not_chosen(
+    tmp_path: Path, in_process: list[str]
+) -> None:
+    changes = {"tuning.learning_rates": [1e-3, 1e30], "training.tokens": 600}
+    results = study_in(tmp_path, ARMS[:1], **changes)
+    assert [point["chosen"] for point in results.tuning["grpo"]] == [True, False]
+    assert results.tuning["grpo"][1]["score"] == 0.0
 
 
-@pytest.mark.usefixtures("in_process")
-def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(tmp_path: Path) -> None:
-    results = run_study("toy", tmp_path, SETTINGS, ARMS)
-    text = report_markdown(results)
-    mean = results["arms"]["vpo"]["best_at_k"]["6"]["mean"]
+def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(
+    tmp_path: Path, in_process: list[str]
+) -> None:
+    results = study_in(tmp_path)
+    text, files = write_report(results)
+    found: Any = json.loads((tmp_path / "results.json").read_text())
+    mean = found["arms"]["vpo"]["best_at_k"]["6"]["mean"]
     row = next(line for line in text.splitlines() if line.startswith("| vpo |"))
-    assert row.endswith(f"| {mean:.3f} |")
-    assert "start model, m = 2" in text
-    files = write_pictures(tmp_path, results, "toy")
-    assert len(files) == 3
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    assert f"| {mean:.3f} [" in row
+    assert "| start, m = 3 |" in text
+    pictures = [file for file in files if file.suffix == ".png"]
+    assert len(pictures) == 4
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in pictures)
+
+
+@pytest.mark.parametrize("name", bundled_studies())
+def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, tmp_path: Path) -> None:
+    study = read_bundled(name, tmp_path, {"training.tokens": 7}, None, largest_k=30)
+    assert (study.domain, study.budget.tokens, study.ks[-2:]) == (name, 7, (24, 30))
+    trained = [arm.name for arm in study.arms if arm.arm is not None]
+    assert trained == ["grpo", "max-at-k", "multi-rlvr", "vpo", "vpo-at-c", "vpo-to-go"]
+    one = read_bundled(name, tmp_path, {}, ["vpo-mixed"])
+    assert [arm.name for arm in one.arms] == ["start, m = 1", "start, m = 3", "vpo-mixed"]
+    assert one.references == ("start, m = 1",)
+    with pytest.raises(ConfigError, match="--arms: unknown arm 'vpp'; did you mean"):
+        read_bundled(name, tmp_path, {}, ["vpp"])
 
 
 def test_an_unknown_domain_is_refused() -> None:

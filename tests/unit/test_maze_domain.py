@@ -13,7 +13,7 @@ from trainer.domains.domain import Domain, Split
 from trainer.domains.maze.domain import MazeDomain, MazeTask
 from trainer.domains.maze.generator import Maze
 from trainer.domains.maze.route_format import chain_ids, prompt_ids, route_ids
-from trainer.experiments.arms import Arm, TrainingBudget, train
+from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.recipes.maze.measure import describe
 
 DOMAIN: Domain = MazeDomain()

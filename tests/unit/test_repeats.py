@@ -13,9 +13,10 @@ from shell import Shell
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
+from evovpo.experiments.reading import parse_seeds
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.reports.repeats import Repeat, parse_seeds, repeats_json, repeats_table, with_seed
+from evovpo.reports.repeats import Repeat, repeats_json, repeats_table, with_seed
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 

@@ -21,7 +21,7 @@ from evovpo.reports.report import Ancestor, Row, RunView, read_run
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.store import CurvePoint, RunRow, Store
+from evovpo.store import CurvePoint, RunRow, Store, solved_at
 from evovpo.types import ParentRole, Problem, Program, RunStatus
 
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
@@ -273,8 +273,8 @@ def test_there_is_no_curve_before_the_first_evaluation() -> None:
 
 def test_solved_at_is_the_first_point_with_every_objective() -> None:
     curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 8, 1.0, 2), CurvePoint(2, 9, 1.0, 2)]
-    assert report.solved_at(curve, 2) == 8
-    assert report.solved_at(curve, 3) is None
+    assert solved_at(curve, 2) == 8
+    assert solved_at(curve, 3) is None
 
 
 @pytest.mark.parametrize("objectives", [1, 5, 40])

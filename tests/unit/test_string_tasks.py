@@ -18,8 +18,8 @@ from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
 from evovpo.search.search import Search
 from evovpo.types import Candidate, Judged, ParseStatus, Program, PromptKind, Tell
+from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.domains.strings.domain import MIN_ROWS, StringDomain, StringTask
-from trainer.experiments.arms import Arm, TrainingBudget, train
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The compact export of a study: what every finished training and search came to, one JSON line each.
 
+An answered test task is a line among the searches, with `test tasks` as its strategy.
 Rows are appended as they come and never changed; whatever has a row is not computed again, on this machine
 or another. `study.json` holds what the rows depend on; a file that says otherwise is refused.
 """
@@ -8,22 +9,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
-from trainer.experiments.plan import Study
+from evovpo.problem.suites import problem_id
+from trainer.experiments.records import TEST, Study, StudyArm
 
 
 class SearchKey(NamedTuple):
-    """What tells searches apart."""
+    """What tells searches apart, and answered test tasks."""
 
     arm: str
     strategy: str
     seed: int
     problem: str
+
+
+def task_name(number: int) -> str:
+    """Return what a test task is called in rows."""
+    return f"test {number:04d}"
 
 
 class Export:
@@ -62,15 +69,29 @@ class Export:
         self._folder.mkdir(parents=True, exist_ok=True)
         write_json(path, before | now, indent=2)
 
+    def missing(self, study: Study, arm: StudyArm) -> list[SearchKey]:
+        """Return the searches, or the test tasks, of an arm that have no row."""
+        problems = [problem_id(path) for path in study.problems]
+        if study.test_tasks:
+            problems = [task_name(number) for number in range(study.test_tasks)]
+        keys = (
+            SearchKey(arm.name, strategy, seed, problem)
+            for strategy in ([TEST] if study.test_tasks else arm.strategies)
+            for seed in study.seeds_of(arm, strategy)
+            for problem in problems
+        )
+        return [key for key in keys if key not in self.searches]
+
     def add_training(self, row: Mapping[str, Any]) -> None:
         """Append the row of a finished training. Raises `OSError` where the disk is full."""
-        self._append("trainings", row)
+        self._append("trainings", [row])
         self.trainings[row["training"]] = dict(row)
 
-    def add_search(self, row: Mapping[str, Any]) -> None:
-        """Append the row of a finished search. Raises `OSError` where the disk is full."""
-        self._append("searches", row)
-        self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = dict(row)
+    def add_searches(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append the rows of finished searches. Raises `OSError` where the disk is full."""
+        self._append("searches", rows)
+        for row in rows:
+            self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = dict(row)
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.jsonl"
@@ -92,11 +113,11 @@ class Export:
                     f"{path}, line {number}: expected a JSON row ({error}); remove the line"
                 ) from error
 
-    def _append(self, name: str, row: Mapping[str, Any]) -> None:
-        line = json.dumps(row, separators=(",", ":")) + "\n"
+    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        lines = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
         try:
             with self._path(name).open("ab", buffering=0) as file:
-                file.write(line.encode())
+                file.write(lines.encode())
                 os.fsync(file.fileno())
         except PermissionError as error:
             raise ConfigError(

@@ -1,9 +1,6 @@
 """Figures of a study from its export: means with intervals, paired differences, problems unlocked.
 
-Values are arrays `[S, T]`, seeds by problems. Only seeds count whose searches of every problem have ended.
-Means and differences have bootstrap intervals over seeds and problems (`evovpo/analysis/statistics.py`). A
-difference is clear if its interval excludes zero and random signs of the problems' differences reach as far
-in less than one of twenty cases. Neither is corrected for the number of comparisons.
+Only seeds count whose searches of every problem, or answers to every test task, have ended.
 """
 
 from __future__ import annotations
@@ -13,38 +10,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from evovpo.analysis.statistics import Array, Interval, mean_interval, paired_interval, sign_flip_p
+from evovpo.analysis.statistics import Array, Interval
 from evovpo.errors import ConfigError
+from evovpo.experiments.intervals import (
+    Difference,
+    Unlocked,
+    curve,
+    difference,
+    mean,
+    names_where,
+    unlocked,
+)
 from trainer.experiments.export import Export, SearchKey
-from trainer.experiments.plan import Study, StudyArm
+from trainer.experiments.records import TEST, Study, StudyArm
 from trainer.experiments.trainings import chosen, finals, grid, tuned_arms
 
-K_FIGURES = ("best_at_k", "pass_at_k")
-_CLEAR = 0.05
 _BUDGET_POINTS = 40
-_UNLOCK_DRAWS = 2000
-
-
-class Difference(NamedTuple):
-    """One arm's mean figure minus another's, on the same problems."""
-
-    interval: Interval
-    p: float
-
-    @property
-    def is_clear(self) -> bool:
-        """True if there is a winner."""
-        return (self.interval.is_above_zero or self.interval.is_below_zero) and self.p < _CLEAR
-
-
-class Unlocked(NamedTuple):
-    """Problems that an arm solves with some seed and another arm with none, by the same number of seeds."""
-
-    problems: tuple[str, ...]
-    interval: Interval
-    seeds: int
 
 
 class BudgetCurve(NamedTuple):
@@ -86,6 +68,8 @@ class ArmResult:
     distinct_share: float
     diversity: float
     """Of independent samples; both 0 without."""
+    sampled_tokens: float
+    """Of the independent samples of one seed."""
     trainings: Sequence[Mapping[str, Any]]
     """Rows of its final trainings."""
     missing: int
@@ -134,35 +118,30 @@ class Results:
         return next(found for found in self.arms if found.arm.name == name)
 
 
-# ---------------------------------------------------------------- rows to arrays
-
-
 class _Rows:
-    """The searches of one arm by one strategy, whole seeds only."""
+    """The rows of one arm by one strategy, or on test tasks; whole seeds only."""
 
     def __init__(
         self, study: Study, export: Export, arm: StudyArm, strategy: str, problems: Sequence[str]
     ) -> None:
-        self._rows = export.searches
-        self._arm, self._strategy, self._problems = arm.name, strategy, problems
+        rows = [
+            [export.searches.get(SearchKey(arm.name, strategy, seed, problem)) for problem in problems]
+            for seed in study.seeds_of(arm, strategy)
+        ]
+        whole = [[row for row in of_seed if row is not None] for of_seed in rows]
+        self._rows = [of_seed for of_seed in whole if len(of_seed) == len(problems)]
+        self._problems = len(problems)
         self.seeds = tuple(
             seed
-            for seed in study.search_seeds(arm, strategy)
-            if problems and all(self._key(seed, problem) in self._rows for problem in problems)
+            for seed, of_seed in zip(study.seeds_of(arm, strategy), whole, strict=True)
+            if len(of_seed) == len(problems)
         )
-
-    def _key(self, seed: int, problem: str) -> SearchKey:
-        return SearchKey(self._arm, self._strategy, seed, problem)
+        self.missing = sum(len(problems) - len(of_seed) for of_seed in whole)
 
     def values(self, value: Callable[[Mapping[str, Any]], float]) -> Array:
         """Return `[S, T]`: a figure of each seed on each problem."""
-        return np.array(
-            [
-                [value(self._rows[self._key(seed, problem)]) for problem in self._problems]
-                for seed in self.seeds
-            ],
-            dtype=np.float64,
-        ).reshape(len(self.seeds), len(self._problems))
+        found = [[value(row) for row in of_seed] for of_seed in self._rows]
+        return np.array(found, dtype=np.float64).reshape(len(self.seeds), self._problems)
 
 
 def _is_solved(row: Mapping[str, Any]) -> float:
@@ -178,7 +157,7 @@ def _solved_by(evaluations: int) -> Callable[[Mapping[str, Any]], float]:
 
 
 def _field(name: str) -> Callable[[Mapping[str, Any]], float]:
-    return lambda row: float(row[name])
+    return lambda row: float(row.get(name, 0.0))
 
 
 def _at_k(figure: str, k: int) -> Callable[[Mapping[str, Any]], float]:
@@ -194,21 +173,128 @@ def summarise(study: Study, export: Export) -> Results:
     problems = tuple(dict.fromkeys(key.problem for key in sorted(export.searches) if key.arm in names))
     if not problems:
         raise ConfigError(f"{study.folder / 'export'} holds no search of this study yet; run it first")
-    rows = {
-        (arm.name, strategy): _Rows(study, export, arm, strategy, problems)
-        for arm in study.arms
-        for strategy in arm.strategies
-    }
-    return Results(
-        study=study,
-        problems=problems,
-        arms=tuple(_arm_result(study, export, arm, rows, problems) for arm in study.arms),
-        comparisons=tuple(
-            _compare(study, arm, study.arm(reference), rows, problems) for reference, arm in _pairs(study)
-        ),
-        strategies=tuple(_compare_strategies(study, rows)),
-        tuning={arm.name: _tuning(study, export, arm) for arm in tuned_arms(study)},
-    )
+    return _Summary(study, export, problems).results()
+
+
+class _Summary:
+    """The rows of a study by arm and strategy, and the figures that they give."""
+
+    def __init__(self, study: Study, export: Export, problems: tuple[str, ...]) -> None:
+        self._study, self._export, self._problems = study, export, problems
+        self._rows = {
+            (arm.name, strategy): _Rows(study, export, arm, strategy, problems)
+            for arm in study.arms
+            for strategy in ([TEST] if study.test_tasks else arm.strategies)
+        }
+
+    def results(self) -> Results:
+        study = self._study
+        return Results(
+            study=study,
+            problems=self._problems,
+            arms=tuple(self._arm_result(arm) for arm in study.arms),
+            comparisons=tuple(self._compare(arm, study.arm(reference)) for reference, arm in _pairs(study)),
+            strategies=tuple(self._compare_strategies()),
+            tuning={arm.name: self._tuning(arm) for arm in tuned_arms(study)},
+        )
+
+    def _ended(self, arm: StudyArm) -> list[str]:
+        """Return the strategies of an arm with a seed that has ended."""
+        return [strategy for strategy in arm.strategies if self._rows[arm.name, strategy].seeds]
+
+    def _samples(self, arm: StudyArm) -> _Rows | None:
+        """Return an arm's independent samples, if a seed of them has ended."""
+        found = (self._rows[arm.name, name] for name in self._study.sampled_by(arm))
+        return next((rows for rows in found if rows.seeds), None)
+
+    def _arm_result(self, arm: StudyArm) -> ArmResult:
+        study, export = self._study, self._export
+        samples = self._samples(arm)
+        is_tuned = arm.is_trained_before and chosen(study, arm, export) is not None
+        trainings = finals(study, arm, export) if is_tuned else []
+        return ArmResult(
+            arm=arm,
+            searched={strategy: self._searched(arm, strategy) for strategy in self._ended(arm)},
+            at_k={} if samples is None else {
+                figure: {k: mean(samples.values(_at_k(figure, k))) for k in study.ks}
+                for figure in study.figures
+            },
+            distinct_share=0.0 if samples is None else float(samples.values(_field("distinct_share")).mean()),
+            diversity=0.0 if samples is None else float(samples.values(_field("diversity")).mean()),
+            sampled_tokens=0.0 if samples is None else _of_a_seed(samples, "tokens"),
+            trainings=[export.trainings[one.name] for one in trainings if one.name in export.trainings],
+            missing=sum(rows.missing for (name, _), rows in self._rows.items() if name == arm.name),
+        )  # fmt: skip
+
+    def _searched(self, arm: StudyArm, strategy: str) -> Searched:
+        rows, problems = self._rows[arm.name, strategy], self._problems
+        solved = rows.values(_is_solved)
+        budgets = sorted({round(x) for x in np.geomspace(10, arm.evaluations, _BUDGET_POINTS)})
+        points = curve([rows.values(_solved_by(n)) for n in budgets], len(problems))
+        return Searched(
+            seeds=rows.seeds,
+            solved=mean(solved, len(problems)),
+            solved_rows=mean(rows.values(_has_rows), len(problems)),
+            solved_in_any=names_where(problems, solved.max(axis=0) > 0),
+            curve=BudgetCurve(tuple(budgets), points),
+            tokens=_of_a_seed(rows, "tokens"),
+            seconds=_of_a_seed(rows, "seconds"),
+            training_seconds=_of_a_seed(rows, "training_seconds"),
+        )
+
+    def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:
+        ours, theirs = self._samples(arm), self._samples(reference)
+        solved = {
+            name: (
+                self._rows[arm.name, name].values(_is_solved),
+                self._rows[reference.name, name].values(_is_solved),
+            )
+            for name in self._ended(arm)
+            if name in self._ended(reference)
+        }
+        return Comparison(
+            arm=arm.name,
+            reference=reference.name,
+            at_k={} if ours is None or theirs is None else {
+                figure: {
+                    k: difference(ours.values(_at_k(figure, k)), theirs.values(_at_k(figure, k)))
+                    for k in self._study.ks
+                }
+                for figure in self._study.figures
+            },
+            solved={name: difference(*pair, len(self._problems)) for name, pair in solved.items()},
+            unlocked={name: unlocked(*pair, self._problems) for name, pair in solved.items()},
+            locked={name: unlocked(pair[1], pair[0], self._problems) for name, pair in solved.items()},
+        )  # fmt: skip
+
+    def _compare_strategies(self) -> Iterator[StrategyComparison]:
+        """Compare every strategy with the last of the file, arm by arm."""
+        for arm in self._study.arms:
+            *_, last = [None, *(one.name for one in self._study.strategies)]
+            ended = self._ended(arm)
+            for strategy in ended:
+                if last in ended and strategy != last:
+                    ours, theirs = (
+                        self._rows[arm.name, name].values(_is_solved) for name in (strategy, str(last))
+                    )
+                    yield StrategyComparison(
+                        arm.name, strategy, str(last), difference(ours, theirs, len(self._problems))
+                    )
+
+    def _tuning(self, arm: StudyArm) -> list[dict[str, Any]]:
+        trainings = self._export.trainings
+        best = chosen(self._study, arm, self._export)
+        return [
+            {
+                "learning_rate": point.arm.learning_rate,
+                "kl": point.arm.kl,
+                "score": trainings[point.name]["score"],
+                "diverged": bool(trainings[point.name]["diverged"]),
+                "chosen": point.arm == best,
+            }
+            for point in grid(self._study, arm)
+            if point.name in trainings
+        ]
 
 
 def _pairs(study: Study) -> Iterator[tuple[str, StudyArm]]:
@@ -223,177 +309,6 @@ def _pairs(study: Study) -> Iterator[tuple[str, StudyArm]]:
                 yield reference, arm
 
 
-def _arm_result(
-    study: Study,
-    export: Export,
-    arm: StudyArm,
-    rows: Mapping[tuple[str, str], _Rows],
-    problems: Sequence[str],
-) -> ArmResult:
-    searched = {
-        strategy: _searched(arm, rows[arm.name, strategy], problems)
-        for strategy in arm.strategies
-        if rows[arm.name, strategy].seeds
-    }
-    samples = _independent(study, arm, rows)
-    is_tuned = arm.is_trained_before and chosen(study, arm, export) is not None
-    trainings = finals(study, arm, export) if is_tuned else []
-    return ArmResult(
-        arm=arm,
-        searched=searched,
-        at_k={} if samples is None else {
-            figure: {k: mean_interval(samples.values(_at_k(figure, k)), _rng()) for k in study.ks}
-            for figure in K_FIGURES
-        },
-        distinct_share=0.0 if samples is None else float(samples.values(_field("distinct_share")).mean()),
-        diversity=0.0 if samples is None else float(samples.values(_field("diversity")).mean()),
-        trainings=[export.trainings[one.name] for one in trainings if one.name in export.trainings],
-        missing=sum(
-            SearchKey(arm.name, strategy, seed, problem) not in export.searches
-            for strategy in arm.strategies
-            for seed in study.search_seeds(arm, strategy)
-            for problem in problems
-        ),
-    )  # fmt: skip
-
-
-def _searched(arm: StudyArm, rows: _Rows, problems: Sequence[str]) -> Searched:
-    solved = rows.values(_is_solved)
-    budgets = sorted({round(x) for x in np.geomspace(10, arm.evaluations, _BUDGET_POINTS)})
-    points = [
-        _times(mean_interval(rows.values(_solved_by(n)), _rng(), draws=2000), len(problems)) for n in budgets
-    ]
-    return Searched(
-        seeds=rows.seeds,
-        solved=_times(mean_interval(solved, _rng()), len(problems)),
-        solved_rows=_times(mean_interval(rows.values(_has_rows), _rng()), len(problems)),
-        solved_in_any=_where(problems, solved.max(axis=0) > 0),
-        curve=BudgetCurve(tuple(budgets), tuple(points)),
-        tokens=float(rows.values(lambda row: row["tokens"]).sum(axis=1).mean()),
-        seconds=float(rows.values(lambda row: row["seconds"]).sum(axis=1).mean()),
-        training_seconds=float(rows.values(lambda row: row.get("training_seconds", 0.0)).sum(axis=1).mean()),
-    )
-
-
-def _where(problems: Sequence[str], is_one_T: npt.NDArray[np.bool_]) -> tuple[str, ...]:  # noqa: N803
-    return tuple(problems[int(place)] for place in np.flatnonzero(is_one_T))
-
-
-def _independent(study: Study, arm: StudyArm, rows: Mapping[tuple[str, str], _Rows]) -> _Rows | None:
-    """Return an arm's independent samples, if a seed of them has ended."""
-    for strategy in study.strategies:
-        if (
-            strategy.is_independent
-            and strategy.name in arm.strategies
-            and rows[arm.name, strategy.name].seeds
-        ):
-            return rows[arm.name, strategy.name]
-    return None
-
-
-def _compare(
-    study: Study,
-    arm: StudyArm,
-    reference: StudyArm,
-    rows: Mapping[tuple[str, str], _Rows],
-    problems: Sequence[str],
-) -> Comparison:
-    ours, theirs = _independent(study, arm, rows), _independent(study, reference, rows)
-    both = [
-        strategy
-        for strategy in arm.strategies
-        if strategy in reference.strategies
-        and rows[arm.name, strategy].seeds
-        and rows[reference.name, strategy].seeds
-    ]
-    solved = {
-        name: (rows[arm.name, name].values(_is_solved), rows[reference.name, name].values(_is_solved))
-        for name in both
-    }
-    return Comparison(
-        arm=arm.name,
-        reference=reference.name,
-        at_k={} if ours is None or theirs is None else {
-            figure: {
-                k: _difference(ours.values(_at_k(figure, k)), theirs.values(_at_k(figure, k)))
-                for k in study.ks
-            }
-            for figure in K_FIGURES
-        },
-        solved={name: _difference(*pair, times=len(problems)) for name, pair in solved.items()},
-        unlocked={name: unlocked(*pair, problems) for name, pair in solved.items()},
-        locked={name: unlocked(pair[1], pair[0], problems) for name, pair in solved.items()},
-    )  # fmt: skip
-
-
-def _compare_strategies(study: Study, rows: Mapping[tuple[str, str], _Rows]) -> list[StrategyComparison]:
-    """Compare every strategy with the last of the file, arm by arm."""
-    reference = study.strategies[-1].name
-    return [
-        StrategyComparison(
-            arm.name,
-            strategy,
-            reference,
-            _difference(
-                rows[arm.name, strategy].values(_is_solved),
-                rows[arm.name, reference].values(_is_solved),
-                times=len(rows[arm.name, strategy].values(_is_solved)[0]),
-            ),
-        )
-        for arm in study.arms
-        for strategy in arm.strategies
-        if strategy != reference
-        and reference in arm.strategies
-        and rows[arm.name, strategy].seeds
-        and rows[arm.name, reference].seeds
-    ]
-
-
-def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unlocked:  # noqa: N803
-    """Return the problems that an arm solves with some seed and another with none.
-
-    Both have the same number of seeds, the first of each: one with more of them had more chances. The
-    interval draws as many problems and as many seeds of each arm with replacement; a drawn set of seeds has
-    fewer different ones, so it lies low for what few seeds solve.
-    """
-    seeds = min(len(ours_S_T), len(theirs_R_T))
-    ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
-    found = (ours_S_T[:seeds].max(axis=0) > 0) & (theirs_R_T[:seeds].max(axis=0) == 0)
-    rng = _rng()
-    counts = np.empty(_UNLOCK_DRAWS)
-    for draw in range(_UNLOCK_DRAWS):
-        first, second = rng.integers(seeds, size=(2, seeds))
-        drawn = rng.integers(len(problems), size=len(problems))
-        counts[draw] = (ours[first].any(axis=0) & ~theirs[second].any(axis=0))[drawn].sum()
-    low, high = np.quantile(counts, [0.025, 0.975])
-    names = _where(problems, found)
-    return Unlocked(names, Interval(float(found.sum()), float(low), float(high), len(problems)), seeds)
-
-
-def _tuning(study: Study, export: Export, arm: StudyArm) -> list[dict[str, Any]]:
-    best = chosen(study, arm, export)
-    return [
-        {
-            "learning_rate": point.arm.learning_rate,
-            "kl": point.arm.kl,
-            "score": export.trainings[point.name]["score"],
-            "diverged": bool(export.trainings[point.name]["diverged"]),
-            "chosen": point.arm == best,
-        }
-        for point in grid(study, arm)
-        if point.name in export.trainings
-    ]
-
-
-def _difference(ours: Array, theirs: Array, times: float = 1.0) -> Difference:
-    interval = _times(paired_interval(ours, theirs, _rng()), times)
-    return Difference(interval, sign_flip_p(ours.mean(axis=0) - theirs.mean(axis=0), _rng()))
-
-
-def _times(interval: Interval, factor: float) -> Interval:
-    return Interval(interval.mean * factor, interval.low * factor, interval.high * factor, interval.n)
-
-
-def _rng() -> np.random.Generator:
-    """Return the same random numbers for every figure: the same rows give the same report."""
-    return np.random.default_rng(0)
+def _of_a_seed(rows: _Rows, field: str) -> float:
+    """Return the sum of a field over the problems, of a seed in the mean."""
+    return float(rows.values(_field(field)).sum(axis=1).mean())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.experiments.plan import plan_cells, raise_faults
+from evovpo.experiments.plan import plan_cells
+from evovpo.experiments.reading import raise_faults
 from trainer.experiments.export import Export
-from trainer.experiments.plan import Study, StudyArm, store_url
-from trainer.experiments.searches import missing, run_searches, trial_batches
-from trainer.experiments.study import worker_pool
-from trainer.experiments.trainings import finals, grid, run_trainings, tuned_arms
+from trainer.experiments.records import Study, store_url
+from trainer.experiments.searches import run_searches, trial_batches
+from trainer.experiments.trainings import finals, grid, run_tests, run_trainings, tuned_arms
 from trainer.experiments.while_searching import check_while_searching, run_while_searching
 
 
@@ -35,13 +36,15 @@ def check(study: Study, work: Path) -> None:
     """Raise `ConfigError` naming all that is wrong with the searches and the store; spends nothing."""
     faults: list[str] = []
     work.mkdir(parents=True, exist_ok=True)
+    if study.test_tasks:
+        return
     batches = [batch for arm in study.arms for batch in trial_batches(study, arm)]
     plan_cells(batches, store_url(work), faults)
     check_while_searching(study, faults)
     raise_faults(faults)
 
 
-def run_study_file(
+def run_study(
     study: Study,
     export: Export,
     work: Path,
@@ -54,28 +57,26 @@ def run_study_file(
     `StoreError` if the store fails.
     """
     export.hold(study)
-    arms = [arm for arm in study.arms if missing(study, export, arm)]
+    arms = [arm for arm in study.arms if export.missing(study, arm)]
+
+    def stage(name: str, done: int, total: int) -> Callable[[str], None]:
+        """Tell that a stage begins, and return what tells each of its parts that ends."""
+        on_stage(Stage(name, done, total))
+        count = itertools.count(done + 1)
+        return lambda part: on_stage(Stage(f"{name}: {part}", next(count), total))
 
     points = {one.name: one for arm in tuned_arms(study) for one in grid(study, arm)}
-    done = sum(name in export.trainings for name in points)
+    told = stage("tuning", sum(name in export.trainings for name in points), len(points))
+    run_trainings(study, export, work, list(points.values()), processes, told)
 
-    def told(stage: str, total: int) -> Callable[[str], None]:
-        def count(name: str) -> None:
-            nonlocal done
-            done += 1
-            on_stage(Stage(f"{stage}: {name}", done, total))
+    trained = {one.name: one for arm in arms if arm.is_trained_before for one in finals(study, arm, export)}
+    told = stage("training", sum((work / "models" / name).exists() for name in trained), len(trained))
+    run_trainings(study, export, work, list(trained.values()), processes, told)
 
-        return count
-
-    with worker_pool(processes) as pool:
-        on_stage(Stage("tuning", done, len(points)))
-        run_trainings(study, export, work, list(points.values()), pool, told("tuned", len(points)))
-
-        trained = {one.name: one for arm in _trained(arms) for one in finals(study, arm, export)}
-        done = sum((work / "models" / name).exists() for name in trained)
-        on_stage(Stage("training", done, len(trained)))
-        run_trainings(study, export, work, list(trained.values()), pool, told("trained", len(trained)))
-
+    if study.test_tasks:
+        models = sum(len({key.seed for key in export.missing(study, arm)}) for arm in study.arms)
+        run_tests(study, export, work, processes, stage("answering test tasks", 0, models))
+        return []
     failed = run_searches(
         study,
         export,
@@ -83,16 +84,5 @@ def run_study_file(
         processes,
         lambda found: on_stage(Stage("searching", found.done, found.total)),
     )
-    parts = 0
-
-    def searched(part: str) -> None:
-        nonlocal parts
-        parts += 1
-        on_stage(Stage(part, parts, 0))
-
-    run_while_searching(study, export, work, processes, searched)
-    return [Failure(one.run_id, one.reason) for one in failed]
-
-
-def _trained(arms: list[StudyArm]) -> list[StudyArm]:
-    return [arm for arm in arms if arm.is_trained_before]
+    run_while_searching(study, export, work, processes, stage("searching and training", 0, 0))
+    return [Failure(one.name, one.reason) for one in failed]

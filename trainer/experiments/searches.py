@@ -15,18 +15,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evovpo.experiments.plan import Batch, Variant, Work, plan_cells, raise_faults
-from evovpo.experiments.workers import Ended, Failed, Message, only_batch, run_all, sized
+from evovpo.experiments.batch import Batch, Variant
+from evovpo.experiments.plan import Work, plan_cells
+from evovpo.experiments.pool import Ended, Failed, Message
+from evovpo.experiments.reading import raise_faults
+from evovpo.experiments.running import only_batch, run_cells, sized
 from evovpo.judging.evaluator import Evaluator
 from evovpo.judging.measure import measure_groups
-from evovpo.problem.suites import problem_id
-from evovpo.reports.report import solved_at
 from evovpo.sandbox import Sandbox
-from evovpo.store import Store, unescape_text
+from evovpo.store import Store, solved_at, unescape_text
 from evovpo.types import Problem, Program
 from trainer.experiments.export import Export, SearchKey
-from trainer.experiments.plan import START, Strategy, Study, StudyArm, store_url
-from trainer.experiments.trainings import finals, model_folder
+from trainer.experiments.records import Strategy, Study, StudyArm, store_url
+from trainer.experiments.trainings import model_of
 
 
 class Searching(NamedTuple):
@@ -37,17 +38,6 @@ class Searching(NamedTuple):
     failed: int
 
 
-def missing(study: Study, export: Export, arm: StudyArm) -> list[SearchKey]:
-    """Return the searches of an arm that have no row."""
-    keys = [
-        SearchKey(arm.name, strategy, seed, problem_id(path))
-        for strategy in arm.strategies
-        for seed in study.search_seeds(arm, strategy)
-        for path in study.problems
-    ]
-    return [key for key in keys if key not in export.searches]
-
-
 def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -> list[Work]:
     """Return the cells of all searches that have no row and whose models are there, adding what is wrong."""
     batches: list[Batch] = []
@@ -55,7 +45,7 @@ def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -
     for arm in study.arms:
         if arm.rounds:
             continue
-        keys = missing(study, export, arm)
+        keys = export.missing(study, arm)
         wanted |= set(keys)
         if keys:
             batches += _batches(study, export, arm, work, {(key.strategy, key.seed) for key in keys})
@@ -73,10 +63,7 @@ def _batches(
     study: Study, export: Export, arm: StudyArm, work: Path, wanted: set[tuple[str, int]]
 ) -> Iterator[Batch]:
     for seed in sorted({seed for _, seed in wanted}):
-        if arm.is_trained_before:
-            model = model_folder(work, finals(study, arm, export)[seed]).resolve()
-        else:
-            model = study.start if arm.model == START else Path(arm.model)
+        model = model_of(study, export, work, arm, seed)
         strategies = [one for one in study.strategies if (one.name, seed) in wanted]
         yield _batch(study, arm, model, seed, strategies)
 
@@ -137,12 +124,12 @@ def run_searches(
             row = search_row(
                 store, run_id, one.problem, judge, study.ks if _is_independent(study, one) else ()
             )
-            export.add_search({**key_of(one)._asdict(), **row})
+            export.add_searches([{**key_of(one)._asdict(), **row}])
 
         def take(message: Message) -> None:
             nonlocal done, failed
             if isinstance(message, Ended):
-                export_one(message.run_id)
+                export_one(message.name)
             if isinstance(message, Ended | Failed):
                 done += 1
                 failed += isinstance(message, Failed)
@@ -154,7 +141,7 @@ def run_searches(
                 done += 1
         left = [one for one in works if not one.is_finished]
         on_search(Searching(done, total, failed))
-        return run_all(sized(left, processes), url, processes, take) if left else []
+        return run_cells(sized(left, processes), url, processes, take) if left else []
 
 
 def _is_independent(study: Study, work: Work) -> bool:

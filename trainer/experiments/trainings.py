@@ -1,8 +1,7 @@
-"""Makes the trainings of a study that have no row yet: tuning on validation tasks, then the final ones.
+"""The cells that train, and those that answer test tasks: each gives rows of the export.
 
-Every tuned arm gets the same grid and the same rule: the point with the highest mean of best@k on validation
-tasks, over `trainer.experiments.study.TUNING_KS`. Final trainings begin anew under other seeds, and their
-models stay.
+Every tuned arm gets the same grid and the same rule: the point with the highest mean of best@k over
+`TUNING_KS` on validation tasks. Final trainings begin anew under other seeds, and their models stay.
 """
 
 from __future__ import annotations
@@ -11,26 +10,24 @@ import dataclasses
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evovpo.errors import DivergedError
+from evovpo.errors import DivergedError, TrainingError
+from evovpo.experiments.pool import Ended, FatalError, Message, Task, run_all
 from evovpo.files import written_whole
-from trainer.experiments.arms import (
-    Arm,
-    TrainingBudget,
-    curves,
-    load_start_model,
-    measure,
-    train,
-    with_settings,
-)
-from trainer.experiments.export import Export
-from trainer.experiments.plan import Study, StudyArm, recipe
-from trainer.experiments.study import TUNING_KS, TUNING_SEED, open_domain
+from trainer.domains.on_policy import Arm, curves, load_start_model, measure, train, with_settings
+from trainer.domains.opening import open_domain
+from trainer.experiments.export import Export, task_name
+from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
+
+TUNING_KS = (1, 3, 6, 12, 24, 48)
+TUNING_SEED = 1000
+_MEASURE_SEED = 7
+"""Of sampled answers, the same for every model."""
 
 
 class Training(NamedTuple):
@@ -63,7 +60,7 @@ def tuned_arms(study: Study) -> list[StudyArm]:
 
 
 def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
-    """Return an arm with the learning rate and KL that it trains with, or none before it is tuned."""
+    """Return an arm with the learning rate and KL that it trains with, or None before it is tuned."""
     assert arm.arm is not None
     tuned = study.arm(arm.tuned_as) if arm.tuned_as else arm
     points = grid(study, tuned)
@@ -88,90 +85,173 @@ def model_folder(work: Path, training: Training) -> Path:
     return work / "models" / training.name
 
 
+def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
+    """Return the folder of the model that an arm has with a seed."""
+    if arm.is_trained_before:
+        return model_folder(work, finals(study, arm, export)[seed]).resolve()
+    return study.start if arm.model == START else Path(arm.model)
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training in a process of its own, which gives its row."""
+
+    training: Training
+    study: Study
+    folder: Path | None
+    """Where the model goes; None for one that tunes, which answers validation tasks instead."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the training."""
+        return self.training.name
+
+    def run(self, tell: Callable[[Any], None]) -> dict[str, Any]:
+        """Train, and return the row.
+
+        A training that diverges is a result: its score is 0, and its model the start model. Raises
+        `FatalError`: what a training needs, all of them do.
+        """
+        try:
+            return self._row()
+        except Exception as error:
+            raise FatalError(error) from error
+
+    def _row(self) -> dict[str, Any]:
+        _prepare()
+        began, cpu = time.monotonic(), time.process_time()
+        training, study = self.training, self.study
+        log: list[dict[str, float]] = []
+        row: dict[str, Any] = {
+            "training": training.name,
+            "seed": training.seed,
+            "arm": dataclasses.asdict(training.arm),
+        }
+        with open_domain(study.domain, study.start) as domain:
+            diverged = ""
+            try:
+                model, log = train(training.arm, domain, study.budget, training.seed, on_step=log.append)
+            except DivergedError as error:
+                diverged = str(error)
+                model = load_start_model(domain)
+            row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
+            if self.folder is None:
+                tasks = domain.tasks("validation", study.tuning_tasks)
+                most = max(TUNING_KS)
+                measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
+                score = 0.0 if diverged else float(np.mean(curves(measured, TUNING_KS).best_at_k))
+                row |= {"kind": "tuning", "score": round(score, 5)}
+            else:
+                _keep(model, study.start, self.folder)
+                steps = [{name: round(value, 4) for name, value in step.items()} for step in log]
+                row |= {"kind": "final", "log": steps}
+        tokens = log[-1]["tokens"] if log else 0
+        return row | {
+            "tokens": int(tokens), "steps": len(log), "seconds": round(time.monotonic() - began, 1)
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AnswerRun:
+    """A model that answers the test tasks in a process of its own, which gives a row for each."""
+
+    arm: StudyArm
+    seed: int
+    model: Path
+    study: Study
+
+    @property
+    def name(self) -> str:
+        """Return what tells it apart."""
+        return f"{self.arm.name}, {TEST}, seed {self.seed}"
+
+    def run(self, tell: Callable[[Any], None]) -> list[dict[str, Any]]:
+        """Sample and judge, and return the rows. Raises `FatalError`, as `TrainingRun`."""
+        try:
+            _prepare()
+            return self._rows()
+        except Exception as error:
+            raise FatalError(error) from error
+
+    def _rows(self) -> list[dict[str, Any]]:
+        ks = self.study.ks
+        with open_domain(self.study.domain, self.model) as domain:
+            model, tasks = load_start_model(domain), domain.tasks("test", self.study.test_tasks)
+            answers = self.arm.search_answers
+            measured = measure(model, domain, tasks, answers, max(ks), seed=_MEASURE_SEED)
+        by_figure = curves(measured, ks)._asdict()
+        return [
+            {"arm": self.arm.name, "strategy": TEST, "seed": self.seed, "problem": task_name(number)}
+            | {
+                figure: dict(zip(map(str, ks), np.round(values[number], 5).tolist(), strict=True))
+                for figure, values in by_figure.items()
+            }
+            | {"distinct_share": task.measure.distinct_share, "diversity": task.measure.diversity}
+            | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
+            for number, task in enumerate(measured)
+        ]
+
+
 def run_trainings(
     study: Study,
     export: Export,
     work: Path,
     needed: Sequence[Training],
-    pool: ProcessPoolExecutor,
+    processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Make trainings in `pool`: rows of all that have none, and models of the final ones that have none."""
-    missing: dict[str, Training] = {}
+    """Make trainings: rows of all that have none, and models of the final ones that have none."""
+    missing: dict[str, Task] = {}
     for training in needed:
-        folder = model_folder(work, training)
-        is_there = training.name in export.trainings and (training.seed == TUNING_SEED or folder.exists())
-        if not is_there:
-            missing.setdefault(training.name, training)
-    if not missing:
-        return
+        folder = None if training.seed == TUNING_SEED else model_folder(work, training)
+        if training.name not in export.trainings or not (folder is None or folder.exists()):
+            missing.setdefault(training.name, TrainingRun(training, study, folder))
+
+    def take(message: Message) -> None:
+        if isinstance(message, Ended):
+            if message.name not in export.trainings:
+                export.add_training(message.value)
+            on_training(message.name)
+
     (work / "models").mkdir(parents=True, exist_ok=True)
-    waiting: dict[Future[dict[str, Any]], str] = {}
-    for training in missing.values():
-        place = None if training.seed == TUNING_SEED else model_folder(work, training)
-        waiting[
-            pool.submit(make, training, study.domain, study.start, study.budget, place, study.tuning_tasks)
-        ] = training.name
-    try:
-        for future in as_completed(waiting):
-            row = future.result()
-            if row["training"] not in export.trainings:
-                export.add_training(row)
-            on_training(row["training"])
-    except BaseException:
-        for future in waiting:
-            future.cancel()
-        raise
+    _finish(list(missing.values()), processes, take)
 
 
-def make(
-    training: Training,
-    domain_name: str,
-    start: Path,
-    budget: TrainingBudget,
-    folder: Path | None,
-    tuning_tasks: int,
-) -> dict[str, Any]:
-    """Train, and return the row; with `folder` the model goes there, without it answers validation tasks.
+def run_tests(
+    study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
+) -> None:
+    """Let every model that lacks a row of a test task answer all of them."""
+    missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
+    tests = [
+        AnswerRun(arm, seed, model_of(study, export, work, arm, seed), study)
+        for (_, seed), arm in missing.items()
+    ]
 
-    A training that diverges is a result: its score is 0, and its model the start model.
-    """
+    def take(message: Message) -> None:
+        if isinstance(message, Ended):
+            export.add_searches(message.value)
+            on_test(message.name)
+
+    _finish(tests, processes, take)
+
+
+def _finish(tasks: Sequence[Task], processes: int, take: Callable[[Message], None]) -> None:
+    """Do tasks. Raises `TrainingError` for one whose process is ended from outside again and again."""
+    failed = run_all(tasks, processes, take) if tasks else []
+    if failed:
+        raise TrainingError(f"{failed[0].name}: {failed[0].reason}")
+
+
+def _prepare() -> None:
+    """Let a process compute with one thread and print nothing."""
     import torch
     from transformers.utils import logging as transformers_logging
 
     torch.set_num_threads(1)
     transformers_logging.disable_progress_bar()
-    began, cpu = time.monotonic(), time.process_time()
-    log: list[dict[str, float]] = []
-    row: dict[str, Any] = {
-        "training": training.name,
-        "seed": training.seed,
-        "arm": dataclasses.asdict(training.arm),
-    }
-    with open_domain(domain_name, str(start)) as domain:
-        diverged = ""
-        try:
-            model, log = train(training.arm, domain, budget, training.seed, on_step=log.append)
-        except DivergedError as error:
-            diverged = str(error)
-            model = load_start_model(domain)
-        row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
-        if folder is None:
-            tasks = domain.tasks("validation", tuning_tasks)
-            measured = measure(model, domain, tasks, training.arm.answers, max(TUNING_KS), seed=7)
-            score = 0.0 if diverged else float(np.mean(curves(measured, TUNING_KS).best_at_k))
-            row |= {"kind": "tuning", "score": round(score, 5)}
-        else:
-            keep(model, start, folder)
-            row |= {
-                "kind": "final",
-                "log": [{name: round(value, 4) for name, value in step.items()} for step in log],
-            }
-    tokens = log[-1]["tokens"] if log else 0
-    return row | {"tokens": int(tokens), "steps": len(log), "seconds": round(time.monotonic() - began, 1)}
 
 
-def keep(model: Any, start: Path, folder: Path) -> None:
+def _keep(model: Any, start: Path, folder: Path) -> None:
     """Write a model with the tokenizer of the start model; a reader never sees half a folder."""
     with written_whole(folder) as partial:
         model.save_pretrained(partial)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainer.experiments.results import Comparison, Difference, Results, StrategyComparison
-
-_NAMES = {"best_at_k": "best@k", "pass_at_k": "pass@k"}
+from evovpo.experiments.intervals import Difference
+from trainer.experiments.results import Comparison, Results, StrategyComparison
 
 
 def verdict(results: Results) -> list[str]:
@@ -22,7 +21,9 @@ def verdict(results: Results) -> list[str]:
 
 
 def _compared(results: Results, found: Comparison) -> str:
-    parts = [f"{_NAMES[figure]} {_by_k(differences)}" for figure, differences in found.at_k.items()]
+    parts = [
+        f"{results.study.figures[figure]} {_by_k(differences)}" for figure, differences in found.at_k.items()
+    ]
     for strategy, difference in found.solved.items():
         ours, theirs = found.unlocked[strategy], found.locked[strategy]
         seeds = "seed" if ours.seeds == 1 else f"{ours.seeds} seeds"

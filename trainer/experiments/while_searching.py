@@ -16,10 +16,10 @@ from evovpo.runs.proposer import check_proposer
 from evovpo.store import Store
 from evovpo.types import Problem
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
-from trainer.experiments.arms import Arm, with_settings
+from trainer.domains.on_policy import Arm, with_settings
 from trainer.experiments.export import Export
-from trainer.experiments.plan import Study, StudyArm
-from trainer.experiments.searches import Judge, missing, search_row, settings_of
+from trainer.experiments.records import Study, StudyArm
+from trainer.experiments.searches import Judge, search_row, settings_of
 from trainer.experiments.trainings import chosen
 from trainer.loop.parts import SearchPart, TrainingPart, store_url
 from trainer.loop.search_training import SearchTraining, search_while_training
@@ -49,7 +49,7 @@ def run_while_searching(
             continue
         settings = chosen(study, arm, export)
         assert settings is not None  # what it is tuned as was tuned before
-        for strategy, seed in sorted({(key.strategy, key.seed) for key in missing(study, export, arm)}):
+        for strategy, seed in sorted({(key.strategy, key.seed) for key in export.missing(study, arm)}):
             name = f"{arm.name}, {strategy}, seed {seed}"
             plan = _plan(study, arm, strategy, settings, seed)
             folder = work / "while-searching" / name.replace(", ", "-").replace(" ", "-")
@@ -64,7 +64,7 @@ def run_while_searching(
                     key = {"arm": arm.name, "strategy": strategy, "seed": seed, "problem": problem.id}
                     row = search_row(store, found.run, problem, judge, ())
                     cost = {"cpu_seconds": found.cpu_seconds, "training_seconds": round(share, 3)}
-                    export.add_search(key | row | cost)
+                    export.add_searches([key | row | cost])
 
 
 def _plan(study: Study, arm: StudyArm, strategy: str, settings: Arm, seed: int) -> SearchTraining:

@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
-from evovpo.reports.report import solved_at
-from evovpo.store import Store
+from evovpo.store import Store, solved_at
 from evovpo.types import Problem
 
 _Part = TypeVar("_Part", "SearchPart", "TrainingPart")

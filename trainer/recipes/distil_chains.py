@@ -23,8 +23,8 @@ from transformers import AutoTokenizer
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.domain import Domain
+from trainer.domains.on_policy import curves, load_start_model, measure
 from trainer.domains.strings.domain import StringDomain
-from trainer.experiments.arms import curves, load_start_model, measure
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, collate, pack, parts
 

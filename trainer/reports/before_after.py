@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.analysis.statistics import Array, Interval, mean_interval
+from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
 from trainer.loop.guard import check_same_problems, differences_by_k, signed
 from trainer.loop.probe import ProbeResult
-from trainer.reports.figures import BeforeAfter, Curve, write_before_after
 
 
 class _Compared(NamedTuple):

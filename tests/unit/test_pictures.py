@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import EvovpoError
-from trainer.reports.figures import (
+from evovpo.reports.pictures import (
     COLOURS,
     BeforeAfter,
     Curve,

@@ -8,6 +8,7 @@ its own.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
 from evovpo.files import written_whole
+from evovpo.reports.report import printable
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -61,7 +63,7 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
 
     `note` says below the picture what was measured. Raises `ConfigError` if the file cannot be written.
     """
-    figure = _figure(6.2 * len(panels), 4.9)
+    figure = new_figure(6.2 * len(panels), 4.9)
     for index, (panel, first, second, is_clear) in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), index + 1)
         for curve, colour, dashes in ((first, START_COLOUR, "--"), (second, TRAINED_COLOUR, "-")):
@@ -80,7 +82,7 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
                 (second.ks[-1], second.intervals[-1].mean, second.label, TRAINED_COLOUR),
             ],
         )
-        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        axes.set_title(plain(panel), loc="left", fontsize=12)
     _finish(figure, path, title, note)
 
 
@@ -104,7 +106,7 @@ def write_arms(
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
     columns = min(3, len(differences))
     rows = math.ceil(len(differences) / columns)
-    figure = _figure(4.3 * columns + 0.6, 3.4 * rows + 0.9)
+    figure = new_figure(4.3 * columns + 0.6, 3.4 * rows + 0.9)
     everything = [*differences, *([] if start is None else [start])]
     ends = [end for curve in everything for i in curve.intervals for end in (i.low, i.high)]
     margin = 0.06 * (max(*ends, 0.0) - min(*ends, 0.0) or 1.0)
@@ -129,9 +131,9 @@ def write_arms(
         if start is not None:
             labels.append((start.ks[-1], start.intervals[-1].mean, start.label, START_COLOUR))
         _label_ends(axes, labels, size=9)
-        axes.set_title(_plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
+        axes.set_title(plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
         if index % columns == 0:
-            axes.set_ylabel(_plain(f"{figure_name} minus {reference}'s"), fontsize=10)
+            axes.set_ylabel(plain(f"{figure_name} minus {reference}'s"), fontsize=10)
         else:
             axes.tick_params(labelleft=False)
     _finish(figure, path, title, note)
@@ -149,7 +151,7 @@ def write_training(
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _figure(4.3 * columns + 0.6, 3.0 * rows + 0.9)
+    figure = new_figure(4.3 * columns + 0.6, 3.0 * rows + 0.9)
     labels = list(dict.fromkeys(line.label for lines in panels.values() for line in lines))
     for index, (panel, lines) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1)
@@ -174,7 +176,7 @@ def write_training(
                 axes.plot(seeds[0].steps, means, color=colour, linewidth=2.2)
             last_step = max(line.steps[-1] for line in seeds)
             ends.append((last_step, sum(line.values[-1] for line in seeds) / len(seeds), label, colour))
-        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        axes.set_title(plain(panel), loc="left", fontsize=12)
         _quiet_axes(axes)
         axes.margins(x=0.02)
         _label_ends(axes, ends, size=9)
@@ -184,13 +186,18 @@ def write_training(
 
 
 def write_budgets(path: Path, panels: Mapping[str, Sequence[Curve]], *, title: str, note: str) -> None:
-    """Write a figure against evaluations, one panel each, arms with their intervals as bands if they are few.
+    """Write the picture of `draw_budgets`. Raises `ConfigError` if the file cannot be written."""
+    _finish(draw_budgets(panels), path, title, note)
 
-    The `ks` of a curve are evaluations. Raises `ConfigError` if the file cannot be written.
+
+def draw_budgets(panels: Mapping[str, Sequence[Curve]]) -> Any:
+    """Return a figure against evaluations, one panel each.
+
+    Few arms have their intervals as bands. The `ks` of a curve are evaluations, from 1.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
+    figure = new_figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
     labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
     shared: Any = None
     for index, (panel, curves) in enumerate(panels.items()):
@@ -213,19 +220,20 @@ def write_budgets(path: Path, panels: Mapping[str, Sequence[Curve]], *, title: s
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("evaluations", fontsize=10)
-        axes.set_title(_plain(panel), loc="left", fontsize=12)
+        axes.set_title(plain(panel), loc="left", fontsize=12)
         axes.set_ylim(bottom=0)
         _quiet_axes(axes)
         _label_ends(axes, ends, size=9)
-    _finish(figure, path, title, note)
+    return figure
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float, dpi: int = _DPI) -> Any:
+    """Return an empty figure of so many inches."""
     # Imported only here: it takes most of a second, and most of what imports this module does not draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    figure: Any = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
     return figure
@@ -281,7 +289,7 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]], size: 
     places = spread([y for _, y, _, _ in ends], gap)
     for (x, _, name, colour), place in zip(ends, places, strict=True):
         axes.annotate(
-            _plain(name),
+            plain(name),
             (x, place),
             xytext=(9, 0),
             textcoords="offset points",
@@ -318,17 +326,24 @@ def _round_up(value: float) -> float:
     return math.ceil(value * 10 + 0.3) / 10
 
 
-def _plain(text: str) -> str:
-    """Return text that matplotlib does not read as a formula."""
-    return text.replace("$", r"\$")
+def plain(text: str) -> str:
+    """Return text that matplotlib does not read as a formula, without what a font cannot show."""
+    return printable(text).replace("$", r"\$")
 
 
 def _finish(figure: Any, path: Path, title: str, note: str) -> None:
     """Add title and note, and write the PNG beside its place, then rename it."""
-    figure.suptitle(_plain(title), fontsize=14, x=0.01, ha="left")
+    figure.suptitle(plain(title), fontsize=14, x=0.01, ha="left")
     if note:
-        figure.supxlabel(_plain(note), fontsize=9.5, x=0.01, ha="left", color="#444444")
+        figure.supxlabel(plain(note), fontsize=9.5, x=0.01, ha="left", color="#444444")
     write_png(figure, path)
+
+
+def png_bytes(figure: Any) -> bytes:
+    """Return a matplotlib figure as a PNG, without the library's version: the same rows give the same."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
 
 
 def write_png(figure: Any, path: Path) -> None:

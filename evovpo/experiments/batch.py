@@ -1,0 +1,199 @@
+"""What a batch consists of: its TOML file or the name of a suite, its arms and cells.
+
+A cell is an ordinary run whose id follows from the batch's name, the problem, proposer, strategy, budget and
+seed. So the same batch over the same store finds its own runs again, and nothing else needs to be kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evovpo.config import STRATEGIES
+from evovpo.errors import ConfigError, ProblemError, nearest_hint
+from evovpo.experiments.reading import Reader, load_toml, parse_seeds, raise_faults
+from evovpo.problem.suites import load_suite, problem_id
+from evovpo.types import content_id
+
+_KEYS = ("name", "description", "problems", "evaluations", "seeds", "proposers", "strategies", "settings")
+_SHORT_PROPOSERS = ("local", "random")
+_MOST_CELLS = 100_000
+
+
+class Variant(NamedTuple):
+    """A named set of settings: a proposer or a strategy."""
+
+    name: str
+    settings: Mapping[str, object]
+    """Sections with keys, as in a configuration file."""
+
+
+class Arm(NamedTuple):
+    """What is compared: everything of a cell but problem and seed."""
+
+    proposer: str
+    strategy: str
+    evaluations: int
+
+    @property
+    def label(self) -> str:
+        """The arm in words."""
+        return f"{self.proposer}, {self.strategy}, {self.evaluations}"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as its file says, before any problem is loaded."""
+
+    name: str
+    problems: tuple[Path, ...]
+    """Folders, each with an id of its own."""
+    evaluations: tuple[int, ...]
+    seeds: tuple[int, ...]
+    proposers: tuple[Variant, ...]
+    strategies: tuple[Variant, ...]
+    settings: Mapping[str, object]
+    """Of all cells; a proposer's and then a strategy's own win over them."""
+    origin: str
+    """What errors call the file."""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms, in the order of the file; the first one is what others are compared with."""
+        return tuple(
+            Arm(proposer.name, strategy.name, evaluations)
+            for proposer, strategy, evaluations in itertools.product(
+                self.proposers, self.strategies, self.evaluations
+            )
+        )
+
+    def run_id(self, problem: str, arm: Arm, seed: int) -> str:
+        """Return the id of the run of a cell."""
+        return content_id(
+            "batch", self.name, problem, arm.proposer, arm.strategy, str(arm.evaluations), str(seed)
+        )
+
+
+class Cell(NamedTuple):
+    """One run of a batch."""
+
+    run_id: str
+    problem_id: str
+    arm: Arm
+    seed: int
+
+
+def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
+    """Return the batch that `name` names: a TOML file, or a suite (file, folder, bundled name) with defaults.
+
+    With `limit` only the first so many problems. What is wrong is added to `faults`; without that it raises
+    `ConfigError` naming all of it. A file that is no TOML is always raised.
+    """
+    found: list[str] = [] if faults is None else faults
+    batch = _read(name, found)
+    if faults is None:
+        raise_faults(found)
+    return dataclasses.replace(batch, problems=batch.problems[:limit])
+
+
+def cells(batch: Batch) -> Iterator[Cell]:
+    """Yield the cells of a batch, all arms of a problem together, so that early results compare them."""
+    for seed, path, arm in itertools.product(batch.seeds, batch.problems, batch.arms):
+        problem = problem_id(path)
+        yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
+
+
+def _read(name: str, faults: list[str]) -> Batch:
+    """Return what could be read, after adding what is wrong."""
+    path = Path(name)
+    data = load_toml(path) if path.suffix == ".toml" and path.is_file() else None
+    if data is None or "suite" in data:
+        return _default_batch(name, faults)
+    reader = Reader(path, faults)
+    reader.known(data, _KEYS)
+    title = reader.name(data)
+    reader.checked(data, "description", "", "a text", lambda value: isinstance(value, str))
+    batch = Batch(
+        name=title,
+        problems=reader.problems(data),
+        evaluations=reader.numbers(data, "evaluations", [1000], 1),
+        seeds=_seeds(reader, data),
+        proposers=_variants(reader, data, "proposers"),
+        strategies=_variants(reader, data, "strategies"),
+        settings=reader.settings(data.get("settings", {}), "[settings]"),
+        origin=name,
+    )
+    count = len(batch.problems) * len(batch.arms) * len(batch.seeds)
+    if count > _MOST_CELLS:
+        reader.add(f"{count} cells; expected at most {_MOST_CELLS}: make several batches of it")
+    return batch
+
+
+def _default_batch(name: str, faults: list[str]) -> Batch:
+    """Return the batch of a suite: its problems, each once, with the defaults of everything."""
+    problems: tuple[Path, ...] = ()
+    try:
+        problems = tuple(entry.path for entry in load_suite(name))
+    except ProblemError as error:
+        faults.append(f"{name}: expected a batch file or a suite; {error}")
+    return Batch(
+        name=Path(name).resolve().parent.name if name.endswith(".toml") else Path(name).name,
+        problems=problems,
+        evaluations=(1000,),
+        seeds=(0,),
+        proposers=(Variant("local", {}),),
+        strategies=(Variant("islands", {}),),
+        settings={},
+        origin=name,
+    )
+
+
+def _seeds(reader: Reader, data: Mapping[str, Any]) -> tuple[int, ...]:
+    value = data.get("seeds")
+    if not isinstance(value, str):
+        return reader.numbers(data, "seeds", [0], 0)
+    try:
+        return parse_seeds(value)
+    except ConfigError as error:
+        reader.add(str(error).removeprefix("--"))
+        return ()
+
+
+def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
+    """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
+    known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
+    section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
+    value = data.get(key, [known[0]])
+    if not (isinstance(value, list) and value):
+        reader.add(f"{key}: expected names or [[{key}]] tables, found {value!r:.80}")
+        return ()
+    variants: list[Variant] = []
+    for number, entry in enumerate(value, 1):
+        where = f"{key} {number}"
+        if isinstance(entry, Mapping):
+            name = reader.name(entry, where)
+            settings = {part: values for part, values in entry.items() if part != "name"}
+            variants.append(Variant(name, reader.settings(settings, f"{where} ({name})")))
+        elif entry in known:
+            variants.append(Variant(entry, {section: {field: entry}}))
+        else:
+            hint = nearest_hint(str(entry), known)
+            reader.add(f"{entry!r} is none; {hint}, or give a [[{key}]] table with settings", where)
+    reader.different([variant.name for variant in variants], key)
+    return tuple(_with_near_model(variant, reader.path) for variant in variants)
+
+
+def _with_near_model(variant: Variant, file: Path) -> Variant:
+    """Return the variant with the path of a model folder beside the file made absolute."""
+    proposer = variant.settings.get("proposer")
+    if not isinstance(proposer, Mapping) or proposer.get("name", "local") != "local":
+        return variant
+    model = proposer.get("model")
+    if not (isinstance(model, str) and model):
+        return variant
+    absolute = {**proposer, "model": str((file.parent / model).resolve())}
+    return Variant(variant.name, {**variant.settings, "proposer": absolute})

@@ -1,0 +1,94 @@
+"""Figures of many runs with their uncertainty: means, paired differences, what only one arm solves.
+
+Values are arrays `[S, T]`, seeds by problems. Intervals are bootstrap intervals in which both are drawn anew
+(`evovpo/analysis/statistics.py`): they speak of other problems of the kind and of other seeds. None is
+corrected for the number of comparisons. The same rows give the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evovpo.analysis.statistics import DRAWS, Array, Interval, mean_interval, paired_interval, sign_flip_p
+
+_CLEAR = 0.05
+"""Below this a p-value counts as clear."""
+_CURVE_DRAWS = 2000
+"""Resamples for a point of a curve, and for what is unlocked."""
+
+
+class Difference(NamedTuple):
+    """One arm's mean figure minus another's, on the same problems."""
+
+    interval: Interval
+    p: float
+    """Two-sided, that random signs of the problems' differences are as far from zero: with few problems
+    that agree, a bootstrap interval has no width, and this still says how little they show."""
+
+    @property
+    def is_clear(self) -> bool:
+        """True if there is a winner: the interval excludes zero, and chance signs rarely reach as far."""
+        return (self.interval.is_above_zero or self.interval.is_below_zero) and self.p < _CLEAR
+
+
+class Unlocked(NamedTuple):
+    """Problems that an arm solves with some seed and another arm with none, by the same number of seeds."""
+
+    problems: tuple[str, ...]
+    interval: Interval
+    seeds: int
+
+
+def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:  # noqa: N803
+    """Return the mean, `times` a factor, with its interval."""
+    return _times(mean_interval(values_S_T, _rng(), draws=draws), times)
+
+
+def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, ...]:  # noqa: N803
+    """Return the mean at each of P points, with coarser intervals."""
+    return tuple(mean(values, times, _CURVE_DRAWS) for values in values_P_S_T)
+
+
+def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:  # noqa: N803
+    """Return the paired difference of two arms, `times` a factor."""
+    interval = _times(paired_interval(ours_S_T, theirs_R_T, _rng()), times)
+    return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
+
+
+def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unlocked:  # noqa: N803
+    """Return the problems that an arm solves with some seed and another with none.
+
+    Both have the same number of seeds, the first of each: one with more of them had more chances. The
+    interval draws as many problems and as many seeds of each arm with replacement; a drawn set of seeds has
+    fewer different ones, so it lies low for what few seeds solve.
+    """
+    seeds = min(len(ours_S_T), len(theirs_R_T))
+    ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
+    found: npt.NDArray[np.bool_] = np.any(ours, axis=0) & ~np.any(theirs, axis=0)
+    rng = _rng()
+    counts = np.empty(_CURVE_DRAWS)
+    for draw in range(_CURVE_DRAWS):
+        first, second = rng.integers(seeds, size=(2, seeds))
+        drawn = rng.integers(len(problems), size=len(problems))
+        counts[draw] = (ours[first].any(axis=0) & ~theirs[second].any(axis=0))[drawn].sum()
+    low, high = np.quantile(counts, [0.025, 0.975])
+    interval = Interval(float(found.sum()), float(low), float(high), len(problems))
+    return Unlocked(names_where(problems, found), interval, seeds)
+
+
+def names_where(names: Sequence[str], is_one_T: npt.NDArray[np.bool_]) -> tuple[str, ...]:  # noqa: N803
+    """Return the names whose place is true."""
+    return tuple(names[int(place)] for place in np.flatnonzero(is_one_T))
+
+
+def _times(interval: Interval, factor: float) -> Interval:
+    return Interval(interval.mean * factor, interval.low * factor, interval.high * factor, interval.n)
+
+
+def _rng() -> np.random.Generator:
+    """Return the same random numbers for every figure: the same rows give the same report."""
+    return np.random.default_rng(0)

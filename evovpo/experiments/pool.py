@@ -1,0 +1,248 @@
+"""Runs tasks in a bounded number of processes, each one task after another.
+
+A process keeps what is dear to load (torch above all) from task to task. A process may end anywhere: its
+task is begun again by another, so a task goes on from what it kept. Messages are for people and for
+counting; nothing depends on their arrival but the value of `Ended`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+TELL_SECONDS = 0.25
+"""Shortest time between two messages about one task, and between two calls of `on_wait`."""
+STOP_SECONDS = 20.0
+"""How long processes that are told to stop may take to store where they are."""
+_BEGUN = 3
+"""How often a task is begun whose process was ended from outside."""
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",  # processes share the cores
+    # Large blocks that go back to the system after every product cost a fifth of the time.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 33),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
+}
+"""Of processes, where nobody chose; read when a process starts."""
+
+
+class Task(Protocol):
+    """Something to do that can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """What tells tasks apart."""
+        ...
+
+    def run(self, tell: Callable[[Any], None]) -> Any:
+        """Do it, telling where it stands at times, and return what it gave.
+
+        An exception is a failure of this task; `FatalError` ends all tasks.
+        """
+        ...
+
+
+class FatalError(Exception):
+    """An error for which no other task need be tried."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Started(NamedTuple):
+    """A process began with a task, or took it up."""
+
+    name: str
+
+
+class Told(NamedTuple):
+    """Where a task stands."""
+
+    name: str
+    value: Any
+
+
+class Ended(NamedTuple):
+    """A task is done."""
+
+    name: str
+    value: Any
+    """What it gave."""
+
+
+class Failed(NamedTuple):
+    """A task could not go on; what it kept stays."""
+
+    name: str
+    reason: str
+    fatal: Exception | None = None
+    """The error, if it ends all tasks."""
+
+
+Message: TypeAlias = Started | Told | Ended | Failed
+
+
+# ---------------------------------------------------------------- in a process
+
+
+def serve(pipe: Connection) -> None:
+    """Do the tasks that come through `pipe` until `None` comes; for a fresh process."""
+    os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the parent alone, which says when to stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
+        while (task := pipe.recv()) is not None:
+            pipe.send(_run(task, pipe))
+
+
+def _end_with_parent() -> None:
+    """Leave at once when the parent is gone: a later command may take the same task up."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _run(task: Task, pipe: Connection) -> Ended | Failed:
+    from evovpo.errors import EvovpoError
+
+    told_at = float("-inf")
+
+    def tell(value: Any) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= TELL_SECONDS:
+            told_at = time.monotonic()
+            pipe.send(Told(task.name, value))
+
+    pipe.send(Started(task.name))
+    try:
+        return Ended(task.name, task.run(tell))
+    except FatalError as fatal:
+        return Failed(task.name, str(fatal), fatal.error)
+    except EvovpoError as error:
+        return Failed(task.name, str(error))
+    except Exception as error:  # a fault of ours in one task is shown, and leaves the others their turn
+        traceback.print_exc(file=sys.stderr)
+        return Failed(task.name, f"{type(error).__name__}: {error}")
+
+
+# ---------------------------------------------------------------- in the parent
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection
+    task: Task | None = None
+
+
+def run_all(
+    tasks: Sequence[Task],
+    jobs: int | None,
+    on_message: Callable[[Message], None],
+    on_wait: Callable[[], None] = lambda: None,
+) -> list[Failed]:
+    """Do tasks in `jobs` processes, by default one a core, and return those that failed; the others ended.
+
+    A task whose process is ended from outside is begun twice more. `on_wait` is called several times a
+    second. Raises the error of a `FatalError` and `KeyboardInterrupt`; in both cases the other processes are
+    interrupted, store where they are and end first.
+    """
+    jobs = jobs or os.cpu_count() or 1
+    waiting = deque(tasks)
+    begun: dict[str, int] = {}
+    failed: list[Failed] = []
+    workers: list[_Worker] = []
+    try:
+        while waiting or any(worker.task for worker in workers):
+            while waiting and sum(worker.task is not None for worker in workers) < jobs:
+                worker = next((one for one in workers if one.task is None), None)
+                if worker is None:
+                    worker = _start()
+                    workers.append(worker)
+                worker.task = waiting.popleft()
+                begun[worker.task.name] = begun.get(worker.task.name, 0) + 1
+                with contextlib.suppress(BrokenPipeError):  # it is gone, which is seen below
+                    worker.pipe.send(worker.task)
+            ready = wait([worker.pipe for worker in workers], TELL_SECONDS)
+            for worker in [one for one in workers if one.pipe in ready]:
+                try:
+                    message: Message = worker.pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    workers.remove(worker)
+                    worker.process.join()
+                    if worker.task is None:
+                        continue
+                    if begun[worker.task.name] < _BEGUN:
+                        waiting.appendleft(worker.task)
+                        continue
+                    message = Failed(worker.task.name, _end_of(worker.process))
+                if isinstance(message, Failed):
+                    if message.fatal is not None:
+                        raise message.fatal
+                    failed.append(message)
+                if isinstance(message, Failed | Ended):
+                    worker.task = None
+                on_message(message)
+            on_wait()
+    finally:
+        _stop(workers)
+    return failed
+
+
+def _end_of(process: SpawnProcess) -> str:
+    code = process.exitcode or 0
+    how = f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with code {code}"
+    return f"its process ended {how} each of {_BEGUN} times; if memory was short, use fewer --jobs"
+
+
+def _start() -> _Worker:
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs,), daemon=True)
+    # Until the process takes Ctrl-C into its own hands it must not end by it, half imported.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    """End processes: idle ones at once, busy ones after they stored where they are."""
+    for worker in workers:
+        with contextlib.suppress(BrokenPipeError, ProcessLookupError):
+            if worker.task is not None and worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGINT)
+            worker.pipe.send(None)
+    end = time.monotonic() + STOP_SECONDS
+    try:
+        for worker in workers:
+            while worker.process.is_alive() and time.monotonic() < end:
+                with contextlib.suppress(EOFError, OSError):
+                    if wait([worker.pipe, worker.process.sentinel], 0.1) == [worker.pipe]:
+                        worker.pipe.recv()  # so that none waits for a full pipe
+    finally:
+        for worker in workers:
+            if worker.process.is_alive():
+                worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
