@@ -135,10 +135,10 @@ def _trimmed(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _definitions(source: str) -> frozenset[str]:
-    """Return the functions, classes, imports and plain variables that Python code defines at its top.
+def defined_names(source: str | bytes) -> frozenset[str] | None:
+    """Return the functions, classes, imports and plain variables that Python code defines at its top level.
 
-    Empty for a text that Python cannot read.
+    None for a text that Python cannot read.
     """
     try:
         with warnings.catch_warnings():
@@ -146,7 +146,7 @@ def _definitions(source: str) -> frozenset[str]:
             warnings.simplefilter("ignore")
             body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+        return None
     names: set[str] = set()
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -160,5 +160,5 @@ def _definitions(source: str) -> frozenset[str]:
 
 def _has_definitions(source: str, entry: str) -> bool:
     """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
-    names = _definitions(source)
+    names = defined_names(source) or frozenset()
     return entry in names if entry else bool(names)

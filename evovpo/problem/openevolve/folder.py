@@ -5,16 +5,15 @@ Everything here only reads and parses; nothing of a project runs outside the san
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.errors import ProblemError
 from evovpo.prompts.bundles import pack
+from evovpo.prompts.reading import defined_names
 from evovpo.types import Program
 
 EVALUATOR = "evaluator.py"
@@ -165,22 +164,11 @@ def _signs(folder: Path) -> list[str]:
 
 
 def _defined(path: Path) -> frozenset[str] | None:
-    """Return the names that a Python file binds at its top level, or none if it cannot be read or parsed."""
+    """Return the names that a Python file binds at its top level; None if it cannot be read or parsed."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return defined_names(path.read_bytes())
+    except OSError:
         return None
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names |= {alias.asname or alias.name for alias in node.names}
-    return frozenset(names)
 
 
 def _initial(folder: Path, evaluator: str) -> Path:
