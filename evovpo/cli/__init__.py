@@ -118,7 +118,7 @@ def list_problems() -> None:
     from evovpo.builtin.strings.format import expression_fault
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
-    from evovpo.reports.report import problems_table
+    from evovpo.reports.problems import problems_table
 
     problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
     show_answer(problems_table(problems))
@@ -187,7 +187,7 @@ def check(
     from evovpo.builtin.choice import built_in_fault
     from evovpo.judging.check import check_problem, check_project
     from evovpo.problem.suites import resolve_problem
-    from evovpo.reports.report import check_view, settings_table
+    from evovpo.reports.problems import check_view, settings_table
     from evovpo.runs.request import open_request
 
     given = {"store.url": store_url, "evaluator.metrics": None if metrics is None else metrics.resolve()}
@@ -331,8 +331,9 @@ def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) ->
     [dim]Example:[/dim]  evovpo resume latest
     """
     from evovpo.config import Config
-    from evovpo.reports.report import find_run, finished_text
+    from evovpo.reports.run_report import finished_text
     from evovpo.runs.run import resume as take_up
+    from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:
         run_id = find_run(store, run)
@@ -365,7 +366,7 @@ def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([row._asdict() for row in rows])
     elif rows:
-        from evovpo.reports.report import runs_table
+        from evovpo.reports.tables import runs_table
         from evovpo.types import RunStatus
 
         show_answer(runs_table(rows))
@@ -402,21 +403,24 @@ def show(
 
     evovpo show 3f2a --png curve.png
     """
-    from evovpo.reports import report
+    from evovpo.reports.curve import write_curve_png
+    from evovpo.reports.run_json import run_json
+    from evovpo.reports.run_report import finished_text, run_report
+    from evovpo.runs.stored import find_run, lineage, read_run
 
     with open_store(store_url) as store:
-        view = report.read_run(store, report.find_run(store, run))
-        ancestors = [] if view.best is None else report.lineage(store, view.run.id, view.problem, view.best)
+        view = read_run(store, find_run(store, run))
+        ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
         picture = None if no_png else png or Path(f"evovpo-{view.run.id}.png")
         if picture is not None:
-            report.write_curve_png(view, picture)
+            write_curve_png(view, picture)
         if as_json:
-            print_json(report.run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
+            print_json(run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
             return
-        show_answer(report.run_report(view, ancestors))
+        show_answer(run_report(view, ancestors))
         if picture is not None:
             say(f"Curve written to {picture}")
-        if not report.finished_text(view.run):
+        if not finished_text(view.run):
             is_running = view.run.status.value == "running"
             lead = "If no process works on it, it was killed; to go on" if is_running else "To go on"
             say(f"{lead}:  evovpo resume {view.run.id}{store_option(store)}")
@@ -440,13 +444,15 @@ def replay(
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
-    from evovpo.reports import report
+    from evovpo.reports.run_json import outcome_json, population_json
+    from evovpo.reports.tables import population_table
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run
+    from evovpo.runs.stored import find_run, read_run
 
     began = time.monotonic()
     with open_store(store_url) as store:
-        run_id = report.find_run(store, run)
+        run_id = find_run(store, run)
         difference: ReplayError | None = None
         search, compared = None, 0
         try:
@@ -460,11 +466,11 @@ def replay(
             difference = error
         if as_json:
             seconds = time.monotonic() - began
-            found: dict[str, Any] = report.outcome_json(report.read_run(store, run_id).outcome(seconds))
+            found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
             if verify:
                 found["identical"] = difference is None
             if search is not None:
-                found["islands"] = report.population_json(search)
+                found["islands"] = population_json(search)
             print_json(found)
     if difference is not None:
         raise difference
@@ -473,7 +479,7 @@ def replay(
             say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
         else:
             say(f"Run {run_id} rebuilt: {search.proposed} evaluations in {search.tells} tells.\n")
-        show_answer(report.population_table(search))
+        show_answer(population_table(search))
 
 
 @app.command("doctor", rich_help_panel="Runs")
@@ -546,10 +552,11 @@ def bounds(run: RunName, store_url: StoreUrl = None) -> None:
 
     [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
     """
-    from evovpo.reports import report
+    from evovpo.reports.problems import bounds_text
+    from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:
-        say(report.bounds_text(store, report.find_run(store, run)).rstrip("\n"))
+        say(bounds_text(store, find_run(store, run)).rstrip("\n"))
 
 
 @app.command("import-openevolve", rich_help_panel="Runs")
@@ -692,7 +699,7 @@ def options(
 
 def _show_project(project: Opened, name: str) -> None:
     """Say once, before a run, which keys of an OpenEvolve configuration do nothing, and what is doubtful."""
-    from evovpo.reports.report import settings_note
+    from evovpo.reports.problems import settings_note
 
     if project.settings.keys:
         console(stderr=True).print(settings_note(project.settings, name), crop=False, soft_wrap=True)
@@ -702,19 +709,21 @@ def _show_project(project: Opened, name: str) -> None:
 
 def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgress], Outcome]) -> None:
     """Do a run's work under a live view, print what it came to, and exit with 3 if nothing was judged."""
-    from evovpo.reports import report
+    from evovpo.reports.run_json import outcome_json
+    from evovpo.reports.run_report import nothing_judged, result
+    from evovpo.runs.stored import read_run
 
     outcome = _watched(store, waiting, work)
     if as_json:
-        print_json(report.outcome_json(outcome))
+        print_json(outcome_json(outcome))
     else:
-        show_answer(report.result(report.read_run(store, outcome.run), outcome))
+        show_answer(result(read_run(store, outcome.run), outcome))
         option = store_option(store)
         if not outcome.solved:
             say("\nTo search on: start again with more --evaluations, or with another --seed.")
         say(f"\nLineage and curve:  evovpo show {outcome.run}{option}")
         say(f"All runs:           evovpo runs{option}")
-    reason = report.nothing_judged(outcome, store.run_summary(outcome.run))
+    reason = nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
         fail(reason, NOTHING_EVALUATED)
 

@@ -80,7 +80,7 @@ def show_answer(answer: RenderableType) -> None:
 
 def say(text: str, *, stderr: bool = False) -> None:
     """Print text as it is, without markup and without wrapping, so that commands in it can be copied."""
-    from evovpo.reports.report import printable
+    from evovpo.reports.text import printable
 
     print(printable(text), file=sys.stderr if stderr else sys.stdout, flush=True)
 

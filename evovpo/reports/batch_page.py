@@ -18,7 +18,7 @@ from evovpo.experiments.heat_map import HeatMap, read_heat_map
 from evovpo.experiments.results import Results, verdict
 from evovpo.reports import pictures
 from evovpo.reports.batch_tables import arm_rows, csv_tables, short_label
-from evovpo.reports.report import printable, reward_text
+from evovpo.reports.text import printable, reward_text
 from evovpo.store import Store
 
 _CARD_COLUMNS = 16

@@ -21,7 +21,7 @@ from rich.text import Text
 from evovpo.experiments.plan import Work
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
-from evovpo.reports.report import printable, reward_text
+from evovpo.reports.text import printable, reward_text
 from evovpo.store import RunRow
 from evovpo.types import RunStatus
 

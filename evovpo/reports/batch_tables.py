@@ -11,7 +11,7 @@ from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.heat_map import HeatMap
 from evovpo.experiments.results import Curve, Results, verdict
-from evovpo.reports.report import printable
+from evovpo.reports.text import printable
 from evovpo.types import Json
 
 

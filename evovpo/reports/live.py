@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.reports.report import calls_text, one_line, reward_text
+from evovpo.reports.text import calls_text, one_line, reward_text
 from evovpo.runs.driver import Progress
 from evovpo.search.population import Island
 from evovpo.search.search import Search

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
 from evovpo.files import written_whole
-from evovpo.reports.report import printable
+from evovpo.reports.text import printable
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")

@@ -14,7 +14,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.reports.report import outcome_json, reward_text
+from evovpo.reports.run_json import outcome_json
+from evovpo.reports.text import reward_text
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.types import Json

@@ -31,11 +31,13 @@ from evovpo.problem.openevolve.scores import CombinedPoint
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.report import bounds_text, read_run, run_json
+from evovpo.reports.problems import bounds_text
+from evovpo.reports.run_json import run_json
 from evovpo.runs.proposer import check_proposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request
 from evovpo.runs.run import resume, start
+from evovpo.runs.stored import read_run
 from evovpo.store import Store
 from evovpo.types import Metric, Objective, Program, Status, Trust
 

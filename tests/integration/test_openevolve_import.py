@@ -22,8 +22,9 @@ from evovpo.integrations.openevolve import client
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.loading import load_openevolve
-from evovpo.reports.report import read_run, run_json
+from evovpo.reports.run_json import run_json
 from evovpo.runs.replay import rebuild
+from evovpo.runs.stored import read_run
 from evovpo.store import Store
 from evovpo.types import Message, ParseStatus, Prompt, PromptKind, RunStatus, Status, Tell, Trust
 

@@ -16,11 +16,15 @@ from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports import report
-from evovpo.reports.report import Ancestor, Row, RunView, read_run
+from evovpo.reports.curve import curve_lines, write_curve_png
+from evovpo.reports.run_json import outcome_json
+from evovpo.reports.run_report import headline, nothing_judged, run_report
+from evovpo.reports.tables import lineage_table, misses_view, rows_table, runs_table
+from evovpo.reports.text import changes_view, one_line, printable, program_view, reward_text
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
+from evovpo.runs.stored import Ancestor, Row, RunView, find_run, lineage, read_run, run_heldout
 from evovpo.store import CurvePoint, RunRow, Store, solved_at
 from evovpo.types import ParentRole, Problem, Program, RunStatus
 
@@ -77,7 +81,7 @@ def test_a_stored_run_gives_the_outcome_that_it_ended_with(view: RunView) -> Non
 
 def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, view: RunView) -> None:
     assert view.best is not None
-    best, *others = report.lineage(store, "first", view.problem, view.best)
+    best, *others = lineage(store, "first", view.problem, view.best)
     assert best.origin == "join"
     assert [role for role, _ in best.made_from] == [ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE]
     assert {"seed", "root"} >= {ancestor.origin for ancestor in others if not ancestor.made_from}
@@ -86,35 +90,33 @@ def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, vie
 
 def test_the_lineage_table_names_every_side_by_the_number_of_its_row(store: Store, view: RunView) -> None:
     assert view.best is not None
-    text = written(
-        report.lineage_table(view.problem, report.lineage(store, "first", view.problem, view.best))
-    )
+    text = written(lineage_table(view.problem, lineage(store, "first", view.problem, view.best)))
     assert "join of 2 (then), 3 (else)" in text
     assert "name.partition(', ')[2] + ' ' + name.partition(', ')[0]" in text
 
 
 def test_a_run_is_found_by_prefix_and_as_latest_but_not_by_another_text(store: Store) -> None:
-    assert report.find_run(store, "fi") == report.find_run(store, "latest") == "first"
+    assert find_run(store, "fi") == find_run(store, "latest") == "first"
     with pytest.raises(StoreError, match="no run whose id"):
-        report.find_run(store, "second")
+        find_run(store, "second")
 
 
 def test_latest_in_an_empty_store_says_how_to_start(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "new.db")) as empty, pytest.raises(StoreError, match="evovpo evolve"):
-        report.find_run(empty, "latest")
+        find_run(empty, "latest")
 
 
 def test_heldout_rows_show_what_the_program_gave(problem: Problem, store: Store) -> None:
-    rows = report.run_heldout(problem, problem.seeds[0], Config.load(None))
+    rows = run_heldout(problem, problem.seeds[0], Config.load(None))
     assert [(row.got, row.passed) for row in rows] == [("Noether, Emmy", False), ("Euclid", True)]
-    text = written(report.misses_view(problem, rows) or "")
+    text = written(misses_view(problem, rows) or "")
     assert "(1 of 2)" in text
     assert "'Noether, Emmy'" in text
     assert "'Euclid'" not in text
 
 
 def test_no_misses_are_announced_where_there_are_none(problem: Problem) -> None:
-    assert report.misses_view(problem, [Row(("a",), "b", "b", True)]) is None
+    assert misses_view(problem, [Row(("a",), "b", "b", True)]) is None
 
 
 @pytest.mark.parametrize("character", ["\x1b", "\x9b", "\x07", "\r", "\u202e", "\x00"])
@@ -122,23 +124,21 @@ def test_control_characters_of_programs_and_outputs_do_not_reach_the_terminal(
     problem: Problem, character: str
 ) -> None:
     row = Row((f"in{character}[31m",), "[bold]out[/bold]", character, False)
-    text = written(report.rows_table(problem, [row], 5))
-    assert character not in text + report.printable(f"x{character}")
+    text = written(rows_table(problem, [row], 5))
+    assert character not in text + printable(f"x{character}")
     assert "[bold]out[/bold]" in text
-    assert character not in written(report.program_view(f"x = '{character}'\n"))
+    assert character not in written(program_view(f"x = '{character}'\n"))
 
 
 def test_of_many_rows_the_failed_ones_are_shown_and_the_rest_counted(problem: Problem) -> None:
     rows = [Row((f"in {number}",), "a", "a" if number != 7 else "b", number != 7) for number in range(1, 10)]
-    text = written(report.rows_table(problem, rows, 3))
+    text = written(rows_table(problem, rows, 3))
     assert "in 7" in text
     assert "... and 6 more" in text
 
 
 def test_an_output_that_is_none_is_told_from_a_missing_one(problem: Problem) -> None:
-    text = written(
-        report.rows_table(problem, [Row(("a",), None, None, True), Row(("b",), "x", None, False)], 5)
-    )
+    text = written(rows_table(problem, [Row(("a",), None, None, True), Row(("b",), "x", None, False)], 5))
     assert "None" in text
     assert "(no output)" in text
 
@@ -152,7 +152,7 @@ def test_an_output_that_is_none_is_told_from_a_missing_one(problem: Problem) -> 
     ],
 )
 def test_a_program_in_one_line_is_its_expression_if_it_has_no_more(source: str, line: str) -> None:
-    assert report.one_line(source, "solve") == line
+    assert one_line(source, "solve") == line
 
 
 def ancestor(source: str, origin: str, *parents: str) -> Ancestor:
@@ -163,9 +163,7 @@ def ancestor(source: str, origin: str, *parents: str) -> Ancestor:
 def test_of_a_longer_program_the_lineage_shows_the_lines_that_changed(problem: Problem) -> None:
     first = "def solve(name):\n    text = name\n    text = text.strip()\n    return text\n"
     second = first.replace("strip()", "strip(' ')").replace("return text", "return text.title()")
-    text = written(
-        report.lineage_table(problem, [ancestor(second, "mutate", first), ancestor(first, "seed")])
-    )
+    text = written(lineage_table(problem, [ancestor(second, "mutate", first), ancestor(first, "seed")]))
     child, _, seed = text.partition("def solve(name): ⏎ text = name")
     for line in ("-    text = text.strip()", "+    text = text.strip(' ')", "+    return text.title()"):
         assert line in child
@@ -175,15 +173,15 @@ def test_of_a_longer_program_the_lineage_shows_the_lines_that_changed(problem: P
 
 def test_many_changed_lines_are_cut_and_counted() -> None:
     after = "\n".join(f"x = {number}" for number in range(20))
-    changes = report.changes_view("y = 1\n", after).plain.splitlines()
+    changes = changes_view("y = 1\n", after).plain.splitlines()
     assert changes[:3] == ["-y = 1", "+x = 0", "+x = 1"]
     assert changes[8:] == ["... and 13 changed lines more"]
-    assert report.changes_view("y = 1\n", "y = 1").plain == ""
+    assert changes_view("y = 1\n", "y = 1").plain == ""
 
 
 def test_a_program_that_is_one_expression_is_shown_whole_in_its_lineage(problem: Problem) -> None:
     one, other = "def solve(name):\n    return name[1:]\n", "def solve(name):\n    return name[2:]\n"
-    text = written(report.lineage_table(problem, [ancestor(one, "mutate", other), ancestor(other, "seed")]))
+    text = written(lineage_table(problem, [ancestor(one, "mutate", other), ancestor(other, "seed")]))
     assert "name[1:]" in text
     assert "+" not in text
 
@@ -191,7 +189,7 @@ def test_a_program_that_is_one_expression_is_shown_whole_in_its_lineage(problem:
 def test_eighty_columns_cut_neither_run_nor_problem() -> None:
     name = "a-suite-with-a-long-name/a-problem-with-an-even-longer-name-than-that-suite-has"
     row = RunRow("0123456789ab", name, RunStatus.INTERRUPTED, 500_000, 0.123)
-    text = written(report.runs_table([row]), width=80)
+    text = written(runs_table([row]), width=80)
     assert "…" not in text
     assert "0123456789ab" in text
     assert "interrupted" in text
@@ -201,7 +199,7 @@ def test_eighty_columns_cut_neither_run_nor_problem() -> None:
 
 def test_a_long_program_line_is_not_broken() -> None:
     line = "    return " + " + ".join(["text"] * 60)
-    assert line in written(report.program_view(f"def solve(text):\n{line}\n"), width=60)
+    assert line in written(program_view(f"def solve(text):\n{line}\n"), width=60)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +219,7 @@ def test_a_long_program_line_is_not_broken() -> None:
 def test_the_headline_says_how_the_run_ended(
     problem: Problem, status: RunStatus, changes: dict[str, object], words: str
 ) -> None:
-    assert words in report.headline(problem, status, outcome(**changes), None).plain
+    assert words in headline(problem, status, outcome(**changes), None).plain
 
 
 @pytest.mark.parametrize(
@@ -237,24 +235,24 @@ def test_the_headline_says_how_the_run_ended(
 def test_json_tells_the_rows_that_were_searched_on_from_those_held_out(
     changes: dict[str, object], train: bool, heldout: bool | None
 ) -> None:
-    found = report.outcome_json(outcome(**changes))
+    found = outcome_json(outcome(**changes))
     assert (found["solved"], found["solved_train"], found["solved_heldout"]) == (train, train, heldout)
     assert found["solved_unseen"] is bool(heldout)
 
 
 def test_the_headline_counts_up_to_the_solution_not_to_the_end_of_its_group(problem: Problem) -> None:
-    text = report.headline(problem, RunStatus.SOLVED, outcome(solved=True), 7).plain
+    text = headline(problem, RunStatus.SOLVED, outcome(solved=True), 7).plain
     assert "solved after 7 evaluations" in text
 
 
 def test_a_reward_just_below_one_is_not_written_as_one() -> None:
-    texts = [report.reward_text(value) for value in (0.0, 0.25, 0.9999999, 1.0)]
+    texts = [reward_text(value) for value in (0.0, 0.25, 0.9999999, 1.0)]
     assert texts == ["0.000", "0.250", "0.999", "1.000"]
 
 
 def test_the_curve_rises_where_the_best_program_improved() -> None:
     curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 50, 0.5, 1), CurvePoint(2, 100, 1.0, 2)]
-    lines = report.curve_lines(curve, width=16, height=4)
+    lines = curve_lines(curve, width=16, height=4)
     # Ten columns of ten evaluations: nothing before 50, half height from column 5 on, full at the end.
     assert lines == [
         " 1.0 ┤         █",
@@ -267,8 +265,8 @@ def test_the_curve_rises_where_the_best_program_improved() -> None:
 
 
 def test_there_is_no_curve_before_the_first_evaluation() -> None:
-    assert report.curve_lines([CurvePoint(0, 0, 0.3, 0)]) == []
-    assert report.curve_lines([]) == []
+    assert curve_lines([CurvePoint(0, 0, 0.3, 0)]) == []
+    assert curve_lines([]) == []
 
 
 def test_solved_at_is_the_first_point_with_every_objective() -> None:
@@ -283,23 +281,23 @@ def test_the_picture_is_a_png_of_readable_size(view: RunView, objectives: int, t
 
     many = dataclasses.replace(view.problem, objectives=view.problem.objectives[:1] * objectives)
     path = tmp_path / "curve.png"
-    report.write_curve_png(dataclasses.replace(view, problem=many), path)
+    write_curve_png(dataclasses.replace(view, problem=many), path)
     height, width, _ = imread(path).shape
     assert (width, height) == (1200, 675)
 
 
 def test_a_picture_that_cannot_be_written_names_the_file(view: RunView, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing/curve\.png"):
-        report.write_curve_png(view, tmp_path / "missing" / "curve.png")
+        write_curve_png(view, tmp_path / "missing" / "curve.png")
 
 
 def test_a_run_that_judged_nothing_can_be_shown(view: RunView) -> None:
     summary = view.summary._replace(best_program_id=None, best_mean_reward=None, curve=())
     empty = dataclasses.replace(view, best=None, evaluation=None, heldout=(), summary=summary)
-    assert "judged nothing yet" in written(report.run_report(empty, []))
+    assert "judged nothing yet" in written(run_report(empty, []))
 
 
 def test_a_run_whose_candidates_hold_no_program_is_told_from_one_that_judged_some(view: RunView) -> None:
-    assert report.nothing_judged(outcome(), view.summary) == ""
-    assert "held a program" in report.nothing_judged(outcome(), view.summary._replace(by_status={}))
-    assert report.nothing_judged(outcome(evaluations=0), view.summary._replace(by_status={})) == ""
+    assert nothing_judged(outcome(), view.summary) == ""
+    assert "held a program" in nothing_judged(outcome(), view.summary._replace(by_status={}))
+    assert nothing_judged(outcome(evaluations=0), view.summary._replace(by_status={})) == ""

@@ -83,7 +83,7 @@ def retrain(
 
     from transformers.utils import logging
 
-    from evovpo.reports.report import find_run
+    from evovpo.runs.stored import find_run
     from trainer.cli.progress import WorkBar
     from trainer.loop import retrain as training
     from trainer.loop.training_plan import make_plan

@@ -11,10 +11,10 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError, StoreError
 from evovpo.problem.folder import load_problem, with_folder_grouping
 from evovpo.problem.suites import resolve_problem
-from evovpo.reports.report import find_run
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
+from evovpo.runs.stored import find_run
 from evovpo.store import Store
 from evovpo.types import Problem, Run
 

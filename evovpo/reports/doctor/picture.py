@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from evovpo.analysis.doctor.findings import Diagnosis
+from evovpo.reports.curve import save_png
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.doctor.text import HEADLINES, named_scores
-from evovpo.reports.report import printable, save_png
+from evovpo.reports.text import printable
 
 _CELLS_WRITTEN = 12
 _HEADROOM_COLOURS = ("#A9B4BE", "#D55E00", "#F3D9C6")

@@ -13,7 +13,7 @@ from rich.text import Text
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
 from evovpo.analysis.doctor.sets import SET_SIZE, SetScores
 from evovpo.reports.doctor.examine import Report
-from evovpo.reports.report import printable
+from evovpo.reports.text import printable
 
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (

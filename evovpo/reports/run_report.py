@@ -1,0 +1,162 @@
+"""One run for people: how it ended, its best program, its figures, lineage and curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.problem.openevolve.scores import combined_curve
+from evovpo.reports.curve import curve_lines
+from evovpo.reports.tables import judgement_table, lineage_table, misses_view
+from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
+from evovpo.runs.outcome import Outcome
+from evovpo.runs.stored import Ancestor, RunView
+from evovpo.store import RunSummary, solved_at
+from evovpo.types import ParseStatus, Problem, Run, RunStatus, Status, Trust
+
+
+def finished_text(run: Run) -> str:
+    """Return how a finished run ended, in words; empty for one that can be resumed."""
+    ends = {
+        RunStatus.SOLVED: "solved",
+        RunStatus.EXHAUSTED: f"its budget of {counted(run.evaluations, 'evaluation')} is used",
+        RunStatus.STOPPED: "stopped early, as its settings ask",
+    }
+    return ends.get(run.status, "")
+
+
+def nothing_judged(outcome: Outcome, summary: RunSummary) -> str:
+    """Return why a run that proposed candidates judged none of them; empty if it judged some."""
+    if not outcome.evaluations or any(
+        count for status, count in summary.by_status.items() if status is not Status.SANDBOX_ERROR
+    ):
+        return ""
+    if summary.by_status:
+        return (
+            f"none of the {outcome.evaluations} candidates could be run: the sandbox failed each time; "
+            "`python -m evovpo.sandbox --selftest` says what this machine refuses"
+        )
+    return (
+        f"none of the {outcome.evaluations} candidates held a program: the model does not write what this "
+        "problem's prompts ask for; use another one"
+    )
+
+
+def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after: int | None) -> Text:
+    """Return the one sentence that says how a run ended; `solved_after` counts evaluations."""
+    rows = outcome.heldout_total
+    text = Text(f"{printable(problem.id)}: ", style="bold")
+    if not outcome.solved:
+        ends = {
+            RunStatus.EXHAUSTED: "not solved",
+            RunStatus.STOPPED: "stopped" + (f": {outcome.stopped}" if outcome.stopped else ""),
+            RunStatus.FAILED: "failed",
+            RunStatus.RUNNING: "not finished",
+        }
+        best = f", best mean reward {reward_text(outcome.best_mean_reward)}"
+        if problem.is_by_example:
+            best = f", best program passes {outcome.train_passed} of {outcome.train_total}"
+        elif outcome.is_by_score:
+            best = _both_bests(outcome)
+        return text.append(f"{ends.get(status, 'interrupted')}{best}", style="yellow")
+    after = outcome.evaluations if solved_after is None else solved_after
+    text.append(f"solved after {counted(after, 'evaluation')}", style="bold green")
+    if outcome.is_by_score:
+        text.append(_both_bests(outcome), style="yellow")
+    if outcome.solved_heldout:
+        text.append(f", and right on all {rows} held-out examples", style="bold green")
+    elif rows:
+        wrong = rows - outcome.heldout_passed
+        text.append(f", but wrong on {wrong} of {rows} held-out examples", style="bold yellow")
+    return text
+
+
+def _both_bests(outcome: Outcome) -> str:
+    """Return which program is shown and which one has the best mean reward, where they differ."""
+    return (
+        f"; shown: the program with the best combined_score, {outcome.combined_score:.6g} (its mean reward: "
+        f"{reward_text(outcome.program_mean_reward)}); another program has the best mean reward of the run: "
+        f"{reward_text(outcome.best_mean_reward)} (program {outcome.best_mean_program_id})"
+    )
+
+
+def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
+    """Return the numbers of a run, one a line."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    if problem.is_by_example:
+        table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
+        unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (the search never sees these)"
+        table.add_row("held-out examples", unseen if outcome.heldout_total else "none in this problem")
+    else:
+        other = f" (by program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
+        table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}{other}")
+    if outcome.combined_score is not None:
+        mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
+        table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")
+    best = reward_text(outcome.best_mean_reward)
+    whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
+    table.add_row("best mean reward", best + whose)
+    if outcome.trust == Trust.LOW:
+        table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
+    table.add_row(
+        "evaluations",
+        f"{outcome.evaluations} of {budget} proposed: {outcome.executed} executed, "
+        f"{counted(outcome.joins, 'join')}",
+    )
+    if outcome.seconds:
+        table.add_row("time", f"{outcome.seconds:.1f} s")
+    return table
+
+
+def result(view: RunView, outcome: Outcome) -> RenderableType:
+    """Return what a run ends with: sentence, program, examples, numbers."""
+    solved_after = solved_at(view.summary.curve, len(view.problem.objectives))
+    parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
+    parts += [Text(printable(view.problem.statement), style="italic"), Text()]
+    parts += [program_view(outcome.program), Text(), judgement_table(view.problem, view.evaluation), Text()]
+    misses = misses_view(view.problem, view.heldout) if outcome.solved else None
+    if misses is not None:
+        parts += [misses, Text()]
+    return Group(*parts, figures(outcome, view.run.evaluations, view.problem))
+
+
+def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
+    """Return all that is shown of a stored run: its result, lineage and curve."""
+    summary = view.summary
+    if view.best is None:
+        return Text(f"Run {view.run.id} of {view.problem.id} has judged nothing yet.", style="yellow")
+    head = Text(
+        f"run {view.run.id}, {view.run.status}, seed {view.run.seed}, {view.run.created_at}", style="dim"
+    )
+    tokens = f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s" * bool(
+        summary.tokens
+    )
+    refused = summary.by_parse_status.get(ParseStatus.REJECTED, 0)
+    cost = Text(
+        f"{counted(summary.rollouts, 'completion')}{tokens}; "
+        f"running programs took {summary.evaluation_seconds:.1f} s of the sandbox"
+        + (f"; {counted(refused, 'answer')} refused as not novel" if refused else "")
+        + (f"\n{calls_text(summary.calls)}" if summary.calls.calls else ""),
+        style="dim",
+    )
+    outcome = view.outcome(0.0)
+    shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
+    parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
+    parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
+    lines = curve_lines(summary.curve)
+    if lines:
+        solved = solved_at(summary.curve, len(view.problem.objectives))
+        remark = "" if solved is None else f", solved after {solved}"
+        whose = f" (program {outcome.best_mean_program_id}, not the one shown)" * outcome.is_by_score
+        title = Text(f"Best mean reward of the run against evaluations{whose}{remark}", style="bold")
+        parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
+    points = combined_curve(view.scores)
+    if points:
+        parts += [Text("Best combined_score against evaluations", style="bold")]
+        parts += [Text(f"  after {point.evaluations}: {point.combined_score:.6g}") for point in points[-12:]]
+    return Group(*parts)

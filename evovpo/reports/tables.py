@@ -1,0 +1,186 @@
+"""Tables: judgements, examples, the lineage of a program, the list of runs, the islands of a search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.problem.openevolve import metrics
+from evovpo.reports.text import (
+    _only_expression,
+    changes_view,
+    one_line,
+    plain_table,
+    printable,
+    reward_text,
+    value_text,
+)
+from evovpo.runs.stored import Ancestor, Row, example_rows
+from evovpo.search.search import Search
+from evovpo.store import RunRow
+from evovpo.types import Evaluation, Json, ParentRole, Problem, Program, RunStatus
+
+_ROWS_SHOWN = 24
+_MISSES_SHOWN = 6
+_PARTS = {
+    ParentRole.PARENT: "parent",
+    ParentRole.INSPIRATION: "inspiration",
+    ParentRole.PARTNER: "partner",
+    ParentRole.JOIN_THEN: "then",
+    ParentRole.JOIN_ELSE: "else",
+}
+
+
+def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
+    """Return how a program does: by training example, or by objective for a problem with a scorer."""
+    if problem.is_by_example:
+        return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
+    rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
+    if problem.evaluator is not None:
+        return metrics_table(problem, rewards, (evaluation.metrics if evaluation else None) or ())
+    table = plain_table()
+    table.add_column("objective")
+    table.add_column("reward", justify="right")
+    table.add_column("", overflow="fold")
+    for objective, reward in zip(problem.objectives, rewards, strict=True):
+        table.add_row(
+            Text(printable(objective.name)),
+            reward_text(reward),
+            Text(printable(objective.description), style="dim"),
+        )
+    return table
+
+
+def metrics_table(
+    problem: Problem, rewards: Sequence[float], metrics: Sequence[tuple[str, Json]]
+) -> RenderableType:
+    """Return what an evaluator returned for a program, with the reward that each objective makes of it."""
+    table = plain_table()
+    table.add_column("metric")
+    table.add_column("value", justify="right", overflow="fold")
+    table.add_column("reward", justify="right")
+    table.add_column("", overflow="fold")
+    values = dict(metrics)
+    for objective, reward in zip(problem.objectives, rewards, strict=True):
+        value = _metric_text(values.pop(objective.name)) if objective.name in values else "-"
+        text = Text(printable(objective.description), style="dim")
+        table.add_row(Text(printable(objective.name)), Text(value), reward_text(reward), text)
+    for name, other in values.items():
+        table.add_row(Text(printable(name)), Text(_metric_text(other)), "", Text("no objective", style="dim"))
+    return table
+
+
+def _metric_text(value: Json) -> str:
+    found = metrics.number(value)
+    return printable(json.dumps(value)[:200]) if found is None else f"{found:.6g}"
+
+
+def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableType:
+    """Return examples with a program's outputs and pass marks; of more than `limit`, failed ones first."""
+    numbered = list(enumerate(rows, start=1))
+    if len(numbered) > limit:
+        numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])
+    table = plain_table()
+    table.add_column("#", justify="right", style="dim")
+    for parameter in problem.parameters:
+        table.add_column(Text(parameter), overflow="fold")
+    table.add_column("wanted", overflow="fold")
+    table.add_column("got", overflow="fold")
+    table.add_column("")
+    for number, row in numbered:
+        mark = Text("✓ right", style="green") if row.passed else Text("✗ wrong", style="red")
+        got = "(no output)" if row.got is None and row.wanted is not None else value_text(row.got)
+        table.add_row(
+            str(number),
+            *(Text(value_text(value)) for value in row.inputs),
+            Text(value_text(row.wanted)),
+            Text(got, style="" if row.passed else "red"),
+            mark,
+        )
+    if len(rows) > limit:
+        return Group(table, Text(f"   ... and {len(rows) - limit} more", style="dim"))
+    return table
+
+
+def misses_view(problem: Problem, heldout: Sequence[Row]) -> RenderableType | None:
+    """Return the held-out rows that a program is wrong on, or none if there are none."""
+    misses = [row for row in heldout if not row.passed]
+    if not misses:
+        return None
+    title = Text(f"Held-out examples that it gets wrong ({len(misses)} of {len(heldout)})", style="bold")
+    return Group(title, rows_table(problem, misses, _MISSES_SHOWN))
+
+
+def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
+    """Return the programs that the first one came from; numbers in `made from` are those of the rows.
+
+    Of a program that is more than one expression, the lines are shown in which it differs from its parent.
+    """
+    programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
+    numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
+    table = plain_table()
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("program", overflow="fold", ratio=1)
+    table.add_column("passed" if problem.is_by_example else "mean", justify="right")
+    table.add_column("made from")
+    for number, ancestor in enumerate(ancestors, start=1):
+        is_join = ancestor.origin == "join"
+        parts = [
+            f"{numbers[program_id]}"
+            + (f" ({_PARTS[role]})" if is_join or role is not ParentRole.PARENT else "")
+            for role, program_id in ancestor.made_from
+        ]
+        origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
+        total = len(problem.objectives)
+        result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
+        table.add_row(
+            str(number),
+            _lineage_cell(problem, ancestor, programs),
+            result,
+            origins.get(ancestor.origin, "") + ", ".join(parts),
+        )
+    return table
+
+
+def _lineage_cell(problem: Problem, ancestor: Ancestor, programs: Mapping[str, Program]) -> Text:
+    source = ancestor.program.source
+    parents = [programs[name] for role, name in ancestor.made_from if role is ParentRole.PARENT]
+    if parents and _only_expression(source, problem.entry) is None:
+        changes = changes_view(parents[0].source, source)
+        if changes:
+            return changes
+    return Text(one_line(source, problem.entry))
+
+
+def runs_table(rows: Sequence[RunRow]) -> Table:
+    """Return the list of runs."""
+    table = plain_table()
+    table.add_column("run", no_wrap=True)
+    table.add_column("problem", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("evaluations", justify="right", no_wrap=True)
+    table.add_column("best mean reward", justify="right")
+    styles = {RunStatus.SOLVED: "green", RunStatus.FAILED: "red", RunStatus.INTERRUPTED: "yellow"}
+    for row in rows:
+        best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
+        status = Text(str(row.status), style=styles.get(row.status, ""))
+        table.add_row(row.run, Text(printable(row.problem)), status, str(row.evaluations), best)
+    return table
+
+
+def population_table(search: Search) -> Table:
+    """Return the islands of a search."""
+    table = plain_table()
+    for name in ("island", "programs", "archive", "filled cells", "best mean reward"):
+        table.add_column(name, justify="right")
+    for island in search.islands:
+        best = max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0)
+        counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))
+        table.add_row(*map(str, counts), reward_text(best))
+    if search.restarts:
+        table.caption = f"islands started anew: {search.restarts}"
+    return table

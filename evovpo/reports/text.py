@@ -1,0 +1,111 @@
+"""Words, programs and tables as a terminal gets them.
+
+Programs, their outputs and feedback are untrusted text: they pass through `printable`, so that none reaches a
+terminal as a control sequence or as markup.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from evovpo.store import CallTotals
+from evovpo.types import Json
+
+_CHANGES_SHOWN = 8
+
+
+def printable(text: str) -> str:
+    """Return `text` with every character that could steer a terminal written as an escape."""
+    return "".join(
+        character
+        if character.isprintable() or character == "\n"
+        else "    "
+        if character == "\t"
+        else repr(character)[1:-1]
+        for character in text
+    )
+
+
+def one_line(source: str, entry: str) -> str:
+    """Return a program in one line: what it returns if it does nothing else, else its first lines."""
+    expression = _only_expression(source, entry)
+    if expression is not None:
+        return printable(expression)
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    return printable(" ⏎ ".join(lines[:4]) + (" ⏎ ..." if len(lines) > 4 else ""))
+
+
+def _only_expression(source: str, entry: str) -> str | None:
+    """Return what a program returns, if it does nothing else; none for any other program."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == entry]
+    if functions and len(functions[-1].body) == 1:
+        returned = functions[-1].body[0]
+        if isinstance(returned, ast.Return) and returned.value is not None:
+            return ast.get_source_segment(source, returned.value) or ast.unparse(returned.value)
+    return None
+
+
+def changes_view(before: str, after: str) -> Text:
+    """Return the lines that differ between two programs, `-` and `+` before them, and how many are left out.
+
+    Empty if only the ends of lines differ.
+    """
+    compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
+    shown = [
+        Text(printable(line), style="red" if line.startswith("-") else "green")
+        for line in lines[:_CHANGES_SHOWN]
+    ]
+    if len(lines) > _CHANGES_SHOWN:
+        shown.append(
+            Text(f"... and {counted(len(lines) - _CHANGES_SHOWN, 'changed line')} more", style="dim")
+        )
+    return Text("\n").join(shown)
+
+
+def program_view(source: str) -> RenderableType:
+    """Return a program, highlighted; its lines are never broken, so that it can be copied."""
+    text = Syntax("", "python", background_color="default").highlight(printable(source).strip("\n"))
+    text.no_wrap, text.overflow = True, "ignore"
+    text.rstrip()
+    return Group(text)  # printed bare, a text loses that it is not to be wrapped
+
+
+def plain_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+
+
+def value_text(value: Json) -> str:
+    """Return a value as Python writes it; `repr` also escapes what is not printable."""
+    text = repr(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def reward_text(value: float) -> str:
+    """Return a reward with three decimals; only full reward is written as 1."""
+    return f"{value if value >= 1.0 else min(value, 0.999):.3f}"
+
+
+def calls_text(totals: CallTotals) -> str:
+    """Return in words what the requests to model servers came to."""
+    failed = f" ({totals.failed} of them brought nothing)" if totals.failed else ""
+    cost = "" if totals.cost is None else f", cost {totals.cost:.4g}"
+    return (
+        f"{counted(totals.calls, 'request')} to servers{failed}, {totals.prompt_tokens} tokens of prompts "
+        f"and {totals.completion_tokens} of replies{cost}"
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

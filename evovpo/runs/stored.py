@@ -1,0 +1,174 @@
+"""A stored run, read back: what it found, how that does on held-out rows, and where it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from evovpo.config import Config, StoreConfig
+from evovpo.errors import StoreError
+from evovpo.judging.evaluator import Evaluator, open_sandbox
+from evovpo.problem.openevolve.scores import Scored, best_combined, read_scores
+from evovpo.runs.outcome import Outcome, mean_reward
+from evovpo.store import LineageStep, RunSummary, Store
+from evovpo.types import Evaluation, Json, Objective, ParentRole, Problem, Program, Run
+
+
+class Row(NamedTuple):
+    """One example (or objective) as a program does on it."""
+
+    inputs: tuple[Json, ...]
+    wanted: Json
+    got: Json
+    """None also where the output was too long to keep, or there is none."""
+    passed: bool
+
+
+class Ancestor(NamedTuple):
+    """One program in the lineage of another."""
+
+    program: Program
+    origin: str
+    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover` or `join`."""
+    made_from: tuple[tuple[ParentRole, str], ...]
+    """Ids of the programs that it was made from, each with its part."""
+    mean_reward: float
+    passed: int
+    """Objectives at full reward."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunView:
+    """What is stored of a run, and how its best program does on the held-out rows."""
+
+    run: Run
+    problem: Problem
+    summary: RunSummary
+    best: Program | None
+    """By `combined_score` where an evaluator returns one, else by mean reward; none before any judgement."""
+    evaluation: Evaluation | None
+    """Of the best program."""
+    heldout: tuple[Row, ...]
+    scores: tuple[Scored, ...] = ()
+    """What an evaluator of its own returned for each program, in order."""
+
+    def outcome(self, seconds: float) -> Outcome:
+        """Return what the run came to as far as it is stored."""
+        total = len(self.problem.objectives)
+        solved = self.best is not None and self.summary.examples_passed == total
+        right = sum(row.passed for row in self.heldout)
+        scored = best_combined(self.scores)
+        return Outcome(
+            run=self.run.id,
+            solved=solved,
+            best_mean_reward=self.summary.best_mean_reward or 0.0,
+            train_passed=self.summary.examples_passed,
+            train_total=total,
+            heldout_passed=right,
+            heldout_total=len(self.heldout),
+            evaluations=self.summary.proposed,
+            executed=self.summary.executed,
+            joins=self.summary.joins,
+            seconds=round(seconds, 3),
+            program="" if self.best is None else self.best.source,
+            trust=str(self.problem.trust),
+            combined_score=None if scored is None else scored.combined,
+            program_id="" if self.best is None else self.best.id,
+            program_mean_reward=mean_reward(self.evaluation),
+            best_mean_program_id=self.summary.best_program_id or "",
+        )
+
+
+def find_run(store: Store, name: str) -> str:
+    """Return the id of a run, given by its id, by a prefix that only one id has, or as `latest`.
+
+    Raises `StoreError` if there is none, or several.
+    """
+    if name != "latest":
+        return store.run(name).id
+    rows = store.runs()
+    if not rows:
+        raise StoreError(f"{store.name} holds no run yet; start one with `evovpo evolve PROBLEM`")
+    return rows[0].run
+
+
+def read_run(store: Store, run_id: str) -> RunView:
+    """Return what is stored of a run, after running its best program on the held-out rows.
+
+    Raises `StoreError` for an unknown run and `SandboxError` if programs cannot be run here.
+    """
+    run = store.run(run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    config = Config.from_json(run.config_json).changed(store=StoreConfig(url=store.name))
+    summary = store.run_summary(run.id)
+    scores = read_scores(store, run.id) if problem.evaluator else ()
+    scored = best_combined(scores)
+    best_id = summary.best_program_id if scored is None else scored.program_id
+    best = None if best_id is None else store.program(best_id)
+    evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
+    heldout = () if best is None else run_heldout(problem, best, config)
+    return RunView(run, problem, summary, best, evaluation, heldout, scores)
+
+
+def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:
+    """Return how a program does on the held-out rows, by running it; empty without such rows."""
+    if not problem.heldout:
+        return ()
+    objectives = tuple(Objective(f"row-{number + 1}") for number in range(len(problem.heldout)))
+    unseen = dataclasses.replace(problem, train=problem.heldout, heldout=(), objectives=objectives)
+    with open_sandbox(problem, config) as sandbox:
+        return example_rows(unseen, Evaluator(unseen, sandbox).evaluate(program))
+
+
+def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[Row, ...]:
+    """Return the training rows with what a judged program gave for them; empty for a scorer problem."""
+    rewards = evaluation.rewards if evaluation else None
+    outputs = evaluation.outputs if evaluation else None
+    return tuple(
+        Row(
+            example.inputs,
+            example.output,
+            None if outputs is None else outputs[number],
+            rewards is not None and rewards[number] >= 1.0,
+        )
+        for number, example in enumerate(problem.train)
+    )
+
+
+def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> list[Ancestor]:
+    """Return a program and everything that it was made from, nearest first, back to where it began."""
+    steps: dict[str, LineageStep] = {}
+    found: dict[str, Program] = {program.id: program}
+    for step in store.lineage(run_id, program.id):
+        if step.candidate.program is not None:
+            steps[step.candidate.program.id] = step
+            found.setdefault(step.candidate.program.id, step.candidate.program)
+        for _, parent in step.parents:
+            found.setdefault(parent.id, parent)
+    ancestors = []
+    for item in found.values():
+        step_of = steps.get(item.id)
+        made_from = () if step_of is None else tuple((role, parent.id) for role, parent in step_of.parents)
+        evaluation = store.known_evaluation(problem.version, item.id)
+        rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
+        ancestors.append(
+            Ancestor(
+                item,
+                _origin(step_of),
+                made_from,
+                sum(rewards) / len(rewards),
+                sum(value >= 1.0 for value in rewards),
+            )
+        )
+    return ancestors
+
+
+def _origin(step: LineageStep | None) -> str:
+    if step is None:
+        return "seed"
+    if step.candidate.rollout_id is None:
+        return "join" if step.parents else "seed"
+    roles = {role for role, _ in step.parents}
+    if ParentRole.PARTNER in roles:
+        return "crossover"
+    return "mutate" if ParentRole.PARENT in roles else "root"
