@@ -1,6 +1,7 @@
-"""What a batch came to, read from the store alone: cells, arms with intervals, curves, sentences.
+"""What a batch came to, read from its store: cells, arms with intervals, curves, sentences.
 
-A problem counts as solved when a program has every component at full reward. Figures
+A problem counts as solved when a program has every component at full reward; whether that program is right on
+held-out rows too is found by running it, when results are read. Figures
 (`evovpo/experiments/intervals.py`) rest on the problems for which every seed of the arm has ended.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, curve, difference, mean
+from evovpo.judging.heldout import HeldoutJudge
 from evovpo.store import CurvePoint, Store, solved_at
 from evovpo.types import RunStatus
 
@@ -38,6 +40,8 @@ class CellResult(NamedTuple):
     sampling_seconds: float
     evaluation_seconds: float
     curve: tuple[CurvePoint, ...]
+    solved_heldout: bool | None = None
+    """Solved, and the best program right on every held-out row; `None` where there are none."""
 
     @property
     def is_finished(self) -> bool:
@@ -64,6 +68,8 @@ class ArmResult(NamedTuple):
     """Mean reward of the best program."""
     evaluations: float
     """Mean over the finished cells."""
+    solved_heldout: Interval | None
+    """As `solved`, over the problems with held-out rows; `None` without such a problem."""
 
 
 class ArmDifference(NamedTuple):
@@ -105,7 +111,10 @@ class Results:
 def read_results(batch: Batch, store: Store) -> Results:
     """Return what is stored of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
-    return summarise(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
+    with HeldoutJudge() as judge:
+        return summarise(
+            batch, [_read_cell(store, cell, known.get(cell.run_id), judge) for cell in cells(batch)]
+        )
 
 
 def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
@@ -125,17 +134,15 @@ def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
     )
 
 
-def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult:
+def _read_cell(store: Store, cell: Cell, status: RunStatus | None, judge: HeldoutJudge) -> CellResult:
     if status is None:
         return CellResult(cell, None, False, None, 0.0, 0, 0, 0, 0.0, 0.0, ())
     summary = store.run_summary(cell.run_id)
-    rows = store.query(
-        "SELECT count(*) AS n FROM objectives JOIN runs ON runs.problem_id = objectives.problem_id "
-        "AND runs.problem_version = objectives.problem_version WHERE runs.id = :run",
-        run=cell.run_id,
-    )
-    objectives = int(rows[0]["n"])
-    after = solved_at(summary.curve, objectives)
+    run = store.run(cell.run_id)
+    problem = store.problem(run.problem_id, run.problem_version)
+    after = solved_at(summary.curve, len(problem.objectives))
+    is_solved = after is not None and summary.best_program_id is not None
+    solution = store.program(str(summary.best_program_id)) if is_solved else None
     return CellResult(
         cell=cell,
         status=status,
@@ -148,6 +155,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
         sampling_seconds=summary.sampling_seconds,
         evaluation_seconds=summary.evaluation_seconds,
         curve=summary.curve,
+        solved_heldout=judge.solved_heldout(problem, solution),
     )
 
 
@@ -175,6 +183,10 @@ def _is_solved(result: CellResult) -> float:
     return float(result.solved)
 
 
+def _is_solved_heldout(result: CellResult) -> float:
+    return float(result.solved_heldout or False)
+
+
 def _best(result: CellResult) -> float:
     return result.best_mean_reward
 
@@ -184,6 +196,8 @@ def _arm_result(arm: Arm, by_arm: Mapping[Arm, _Cells], seeds: int) -> ArmResult
     finished = [result for result in found.results if result.is_finished]
     others = set().union(*(one.solved for other, one in by_arm.items() if other != arm))
     problems = len(found.problems)
+    unseen = {result.cell.problem_id for result in found.results if result.solved_heldout is not None}
+    with_heldout = [problem for problem in found.problems if problem in unseen]
     return ArmResult(
         arm=arm,
         cells=len(found.results),
@@ -195,6 +209,9 @@ def _arm_result(arm: Arm, by_arm: Mapping[Arm, _Cells], seeds: int) -> ArmResult
         unlocked=tuple(sorted(found.solved - others)),
         best=mean(found.values(_best)) if problems else None,
         evaluations=sum(result.proposed for result in finished) / len(finished) if finished else 0.0,
+        solved_heldout=mean(found.values(_is_solved_heldout, with_heldout), len(with_heldout))
+        if with_heldout
+        else None,
     )
 
 

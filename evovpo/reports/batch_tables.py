@@ -47,6 +47,8 @@ def results_json(results: Results) -> dict[str, Json]:
                 "finished": found.finished,
                 "problems": found.problems,
                 "solved_by_search": _interval_json(found.solved),
+                "solved_train": _interval_json(found.solved),
+                "solved_heldout": _interval_json(found.solved_heldout),
                 "solved_in_any_seed": found.solved_in_any,
                 "unlocked": list(found.unlocked),
                 "best_mean_reward": _interval_json(found.best),
@@ -60,6 +62,7 @@ def results_json(results: Results) -> dict[str, Json]:
             "arm": one.arm.label,
             "reference": one.reference.label,
             "solved_by_search": _interval_json(one.solved.interval),
+            "solved_train": _interval_json(one.solved.interval),
             "best_mean_reward": _interval_json(one.best.interval),
             "p": one.solved.p,
         }

@@ -360,3 +360,17 @@ def test_json_has_each_value_with_its_interval(stored: Path) -> None:
         for value in (arm["solved_by_search"], arm["best_mean_reward"], *arm["best_after"].values()):
             assert value["low"] <= value["value"] <= value["high"]
         assert "64" in arm["solved_after"]
+        assert arm["solved_train"] == arm["solved_by_search"]
+        assert arm["solved_heldout"]["value"] <= arm["solved_train"]["value"]
+
+
+def test_held_out_figures_rest_on_the_problems_that_have_such_rows() -> None:
+    solved = {"x": [40, 50], "y": [40, None], "z": [60, 70]}
+    cells = both(ONE, solved) + both(TWO, solved)
+    judged = {("x", 0): True, ("x", 1): False, ("y", 0): True, ("y", 1): False}
+    cells = [one._replace(solved_heldout=judged.get((one.cell.problem_id, one.cell.seed))) for one in cells]
+    (found,) = summarise(BATCH, cells).arms[:1]
+    assert found.solved is not None
+    assert (found.solved.mean, found.solved.n) == (2.5, 3)
+    assert found.solved_heldout is not None
+    assert (found.solved_heldout.mean, found.solved_heldout.n) == (1.0, 2)

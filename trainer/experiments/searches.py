@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +19,8 @@ from evovpo.experiments.plan import Work, plan_cells
 from evovpo.experiments.pool import Ended, Failed, Message
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import only_batch, run_cells, sized
-from evovpo.judging.evaluator import Evaluator
+from evovpo.judging.heldout import HeldoutJudge
 from evovpo.judging.measure import measure_groups
-from evovpo.sandbox import Sandbox
 from evovpo.store import Store, solved_at, unescape_text
 from evovpo.types import Problem, Program
 from trainer.experiments.export import Export, SearchKey
@@ -117,7 +115,7 @@ def run_searches(
     total, done, failed = len(works), 0, 0
     by_run = {one.cell.run_id: one for one in works}
     url = store_url(work)
-    with Store.open(url, create=True) as store, only_batch(url), Judge() as judge:
+    with Store.open(url, create=True) as store, only_batch(url), HeldoutJudge() as judge:
 
         def export_one(run_id: str) -> None:
             one = by_run[run_id]
@@ -148,35 +146,15 @@ def _is_independent(study: Study, work: Work) -> bool:
     return study.strategy(work.cell.arm.strategy).is_independent
 
 
-class Judge:
-    """Judges programs on held-out rows; a context manager that keeps one sandbox open."""
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._sandbox = Sandbox(workers=1, preload=())
-
-    def __enter__(self) -> Judge:
-        self._stack.enter_context(self._sandbox)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def is_right(self, problem: Problem, source: str) -> bool:
-        """Return whether a program is right on all held-out rows, where there are any."""
-        if not problem.heldout:
-            return True
-        return all(Evaluator(problem, self._sandbox).evaluate_heldout(Program(source)))
-
-
 def search_row(
-    store: Store, run_id: str, problem: Problem, judge: Judge, ks: tuple[int, ...]
+    store: Store, run_id: str, problem: Problem, judge: HeldoutJudge, ks: tuple[int, ...]
 ) -> dict[str, Any]:
     """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring."""
     summary = store.run_summary(run_id)
     full = len(problem.objectives)
     solved_after = solved_at(summary.curve, full)
     source = None if solved_after is None else _first_solution(store, run_id)
+    heldout = judge.solved_heldout(problem, None if source is None else Program(source))
     curve: list[list[float]] = []
     for point in summary.curve:
         best = round(point.best_mean_reward, 5)
@@ -186,7 +164,9 @@ def search_row(
         "run": run_id,
         "evaluations": summary.proposed,
         "solved_after": solved_after,
-        "is_right": source is not None and judge.is_right(problem, source),
+        "solved_train": source is not None,
+        "solved_heldout": heldout,
+        "is_right": source is not None and heldout is not False,
         "curve": curve,
         "tokens": summary.tokens,
         "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),

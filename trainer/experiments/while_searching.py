@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
+from evovpo.judging.heldout import HeldoutJudge
 from evovpo.problem.folder import load_problem
 from evovpo.runs.prompt_format import choose_format
 from evovpo.runs.proposer import check_proposer
@@ -19,7 +20,7 @@ from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
 from trainer.domains.on_policy import Arm, with_settings
 from trainer.experiments.export import Export
 from trainer.experiments.records import Study, StudyArm
-from trainer.experiments.searches import Judge, search_row, settings_of
+from trainer.experiments.searches import search_row, settings_of
 from trainer.experiments.trainings import chosen
 from trainer.loop.parts import SearchPart, TrainingPart, store_url
 from trainer.loop.search_training import SearchTraining, search_while_training
@@ -59,7 +60,7 @@ def run_while_searching(
 
             result = search_while_training(plan, folder, processes, told)
             share = result.training_cpu_seconds / len(result.problems)
-            with Store.open(store_url(folder)) as store, Judge() as judge:
+            with Store.open(store_url(folder)) as store, HeldoutJudge() as judge:
                 for problem, found in zip(plan.searched, result.problems, strict=True):
                     key = {"arm": arm.name, "strategy": strategy, "seed": seed, "problem": problem.id}
                     row = search_row(store, found.run, problem, judge, ())
