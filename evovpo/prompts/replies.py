@@ -7,6 +7,7 @@ prose is a program.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -60,11 +61,8 @@ def split_answers(text: str, answers: int) -> list[str]:
     lines = _lines(text)
     starts = [at for at, line in enumerate(lines) if line.block < 0 and _DELIMITER.fullmatch(line.text)]
     if not starts:
-        parts: dict[int, list[str]] = {}
-        for line in lines:
-            if line.block >= 0:
-                parts.setdefault(line.block, []).append(line.text)
-        return ["\n".join(part) for part in parts.values()][:answers] or [text]
+        parts = ["\n".join(part) for number, part in _parts(lines) if number >= 0]
+        return parts[:answers] or [text]
     found = []
     first = _DELIMITER.fullmatch(lines[starts[0]].text)
     if first is not None and first[1] != "1" and any(line.block >= 0 for line in lines[: starts[0]]):
@@ -78,17 +76,12 @@ def blocks(text: str) -> list[Block]:
     """Return the fenced blocks of a text in order."""
     found: list[Block] = []
     path = ""
-    current: list[str] = []
-    number = -1
-    for line in [*_lines(text), _Line("", -2)]:
-        if line.block != number and current:
-            found.append(_block(current, path))
-            current, path = [], ""
-        number = line.block
-        if number >= 0:
-            current.append(line.text)
-        elif named := named_path(line.text):
-            path = named
+    for number, lines in _parts(_lines(text)):
+        if number < 0:
+            path = next(filter(None, map(named_path, reversed(lines))), "")
+        else:
+            found.append(_block(lines, path))
+            path = ""
     return found
 
 
@@ -97,6 +90,12 @@ def named_path(line: str) -> str:
     found = _NAMED.fullmatch(line)
     header = HEADER.fullmatch(found[1]) if found else None
     return header[2] if header else ""
+
+
+def _parts(lines: list[_Line]) -> list[tuple[int, list[str]]]:
+    """Return the blocks and the text between them: number of the block, or -1, and the lines."""
+    grouped = itertools.groupby(lines, key=lambda line: line.block)
+    return [(number, [line.text for line in part]) for number, part in grouped]
 
 
 def _block(lines: list[str], path: str) -> Block:

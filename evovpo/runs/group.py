@@ -21,7 +21,6 @@ from evovpo.types import (
     Evaluation,
     Judged,
     Parent,
-    ParentRole,
     ParseStatus,
     Program,
     Prompt,
@@ -234,8 +233,7 @@ def read_slots(
     """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
-    parents = [parent.program_id for parent in prompt.parents if parent.role is ParentRole.PARENT]
-    parent = search.program(parents[0]) if parents else None
+    parent = search.program(prompt.parent_id) if prompt.parent_id else None
     answers = prompt_format.answers(search.problem, rollout, prompt.answers, parent)
     if not rollout.finish_reason.startswith(REFUSED):
         return answers
