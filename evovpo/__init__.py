@@ -1,0 +1,44 @@
+"""Evolutionary program search whose proposer learns from the search.
+
+`evolve` makes a whole run, `Search` is asked and told by a loop of your own, `list_runs` and
+`read_run` look into a store. The modules behind these names are imported when one is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evovpo.api.asking import Search
+    from evovpo.api.evolving import Best, Evolved, evolve
+    from evovpo.api.problems import Failed
+    from evovpo.api.reading import ProgramRecord, StoredRun, list_runs, read_run
+    from evovpo.errors import EvovpoError
+
+__all__ = [
+    "Best",
+    "Evolved",
+    "EvovpoError",
+    "Failed",
+    "ProgramRecord",
+    "Search",
+    "StoredRun",
+    "evolve",
+    "list_runs",
+    "read_run",
+]
+_HOMES = {
+    "evovpo.api.asking": ("Search",),
+    "evovpo.api.evolving": ("Best", "Evolved", "evolve"),
+    "evovpo.api.problems": ("Failed",),
+    "evovpo.api.reading": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
+    "evovpo.errors": ("EvovpoError",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'evovpo' has no attribute {name!r}")

@@ -132,7 +132,7 @@ class SamplingConfig(Section):
 class ProposerConfig(Section):
     """Who proposes programs."""
 
-    name: Literal["local", "openai", "random", "scripted", "imported"] = "local"
+    name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
     """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
     model: str = ""
     """Model folder of your own, empty for the built-in one; of a server, the name it has there."""

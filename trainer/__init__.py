@@ -1,0 +1,18 @@
+"""Training of the proposer from what searches logged, and on policy with TRL: `VPOTrainer`, `VPOConfig`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainer.learning.grpo import VPOConfig, VPOTrainer
+
+__all__ = ["VPOConfig", "VPOTrainer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'trainer' has no attribute {name!r}")
+    from trainer.learning import grpo  # torch, transformers and TRL
+
+    return getattr(grpo, name)

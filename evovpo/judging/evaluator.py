@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple, Protocol, SupportsFloat
+from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
@@ -80,33 +80,61 @@ class Judge(Protocol):
 
 
 class Scorer(NamedTuple):
-    """A problem's own judge, loaded from its `score.py`: trusted code."""
+    """A problem's own judge, loaded from its `score.py` or given as a function: trusted code."""
 
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
-    score: Callable[[list[Json]], object]
+    score: Callable[[list[Any]], object]
     """Outputs (one for each case) -> objective name -> reward, or a pair of that and a text about the
     outputs for prompts and reports; unchecked."""
     per_case: bool = False
     """True (`per_case = True` in the file) if a case that raises gives the output None and the others go on;
     else it ends the program, whose rewards are zeros."""
+    failed: Callable[[str], object] = lambda error: None
+    """What stands in place of the output of a case that raised, made of its error."""
+
+    def answer(self, result: SandboxResult, name: str) -> tuple[object, str]:
+        """Return what `score` says of a run, unchecked, and its text; `name` is what errors call the scorer.
+
+        Raises `ProblemError` if it raises, or gives something else in place of the text.
+        """
+        outputs: list[Any] = [
+            output if error is None else self.failed(error)
+            for output, error in zip(result.outputs, result.errors, strict=True)
+        ]
+        try:
+            returned = self.score(outputs)
+        except (Exception, SystemExit) as error:
+            raise ProblemError(
+                f"{name}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
+                " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
+            ) from error
+        feedback: object = ""
+        if isinstance(returned, tuple) and len(returned) == 2:
+            returned, feedback = returned
+        if not isinstance(feedback, str):
+            raise ProblemError(
+                f"{name}: score(outputs): expected rewards, or a pair of rewards and a text,"
+                f" found {feedback!r:.80} in place of the text; return one"
+            )
+        return returned, feedback
 
 
 class Evaluator:
     """Judges programs on one problem; several threads may use one, as many as the sandbox has workers.
 
-    Raises `ProblemError` when the problem's scorer cannot be loaded.
+    Without `scorer` that of the problem's folder is loaded; raises `ProblemError` when it cannot be.
     """
 
-    def __init__(self, problem: Problem, sandbox: CodeRunner) -> None:
+    def __init__(self, problem: Problem, sandbox: CodeRunner, scorer: Scorer | None = None) -> None:
         self._problem = problem
         self._sandbox = sandbox
-        self._scorer: Scorer | None = None
+        self._scorer = scorer
         self._scorer_lock = threading.Lock()
         if problem.is_by_example:
             self._cases = tuple(example.inputs for example in problem.train)
         else:
-            self._scorer = load_scorer(problem)
+            self._scorer = scorer or load_scorer(problem)
             self._cases = self._scorer.cases
 
     def evaluate(self, program: Program) -> Evaluation:
@@ -139,7 +167,11 @@ class Evaluator:
             if len(raised) == len(self._cases):
                 status, feedback = Status.ERROR, raised[0]
             else:
-                rewards, feedback = self._judged(self._scorer, list(result.outputs))
+                with self._scorer_lock:  # people write scorers without a thought of threads
+                    returned, feedback = self._scorer.answer(result, str(problem.scorer_path))
+                rewards = checked_rewards(
+                    returned, problem.objectives, f"{problem.scorer_path}: score(outputs)"
+                )
                 if raised:
                     feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
         else:
@@ -195,27 +227,6 @@ class Evaluator:
             for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
         )
 
-    def _judged(self, scorer: Scorer, outputs: list[Json]) -> tuple[Rewards, str]:
-        """Return rewards and feedback."""
-        path = self._problem.scorer_path
-        try:
-            with self._scorer_lock:  # people write scorers without a thought of threads
-                returned = scorer.score(outputs)
-        except (Exception, SystemExit) as error:
-            raise ProblemError(
-                f"{path}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
-                " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
-            ) from error
-        feedback: object = ""
-        if isinstance(returned, tuple) and len(returned) == 2:
-            returned, feedback = returned
-        if not isinstance(feedback, str):
-            raise ProblemError(
-                f"{path}: score(outputs): expected rewards, or a pair of rewards and a text,"
-                f" found {feedback!r:.80} in place of the text; return one"
-            )
-        return _checked_rewards(returned, self._problem.objectives, str(path)), feedback
-
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
     """Return a started sandbox for `problem` that cannot read the problem's folder.
@@ -234,9 +245,10 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
 
 
 @contextlib.contextmanager
-def open_evaluator(problem: Problem, config: Config) -> Iterator[Judge]:
+def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Give a started evaluator of the kind that `problem` needs, and end its processes afterwards.
 
+    A `scorer` given is used in place of that of the problem's folder.
     Raises `ProblemError` for an evaluator or scorer that cannot be loaded, and `SandboxError` if the machine
     cannot give the configured minimum level.
     """
@@ -247,7 +259,7 @@ def open_evaluator(problem: Problem, config: Config) -> Iterator[Judge]:
             yield whole
         return
     with open_sandbox(problem, config) as sandbox:
-        yield Evaluator(problem, sandbox)
+        yield Evaluator(problem, sandbox, scorer)
 
 
 def load_scorer(problem: Problem) -> Scorer:
@@ -315,11 +327,14 @@ def _checked_cases(found: object, parameters: Sequence[str], path: str) -> tuple
     return tuple(tuple(case) for case in copies)
 
 
-def _checked_rewards(returned: object, objectives: Sequence[Objective], path: str) -> Rewards:
-    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong."""
+def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
+    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong.
+
+    `origin` says in errors where they come from.
+    """
     if not isinstance(returned, Mapping):
         raise ProblemError(
-            f"{path}: score(outputs): expected a dictionary from objective name to reward,"
+            f"{origin}: expected a dictionary from objective name to reward,"
             f" found {returned!r:.80}; return one"
         )
     names = [objective.name for objective in objectives]
@@ -344,7 +359,7 @@ def _checked_rewards(returned: object, objectives: Sequence[Objective], path: st
         else:
             faults.append(f"objective {name!r} returned {value!r:.80}; rewards lie in [0, 1]; rescale it")
     if faults:
-        raise ProblemError(f"{path}: score(outputs): " + "; ".join(faults))
+        raise ProblemError(f"{origin}: " + "; ".join(faults))
     return tuple(rewards)
 
 

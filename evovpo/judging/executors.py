@@ -10,19 +10,28 @@ import contextlib
 from collections.abc import Collection, Iterator
 
 from evovpo.config import Config
-from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.errors import ConfigError
+from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
 
 __all__ = ["open_cluster", "open_executor"]
 
 
 @contextlib.contextmanager
-def open_executor(problem: Problem, config: Config) -> Iterator[Judge]:
-    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `open_ray`."""
+def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
+    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `open_ray`.
+
+    A `scorer` that is a function of this process judges here alone; elsewhere it is a `ConfigError`.
+    """
     if config.sandbox.executor == "local":
-        with open_evaluator(problem, config) as judge:
+        with open_evaluator(problem, config, scorer) as judge:
             yield judge
         return
+    if scorer is not None:
+        raise ConfigError(
+            f"sandbox.executor is {config.sandbox.executor}, and a score function runs in this process; set "
+            "it to local"
+        )
     from evovpo.judging.ray import open_ray
 
     with open_ray(problem, config) as judge:

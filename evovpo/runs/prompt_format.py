@@ -29,9 +29,10 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
 
     By itself: the format of the built-in model that fits the problem, behind a server only that for strings
-    and not where chat is asked for; else edits for a long or partly fixed starting program, and whole
-    programs for any other. Raises `ProblemError` for a problem that does not fit, and `ConfigError` for
-    templates that cannot be used and a proposer that knows one format only.
+    and not where chat is asked for, for a proposer of the user's own none of these; else edits for a long or
+    partly fixed starting program, and whole programs for any other. Raises `ProblemError` for a problem that
+    does not fit, and `ConfigError` for templates that cannot be used and a proposer that knows one format
+    only.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment", "formula"):
@@ -40,7 +41,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
             "model does; expected style auto, or another proposer"
         )
     if style == "auto":
-        is_chat = proposer.name == "openai" and proposer.endpoint == "chat"
+        is_chat = proposer.name == "own" or (proposer.name == "openai" and proposer.endpoint == "chat")
         if proposer.name in ("local", "random"):
             return built_in_format(problem)
         if not (expression_fault(problem) or is_chat):

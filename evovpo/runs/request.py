@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
+from evovpo.judging.evaluator import Scorer
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.openevolve.loading import Opened, open_project
@@ -30,6 +31,8 @@ class RunRequest:
     pause_at: int | None = None
     """Evaluations from which on nothing more is asked, and the run is left for `resume`; None for the whole
     budget. With one ask in flight at a time the run comes to what it would have."""
+    scorer: Scorer | None = None
+    """A function of this process that judges, in place of the problem's own scorer."""
     project: Opened | None = None
     """Of an OpenEvolve project: what was found when it was opened."""
 

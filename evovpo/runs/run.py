@@ -145,7 +145,7 @@ def _drive(
     try:
         _tell_again(servers.proposer, search, store)
         judged = {item.program_id: item for item in request.judged}
-        with open_executor(problem, config) as evaluator:
+        with open_executor(problem, config, request.scorer) as evaluator:
             driver = Driver(
                 search=search,
                 config=config,

@@ -18,8 +18,8 @@ ROWS = {
     "evovpo": (
         *("errors", "types", "files", "config_tree", "config"),
         *("analysis", "prompts", "search", "proposers", "builtin"),
-        *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports", "cli"),
-        "__main__",
+        *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports"),
+        *("cli", "api", "__main__"),
     ),
     "trainer": (
         *("config", "objectives", "learning", "domains", "loop", "experiments", "reports", "cli", "recipes"),

@@ -13,7 +13,9 @@ made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,6 +120,9 @@ class VPOTrainer(GRPOTrainer):
         )
         trainer.train()
 
+    `model` may also be a model in memory; `processing_class` then is its tokenizer, and the KL term holds on
+    to the weights that it has now.
+
     Several functions are concatenated along D; they must agree on the number of answers. Every argument of
     `GRPOTrainer` but `reward_funcs` works as there.
 
@@ -175,14 +180,16 @@ class VPOTrainer(GRPOTrainer):
         )
         self._config = args
         self._generations = (-1, 0)
-        super().__init__(
-            model=model,
-            reward_funcs=self._judge,
-            args=args,
-            train_dataset=train_dataset,
-            rollout_func=None if rollout_func is None else checked_rollouts(rollout_func, args.temperature),
-            **others,
-        )
+        rollouts = None if rollout_func is None else checked_rollouts(rollout_func, args.temperature)
+        with _in_folder(model) if args.beta else contextlib.nullcontext():
+            super().__init__(
+                model=model,
+                reward_funcs=self._judge,
+                args=args,
+                train_dataset=train_dataset,
+                rollout_func=rollouts,
+                **others,
+            )
         if len(self.reward_funcs) != 1:
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
         if self.ref_model is not None and not isinstance(model, str):
@@ -258,6 +265,21 @@ class VPOTrainer(GRPOTrainer):
                     f"{model.config._name_or_path!r}, and {name} differs there from the model given; "
                     "save the model and give its folder, or set beta=0"
                 )
+
+
+@contextlib.contextmanager
+def _in_folder(model: Any) -> Iterator[None]:
+    """Give a model that came from no folder one for a while: TRL reads the KL reference from there."""
+    if isinstance(model, str) or model.config._name_or_path:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        model.config._name_or_path = folder
+        try:
+            yield
+        finally:
+            model.config._name_or_path = ""
 
 
 def _advantage_tensor(rows: Floats, batch: JudgedBatch, out: Mapping[str, Any]) -> torch.Tensor:

@@ -1,0 +1,141 @@
+"""Ask and tell without a driver: the user samples and judges, evovpo searches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from evovpo.api.evolving import make_rollouts, outside_loop
+from evovpo.api.problems import Row, problem_of_examples
+from evovpo.config import Config
+from evovpo.errors import ConfigError
+from evovpo.judging.evaluator import checked_rewards
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
+from evovpo.runs.group import GroupJudge, read_slots
+from evovpo.runs.prompt_format import choose_format
+from evovpo.search.search import Search as _Search
+from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling, Status, Tell
+
+
+class Search:
+    """A search that its user drives; nothing is stored and no model or sandbox started.
+
+        search = Search(examples=[(("Ada Lovelace",), "A. Lovelace")], evaluations=100)
+        while (prompt := search.ask()) is not None:
+            texts = my_model(prompt.messages, prompt.rollouts) if prompt.has_model else []
+            rewards = {source: my_judge(source) for source in search.programs(prompt, texts)}
+            search.tell(prompt, texts, rewards)
+        print(search.best)
+
+    The problem is `problem`, the name of a bundled one or a folder, or `examples` as in `evolve`. `settings`
+    are those of `evolve`. The same seed and the same tells in the same order give the same search.
+    """
+
+    def __init__(
+        self,
+        problem: str | None = None,
+        *,
+        examples: Sequence[Row] | None = None,
+        seed_program: str | None = None,
+        entry: str = "solve",
+        statement: str = "",
+        evaluations: int = 1000,
+        seed: int = 0,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        if (problem is None) == (examples is None):
+            raise ConfigError("expected problem or examples; give one of them")
+        given = {"proposer.name": "own", "search.evaluations": evaluations, **(settings or {})}
+        self._config = Config.load(None, [f"{name}={value}" for name, value in given.items()])
+        if examples is not None:
+            self.problem: Problem = problem_of_examples(examples, (), seed_program, entry, statement)
+        else:
+            self.problem = load_problem(resolve_problem(str(problem)))
+        self._format = choose_format(self.problem, self._config)
+        self._search = _Search(self.problem, self._config.search, self._format, "own", seed)
+
+    @property
+    def best(self) -> tuple[str, dict[str, float]] | None:
+        """Source and rewards by component of the best program so far; None before the first tell."""
+        best = self._search.best
+        found = None if best is None else self._search.evaluation(best.program.id)
+        if best is None or found is None:
+            return None
+        names = [objective.name for objective in self.problem.objectives]
+        return best.program.source, dict(zip(names, found.rewards or (), strict=True))
+
+    @property
+    def is_solved(self) -> bool:
+        """True if some program has full reward in every component."""
+        return self._search.is_solved
+
+    def ask(self) -> Prompt | None:
+        """Return what to do next, or None when the evaluations are given out.
+
+        Where `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Else it carries
+        programs of its own, as the first ask does, and there is nothing to sample. Tell in any order.
+        """
+        return self._search.ask()
+
+    def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
+        """Return the sources in the texts, or those that the prompt carries, that are to be judged."""
+        found: dict[str, str] = {}
+        replies: list[Rollout | None] = [*self._rollouts(prompt, texts)]
+        for rollout in replies if prompt.has_model else [None]:
+            for slot in read_slots(self._format, self._search, prompt, rollout):
+                if slot.program is not None and self._search.evaluation(slot.program.id) is None:
+                    found[slot.program.id] = slot.program.source
+        return list(found.values())
+
+    def tell(
+        self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
+    ) -> None:
+        """Give back all texts of a prompt, and for each of its `programs` component -> reward in [0, 1].
+
+        None in place of rewards is a program that failed: it counts as zeros. Telling twice changes nothing.
+        Raises `ConfigError` where a program's rewards are missing or outside of that.
+        """
+        rollouts = self._rollouts(prompt, texts)
+
+        async def tells(pool: ThreadPoolExecutor) -> list[Tell]:
+            cosine = self._config.search.novelty_cosine
+            told = _Told(self.problem, rewards)
+            judge = GroupJudge(self._search, self._format, told, pool, {}, cosine)
+            if not prompt.has_model:
+                return [await judge.tell_of_proposals(prompt)]
+            return judge.tells(prompt, rollouts, await judge.find(prompt, rollouts))
+
+        def apply() -> None:
+            with ThreadPoolExecutor(1) as pool:
+                for tell in asyncio.run(tells(pool)):
+                    self._search.tell(tell)
+
+        outside_loop(apply)
+
+    def _rollouts(self, prompt: Prompt, texts: Sequence[str]) -> list[Rollout]:
+        count = prompt.rollouts if prompt.has_model else 0
+        return make_rollouts(prompt, range(count), list(texts), Sampling())
+
+
+class _Told(NamedTuple):
+    """Judges by what its user says."""
+
+    problem: Problem
+    rewards: Mapping[str, Mapping[str, float] | None]
+
+    def evaluate(self, program: Program) -> Evaluation:
+        if program.source not in self.rewards:
+            raise ConfigError(
+                f"rewards: expected one entry for each of search.programs(prompt, texts), found none for\n"
+                f"{program.source:.300}\ngive its rewards, or None for a program that failed"
+            )
+        given, names = self.rewards[program.source], self.problem.objectives
+        rewards = (0.0,) * len(names) if given is None else checked_rewards(given, names, "rewards")
+        status = Status.ERROR if given is None else Status.OK
+        return Evaluation(program.id, self.problem.version, status, rewards, "", 0.0, "")
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        return ()

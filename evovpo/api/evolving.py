@@ -1,0 +1,201 @@
+"""`evolve`: a whole run in one call, on a problem by name or on Python values, with any proposer."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem_of_score
+from evovpo.config import Config
+from evovpo.errors import ConfigError
+from evovpo.proposers import check_ticket, rollout_id
+from evovpo.runs.proposer import check_proposer
+from evovpo.runs.request import RunRequest, open_request
+from evovpo.runs.run import start
+from evovpo.store import Store
+from evovpo.types import Json, Prompt, Rollout, Sampling
+
+Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
+"""Messages of a prompt (`role` and `content`, as chat servers take them) and n, to n texts; sync or async."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best program of a run."""
+
+    id: str
+    source: str
+    rewards: dict[str, float]
+    """Component -> reward in [0, 1]."""
+    mean_reward: float
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What a run came to; `evovpo.read_run(run.id, run.store)` has all that happened."""
+
+    id: str
+    solved_train: bool
+    """Every example, or component, at full reward."""
+    solved_heldout: bool | None
+    """That, and every held-out example too; None where there are none."""
+    best: Best
+    evaluations: int
+    """Candidates proposed and judged."""
+    store: str
+    stopped: str
+    """Why it ended early other than by being solved; empty if it did not."""
+
+
+def evolve(
+    problem: str | Path | None = None,
+    *,
+    examples: Sequence[Row] | None = None,
+    heldout: Sequence[Row] = (),
+    score: ScoreFunction | None = None,
+    inputs: Sequence[Sequence[Json]] = (),
+    seed_program: str | None = None,
+    entry: str = "solve",
+    statement: str = "",
+    proposer: Proposing | None = None,
+    base_url: str = "",
+    model: str = "",
+    evaluations: int | None = None,
+    seed: int = 0,
+    store: str | Path = "sqlite:///evovpo.db",
+    settings: Mapping[str, object] | None = None,
+) -> Evolved:
+    """Search for a program and return what the run came to.
+
+    What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
+    rows that are only reported; or `score`, called in this process with the candidate's outputs on `inputs`
+    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`. Candidates run in the
+    sandbox.
+
+    Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
+    `base_url` offers; or the built-in model. `settings` has further ones by name, as in
+    `{"search.islands": 2}`; `evovpo config` lists them. Works in a notebook too.
+
+    Raises `ConfigError` and `ProblemError` for what cannot be used, a `score` that raises included.
+    """
+    if sum(given is not None for given in (problem, examples, score)) != 1:
+        raise ConfigError("expected one of problem, examples and score; give exactly one of them")
+    if proposer is not None and (base_url or model):
+        raise ConfigError("expected proposer or a model behind base_url, found both; give one of them")
+    given: dict[str, object] = {"run.seed": seed, "store.url": _url(store)}
+    if evaluations is not None:
+        given["search.evaluations"] = evaluations
+    if proposer is not None:
+        given |= {"proposer.name": "own", "search.in_flight": 1}
+    elif model:
+        given |= {"proposer.name": "openai", "proposer.model": model, "proposer.base_url": base_url}
+    overrides = [f"{name}={value}" for name, value in {**given, **(settings or {})}.items()]
+
+    def run() -> Evolved:
+        if problem is not None:
+            request = open_request(str(problem), None, overrides)
+        else:
+            config = Config.load(None, overrides)
+            if examples is not None:
+                made = problem_of_examples(examples, heldout, seed_program, entry, statement)
+                request = RunRequest(made, config)
+            else:
+                assert score is not None
+                if seed_program is None or not inputs:
+                    raise ConfigError("score needs seed_program, and inputs to run it on; give both")
+                scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, config)
+                request = RunRequest(scored, config, scorer=scorer)
+        if proposer is None:
+            check_proposer(request.problem, request.config)
+        with Store.open(request.config.store.url) as opened:
+            own = None if proposer is None else FunctionProposer(proposer)
+            outcome = start(request, opened, own)
+            judged = opened.known_evaluation(request.problem.version, outcome.program_id)
+            names = [objective.name for objective in request.problem.objectives]
+            rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
+            return Evolved(
+                id=outcome.run,
+                solved_train=outcome.solved_train,
+                solved_heldout=outcome.solved_heldout,
+                best=Best(
+                    id=outcome.program_id,
+                    source=outcome.program,
+                    rewards=dict(zip(names, rewards, strict=True)),
+                    mean_reward=outcome.program_mean_reward,
+                ),
+                evaluations=outcome.evaluations,
+                store=opened.name,
+                stopped=outcome.stopped,
+            )
+
+    return outside_loop(run)
+
+
+def outside_loop(function: Callable[[], _T]) -> _T:
+    """Return what `function` returns, called where no event loop runs: for a notebook in another thread."""
+    is_inside = True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        is_inside = False
+    if not is_inside:
+        return function()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def _url(store: str | Path) -> str:
+    return store if isinstance(store, str) and "://" in store else f"sqlite:///{store}"
+
+
+class FunctionProposer:
+    """A user's own function as a proposer; its replies have no tokens, so nothing is trained from them."""
+
+    policy_version = 0
+
+    def __init__(self, function: Proposing) -> None:
+        self._function = function
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Return one rollout for each text; raises `ConfigError` unless the function gives n texts."""
+        check_ticket(prompt, indices)
+        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        texts = await asyncio.to_thread(self._function, messages, len(indices))
+        if inspect.isawaitable(texts):
+            texts = await texts
+        return make_rollouts(prompt, indices, texts, sampling)
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing is held."""
+
+
+def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: object, sampling: Sampling) -> list[Rollout]:
+    """Return texts as replies with the given numbers; raises `ConfigError` unless there is one for each."""
+    is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+    if not is_list or len(texts) != len(indices):  # type: ignore[arg-type]
+        raise ConfigError(
+            f"replies to prompt {prompt.id}: expected a list of {len(indices)} texts, found {texts!r:.80}; "
+            "return one text for each completion that is asked for"
+        )
+    return [
+        Rollout(
+            id=rollout_id(prompt.id, index),
+            prompt_id=prompt.id,
+            index=index,
+            policy_version=0,
+            text=text,
+            token_ids=None,
+            logprobs=None,
+            prompt_token_ids=None,
+            sampling=sampling,
+            finish_reason="stop",
+            seconds=0.0,
+        )
+        for index, text in zip(indices, texts, strict=True)  # type: ignore[call-overload]
+    ]

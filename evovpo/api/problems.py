@@ -1,0 +1,140 @@
+"""Problems from Python values: rows of examples, or a function that scores outputs."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evovpo.builtin.formulas.format import formula_fault
+from evovpo.config import Config
+from evovpo.errors import ProblemError
+from evovpo.judging.evaluator import Scorer
+from evovpo.problem.folder import load_problem
+from evovpo.sandbox import Level, Sandbox
+from evovpo.types import Json, Objective, Problem, Program, Status
+
+Row = tuple[Sequence[Json], Json]
+"""One example: the arguments, and the result that is wanted."""
+_STATEMENT = "Write the function that gives the wanted output for every example."
+_SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
+
+
+class Failed(NamedTuple):
+    """What stands among the outputs for an input on which the candidate raised."""
+
+    error: str
+
+
+ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
+"""Outputs of a candidate, one each input (`Failed` where it raised), to component -> reward in [0, 1]."""
+
+
+def problem_of_examples(
+    examples: Sequence[Row], heldout: Sequence[Row], seed_program: str | None, entry: str, statement: str
+) -> Problem:
+    """Return a problem whose objectives are the rows; without `seed_program` its start returns an argument.
+
+    Raises `ProblemError` for rows of different length and values that JSON cannot hold.
+    """
+    if not examples:
+        raise ProblemError("examples: expected at least one (arguments, result), found none; give some")
+    try:
+        if any(isinstance(inputs, str) for inputs, _ in (*examples, *heldout)):
+            raise TypeError("arguments come in a tuple, one text too")
+        count = len(examples[0][0])
+        names = [f"x{index + 1}" for index in range(count)] if count > 1 else ["x"]
+        parts = {"train": examples, "heldout": heldout}
+        rows = {
+            part: [{"inputs": list(inputs), "output": output} for inputs, output in given]
+            for part, given in parts.items()
+        }
+        text = json.dumps(rows, allow_nan=False)
+    except (TypeError, ValueError, LookupError) as error:
+        raise ProblemError(
+            "examples: expected rows such as (('Ada Lovelace',), 'A. Lovelace') of values that JSON can "
+            f"hold ({error}); correct them"
+        ) from error
+    source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
+    return _loaded("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
+
+
+def problem_of_score(
+    score: ScoreFunction,
+    inputs: Sequence[Sequence[Json]],
+    seed_program: str,
+    entry: str,
+    statement: str,
+    config: Config,
+) -> tuple[Problem, Scorer]:
+    """Return a problem judged by a function, and the scorer that calls it.
+
+    Its components are those that the function names for the outputs of `seed_program`, which is run once.
+    The function may depend on anything, so no two problems made here share judgements. Raises `ProblemError`
+    if the starting program fails on every input or the function answers outside its contract.
+    """
+    cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
+    stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
+    name = getattr(score, "__name__", "score")
+    draft = _loaded(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
+    scorer = Scorer(cases, score, per_case=True, failed=Failed)
+    with Sandbox(workers=1, minimum_level=Level(config.sandbox.minimum_level)) as sandbox:
+        result = sandbox.run(seed_program, entry, cases, draft.limits, per_case=True)
+    if result.status is not Status.OK or all(error is not None for error in result.errors):
+        reason = result.detail or next((error for error in result.errors if error), "")
+        raise ProblemError(
+            f"seed_program: expected one that runs on some input, found {result.status}: {reason}; mend it"
+        )
+    label = f"score function {name}"
+    rewards, _ = scorer.answer(result, label)
+    if not isinstance(rewards, Mapping) or not rewards:
+        raise ProblemError(f"{label}: expected component -> reward, found {rewards!r:.80}; return a mapping")
+    objectives = tuple(Objective(str(component)) for component in rewards)
+    version = uuid.uuid4().hex
+    made = dataclasses.replace(draft, objectives=objectives, version=version, scorer_path=label)
+    is_numeric = all(type(value) in (int, float) for row in cases for value in row)
+    if config.proposer.name in ("local", "random") and is_numeric and formula_fault(made):
+        # The built-in model improves formulas, so it is given one to start from.
+        first = f"def {entry}({', '.join(made.parameters)}):\n    return 1.0 * {made.parameters[0]}\n"
+        made = dataclasses.replace(made, seeds=(*made.seeds, Program(first)))
+    return made, scorer
+
+
+def _loaded(
+    name: str,
+    source: str,
+    entry: str,
+    statement: str,
+    files: Mapping[str, str],
+    objectives: Sequence[str] = (),
+) -> Problem:
+    """Return the problem of a folder with these files, checked as every folder is; nothing of it stays."""
+    functions = [
+        node for node in ast.walk(_parsed(source)) if isinstance(node, ast.FunctionDef) and node.name == entry
+    ]
+    parameters = [argument.arg for function in functions[:1] for argument in function.args.args]
+    lines = ["[problem]", f"statement = {json.dumps(statement)}", f'entry = "{entry}"']
+    lines += [f"inputs = {json.dumps(parameters)}"]
+    lines += [f'[[objectives]]\nname = "{objective}"' for objective in objectives]
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / (name if name.isidentifier() else "problem")
+        folder.mkdir()
+        for file, text in {"problem.toml": "\n".join(lines), "seed.py": source, **files}.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        try:
+            problem = load_problem(folder)
+        except ProblemError as error:
+            raise ProblemError(str(error).replace(f"{folder}/", "")) from None
+    return dataclasses.replace(problem, folder=None)
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        raise ProblemError(f"seed_program: expected Python, found {error}; correct it") from error

@@ -1,0 +1,115 @@
+"""What a store holds, as records and as rows for tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evovpo.reports.report import find_run
+from evovpo.store import Store
+from evovpo.store.summary import RunRow
+from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunStatus, Status
+
+
+@dataclass(frozen=True)
+class ProgramRecord:
+    """A program of a run, as it was first proposed."""
+
+    id: str
+    source: str
+    order: int
+    """In which order the run took note of it, from 0."""
+    kind: PromptKind
+    """Of the prompt that brought it: `seed` for a starting program, `join` for one that no model wrote."""
+    island: int
+    parents: tuple[tuple[ParentRole, str], ...]
+    """What it was made from: role and program id."""
+    status: Status
+    rewards: dict[str, float]
+    """Component -> reward; zeros where the program failed, empty where the sandbox did."""
+    feedback: str
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run and its programs, as they are stored."""
+
+    id: str
+    problem: str
+    status: RunStatus
+    run: Run
+    programs: tuple[ProgramRecord, ...]
+    """In the order in which the run took note of them."""
+
+    def lineage(self, program_id: str) -> list[ProgramRecord]:
+        """Return a program and then its ancestors, newest first, without the inspirations of each.
+
+        Raises `KeyError` for a program that is not of this run.
+        """
+        by_id = {program.id: program for program in self.programs}
+        found, wanted = {program_id: by_id[program_id]}, [program_id]
+        while wanted:
+            for role, parent in by_id[wanted.pop()].parents:
+                if role is not ParentRole.INSPIRATION and parent not in found:
+                    found[parent] = by_id[parent]
+                    wanted.append(parent)
+        return sorted(found.values(), key=lambda program: -program.order)
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return one flat dictionary a program, for pandas.DataFrame(rows) or polars.DataFrame(rows)."""
+        return [
+            {
+                "run": self.id,
+                "program": program.id,
+                "order": program.order,
+                "kind": str(program.kind),
+                "island": program.island,
+                "parents": ",".join(parent for _, parent in program.parents),
+                "status": str(program.status),
+                "mean_reward": sum(program.rewards.values()) / max(1, len(program.rewards)),
+                **{f"reward:{name}": reward for name, reward in program.rewards.items()},
+                "source": program.source,
+            }
+            for program in self.programs
+        ]
+
+
+def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
+    """Return the runs of a store (path or SQLAlchemy URL), newest first."""
+    with Store.open(str(store), create=False) as opened:
+        return opened.runs()
+
+
+def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
+    """Return a run with all its programs, by its id, the beginning of it, or `latest`.
+
+    Raises `StoreError` where the store or the run is not there.
+    """
+    with Store.open(str(store), create=False) as opened:
+        found = opened.run(find_run(opened, run))
+        problem = opened.problem(found.problem_id, found.problem_version)
+        names = [objective.name for objective in problem.objectives]
+        prompts: dict[str, Prompt] = {}
+        programs: dict[str, ProgramRecord] = {}
+        for event in opened.history(found.id):
+            if isinstance(event, Prompt):
+                prompts[event.id] = event
+                continue
+            for judged in event.judged:
+                candidate, evaluation = judged.candidate, judged.evaluation
+                program = candidate.program
+                if candidate.parse_status is not ParseStatus.PARSED or program is None or evaluation is None:
+                    continue
+                record = ProgramRecord(
+                    id=program.id,
+                    source=program.source,
+                    order=len(programs),
+                    kind=prompts[candidate.prompt_id].kind,
+                    island=prompts[candidate.prompt_id].island,
+                    parents=tuple((parent.role, parent.program_id) for parent in candidate.parents),
+                    status=evaluation.status,
+                    rewards=dict(zip(names, evaluation.rewards or (), strict=False)),
+                    feedback=evaluation.feedback,
+                )
+                programs.setdefault(program.id, record)
+        return StoredRun(found.id, problem.id, found.status, found, tuple(programs.values()))

@@ -1,0 +1,161 @@
+"""The Python API: runs on Python values, own scorers and proposers, ask and tell, reading."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evovpo
+
+INPUTS = [[1.0], [2.0]]
+IDENTITY = "def f(x):\n    return x\n"
+SQUARE = "```python\ndef f(x):\n    return x * x\n```"
+BROKEN = "```python\ndef f(x):\n    return 1 / (x - 2)\n```"
+
+
+def scorer(outputs: list[Any]) -> dict[str, float]:
+    return {
+        name: 0.0 if isinstance(output, evovpo.Failed) else max(0.0, 1 - abs(output - wanted))
+        for name, output, wanted in zip(("one", "two"), outputs, (1.0, 4.0), strict=True)
+    }
+
+
+def square(messages: Sequence[dict[str, str]], n: int) -> list[str]:
+    return [SQUARE] * n
+
+
+def scored(tmp_path: Path, **changes: Any) -> evovpo.Evolved:
+    arguments: dict[str, Any] = {
+        "score": scorer, "seed_program": IDENTITY, "entry": "f", "inputs": INPUTS, "proposer": square,
+        "evaluations": 16, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
+    }  # fmt: skip
+    return evovpo.evolve(**arguments | changes)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    program = "import sys, evovpo; print({'torch', 'numpy', 'pydantic', 'sqlalchemy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_an_own_scorer_judges_and_an_own_proposer_writes(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def propose(messages: list[dict[str, str]], n: int) -> list[str]:
+        asked.append(messages[-1]["content"])
+        return [SQUARE] * n
+
+    run = scored(tmp_path, proposer=propose)
+    assert run.solved_train
+    assert run.solved_heldout is None
+    assert run.best.source == "def f(x):\n    return x * x\n"
+    assert run.best.rewards == {"one": 1.0, "two": 1.0}
+    assert "def f(x):\n    return x\n" in asked[0]
+
+
+def test_a_failure_on_one_input_is_told_apart(tmp_path: Path) -> None:
+    seen: list[list[Any]] = []
+
+    def score(outputs: list[Any]) -> dict[str, float]:
+        seen.append(outputs)
+        return scorer(outputs)
+
+    run = scored(tmp_path, score=score, proposer=lambda messages, n: [BROKEN] * n, evaluations=8)
+    assert [isinstance(outputs[1], evovpo.Failed) for outputs in seen] == [False, False, True]
+    assert "ZeroDivisionError" in seen[-1][1].error
+    assert run.best.rewards == {"one": 1.0, "two": 0.0}
+
+
+def test_a_proposer_may_be_asynchronous_and_a_loop_may_run_already(tmp_path: Path) -> None:
+    async def propose(messages: Sequence[dict[str, str]], n: int) -> list[str]:
+        return square(messages, n)
+
+    async def cell() -> evovpo.Evolved:
+        return scored(tmp_path, proposer=propose)
+
+    assert asyncio.run(cell()).solved_train
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"score": lambda outputs: {"one": 2.0}}, "returned 2.0; rewards lie in"),
+        ({"score": lambda outputs: {}["missing"]}, "score function <lambda>: .* raised KeyError"),
+        ({"score": lambda outputs: 0.5}, "expected component -> reward, found 0.5"),
+        ({"entry": "g"}, "g: expected a function of this name"),
+        ({"seed_program": "def f(x):\n    return 1 / 0\n"}, "seed_program: expected one that runs"),
+        ({"seed_program": "def f(x:"}, "seed_program: expected Python"),
+        ({"inputs": []}, "score needs seed_program, and inputs"),
+        ({"proposer": lambda messages, n: ["one"]}, "expected a list of 8 texts, found"),
+        ({"proposer": square, "model": "m"}, "found both; give one of them"),
+        ({"examples": [(("a",), "b")]}, "give exactly one of them"),
+        ({"settings": {"search.island": 2}}, "did you mean 'islands'"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_error(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(evovpo.EvovpoError, match=message):
+        scored(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("examples", [[], [("a", "b")], [(1, 2)], [(("a",), "b"), (("a", "b"), "c")]])
+def test_examples_that_are_none_are_refused(examples: Any) -> None:
+    with pytest.raises(evovpo.EvovpoError, match="examples"):
+        evovpo.evolve(examples=examples, proposer=square)
+
+
+def test_two_runs_with_one_seed_are_alike_and_can_be_read(tmp_path: Path) -> None:
+    texts = [SQUARE, "```python\ndef f(x):\n    return x + 0.5\n```", BROKEN, "no program"]
+
+    def propose(messages: Sequence[dict[str, str]], n: int) -> list[str]:
+        return [texts[number % 4] for number in range(n)]
+
+    settings = {"sandbox.workers": 1, "search.stop_when_solved": False}
+    found = [scored(tmp_path, proposer=propose, settings=settings) for _ in range(2)]
+    assert found[0].best == found[1].best
+    store = tmp_path / "x.db"
+    assert [row.run for row in evovpo.list_runs(store)] == [found[1].id, found[0].id]
+    first, second = (evovpo.read_run(run.id, store) for run in found)
+    assert [program.id for program in first.programs] == [program.id for program in second.programs]
+    lineage = first.lineage(found[0].best.id)
+    assert (lineage[0].source, lineage[-1].source) == (found[0].best.source, IDENTITY)
+    rows = first.rows()
+    assert len({tuple(row) for row in rows}) == 1
+    assert rows[0] | {"run": "", "program": ""} == {
+        "run": "", "program": "", "order": 0, "kind": "seed", "island": 0, "parents": "", "status": "ok",
+        "mean_reward": 0.5, "reward:one": 1.0, "reward:two": 0.0, "source": IDENTITY,
+    }  # fmt: skip
+
+
+def asking() -> evovpo.Search:
+    return evovpo.Search(examples=[((1,), 1), ((2,), 4)], entry="f", evaluations=24)
+
+
+def test_a_search_is_asked_and_told_by_its_user() -> None:
+    search = asking()
+    assert search.best is None
+    prompt = search.ask()
+    assert prompt is not None
+    assert not prompt.has_model
+    [source] = search.programs(prompt)
+    search.tell(prompt, [], {source: {"row-1": 1.0, "row-2": 0.0}})
+    assert search.best == (source, {"row-1": 1.0, "row-2": 0.0})
+    prompt = search.ask()
+    assert prompt is not None
+    texts = [SQUARE, BROKEN, "no program"] + [SQUARE] * (prompt.rollouts - 3)
+    sources = search.programs(prompt, texts)
+    assert len(sources) == 2
+    with pytest.raises(evovpo.EvovpoError, match="expected one entry for each"):
+        search.tell(prompt, texts, {})
+    search.tell(prompt, texts, {sources[0]: {"row-1": 1.0, "row-2": 1.0}, sources[1]: None})
+    assert search.is_solved
+    search.tell(prompt, texts, {})  # telling twice changes nothing
+    while search.ask() is not None:
+        pass

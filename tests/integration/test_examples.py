@@ -1,0 +1,41 @@
+"""The examples of the documentation run as they are, each in a folder of its own and without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+SAID = {
+    "ask_and_tell": "row-6",
+    "own_examples": "right on the examples: True and on the rest: True",
+    "own_proposer": "return 2 ** x",
+    "own_scorer": "above 1",
+    "read_a_run": "reward:row-1",
+    "train": "train_loss",
+}
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in EXAMPLES} == set(SAID)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_as_printed(path: Path, tmp_path: Path) -> None:
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        env={**os.environ, **offline, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert SAID[path.stem] in done.stdout
