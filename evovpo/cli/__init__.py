@@ -43,7 +43,7 @@ from evovpo.errors import ConfigError, EvovpoError, ReplayError, SandboxError, S
 
 if TYPE_CHECKING:
     from evovpo.config import Config
-    from evovpo.problem.openevolve.loading import Opened
+    from evovpo.problem.openevolve.opening import Opened
     from evovpo.reports.live import LiveProgress
     from evovpo.runs.outcome import Outcome
     from evovpo.runs.request import RunRequest

@@ -12,7 +12,8 @@ from evovpo.problem.examples import Row, twins
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Loaded, open_project
+from evovpo.problem.openevolve.loading import Loaded
+from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import seed_paths
 from evovpo.types import Evaluation, Problem, Status
 

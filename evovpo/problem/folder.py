@@ -29,7 +29,7 @@ from evovpo.problem.faults import (
     tables,
 )
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import open_project
+from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import check_scorer_source, read_seeds
 from evovpo.problem.suites import problem_id
 from evovpo.types import Example, Feature, Limits, Objective, Problem, content_id

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from evovpo.errors import SearchError
+from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
-__all__ = ["REFUSED", "Checked", "Learner", "Proposer", "check_ticket", "rollout_id"]
+__all__ = ["REFUSED", "Checked", "Learner", "Proposer", "check_sampling", "check_ticket", "rollout_id"]
 
 REFUSED = "refused: "
 """Begins the finish reason of an empty reply where a server would not take the prompt; why follows."""
@@ -90,3 +90,16 @@ def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
         )
     if len(set(indices)) < len(indices):
         raise SearchError(f"indices of prompt {prompt.id} repeat: {list(indices)}; ask for each reply once")
+
+
+def check_sampling(sampling: Sampling, proposer: str) -> None:
+    """Raise `ConfigError` for sampling that no proposer does, or log-probabilities of which mean nothing."""
+    if sampling.grammar_masked:
+        raise ConfigError(f"grammar_masked is true; the {proposer} proposer does not mask: set it to false")
+    if not sampling.temperature > 0:
+        raise ConfigError(
+            f"temperature is {sampling.temperature}; it must be above 0: log-probabilities of greedy "
+            "sampling mean nothing to a trainer; use a small one such as 0.01 for nearly greedy replies"
+        )
+    if sampling.max_tokens < 1:
+        raise ConfigError(f"max_tokens is {sampling.max_tokens}; a reply needs at least 1")

@@ -8,15 +8,14 @@ of everything that a server says.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import email.utils
 import json
 import logging
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -36,8 +35,8 @@ from evovpo.proposers.endpoints import (
     read_usage,
     request_body,
 )
-from evovpo.proposers.limits import Bucket, Budget
-from evovpo.proposers.server import refused_key
+from evovpo.proposers.http import refused_key
+from evovpo.proposers.limits import Gate, RefusedError, Ticket
 from evovpo.types import Call, CallOutcome, Prompt
 
 try:
@@ -56,58 +55,6 @@ _AGAIN = (408, 409, 425, 429)
 """Refusals, beside those of 500 and above, that another try may not meet."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a prompt, to say before it is sent what it will take of the tokens of a minute."""
-
-
-class RefusedError(ServerError):
-    """A request that a server will not answer however often it is sent; `reason` says why, for a rollout."""
-
-    def __init__(self, reason: str, error: EvovpoError) -> None:
-        super().__init__(str(error))
-        self.reason = reason
-        self.error = error
-        """What to raise where no request is answered."""
-
-
-@dataclass(eq=False, slots=True)
-class Ticket:
-    """A prompt whose requests are under way."""
-
-    prompt: Prompt
-    is_admitted: bool = False
-    """One of its requests was sent: the others are sent too, whatever the budget says by then."""
-
-
-class Gate:
-    """What the requests of all models share: how many at a time, how many a minute, and the budget."""
-
-    def __init__(
-        self, concurrency: int, requests_per_minute: int, tokens_per_minute: int, budget: Budget
-    ) -> None:
-        self._slots = asyncio.Semaphore(concurrency)
-        self._requests = Bucket(requests_per_minute)
-        self._tokens = Bucket(tokens_per_minute)
-        self.budget = budget
-
-    @contextlib.asynccontextmanager
-    async def slot(self, ticket: Ticket) -> AsyncIterator[None]:
-        """Hold one of the places for requests. Raises `BudgetError` for a ticket that came too late."""
-        async with self._slots:
-            if not ticket.is_admitted:
-                self.budget.check(ticket.prompt.run_id)
-                ticket.is_admitted = True
-            yield
-
-    async def wait_for_minute(self, tokens: int) -> None:
-        """Wait until another request of so many tokens may be sent."""
-        await self._requests.take()
-        await self._tokens.take(tokens)
-
-    def settle(self, ticket: Ticket, expected_tokens: int, usage: Usage, cost: float | None) -> None:
-        """Take note of what a request took, once it has ended."""
-        used = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
-        if used:
-            self._tokens.give_back(expected_tokens - used)
-        self.budget.add(ticket.prompt.run_id, used, cost)
 
 
 class _Sent(NamedTuple):

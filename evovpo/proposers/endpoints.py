@@ -14,11 +14,20 @@ from typing import Any, NamedTuple
 
 from evovpo.config import ModelConfig
 from evovpo.errors import ServerError
-from evovpo.proposers.server import PLAIN_SOFTMAX
 from evovpo.types import Message, Sampling
 
 CHAT = "chat"
 COMPLETIONS = "completions"
+PLAIN_SOFTMAX: dict[str, float] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sampling that a request asks for; vLLM takes what is left out from the model's generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
 """Fields that OpenAI's own interface lacks: a server that refuses one refuses them all."""

@@ -1,13 +1,20 @@
-"""How fast a server may be asked, and how much may be spent on it."""
+"""How fast a server may be asked, how much may be spent on it, and how much it may refuse."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from evovpo.errors import BudgetError
+from evovpo.errors import BudgetError, EvovpoError, ServerError
+from evovpo.proposers.endpoints import Usage
+from evovpo.types import Prompt
+
+_REFUSED_IN_A_ROW = 20
+"""Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
 
 
 class Spent(NamedTuple):
@@ -107,3 +114,113 @@ class Bucket:
         """Return what was taken and not used; a negative amount takes more, without waiting."""
         if self._rate:
             self._level += amount
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """A prompt whose requests are under way."""
+
+    prompt: Prompt
+    is_admitted: bool = False
+    """One of its requests was sent: the others are sent too, whatever the budget says by then."""
+
+
+class Gate:
+    """What the requests of all models share: how many at a time, how many a minute, and the budget."""
+
+    def __init__(
+        self, concurrency: int, requests_per_minute: int, tokens_per_minute: int, budget: Budget
+    ) -> None:
+        self._slots = asyncio.Semaphore(concurrency)
+        self._requests = Bucket(requests_per_minute)
+        self._tokens = Bucket(tokens_per_minute)
+        self.budget = budget
+
+    @contextlib.asynccontextmanager
+    async def slot(self, ticket: Ticket) -> AsyncIterator[None]:
+        """Hold one of the places for requests. Raises `BudgetError` for a ticket that came too late."""
+        async with self._slots:
+            if not ticket.is_admitted:
+                self.budget.check(ticket.prompt.run_id)
+                ticket.is_admitted = True
+            yield
+
+    async def wait_for_minute(self, tokens: int) -> None:
+        """Wait until another request of so many tokens may be sent."""
+        await self._requests.take()
+        await self._tokens.take(tokens)
+
+    def settle(self, ticket: Ticket, expected_tokens: int, usage: Usage, cost: float | None) -> None:
+        """Take note of what a request took, once it has ended."""
+        used = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        if used:
+            self._tokens.give_back(expected_tokens - used)
+        self.budget.add(ticket.prompt.run_id, used, cost)
+
+
+class RefusedError(ServerError):
+    """A request that a server will not answer however often it is sent; `reason` says why, for a rollout."""
+
+    def __init__(self, reason: str, error: EvovpoError) -> None:
+        super().__init__(str(error))
+        self.reason = reason
+        self.error = error
+        """What to raise where no request is answered."""
+
+
+class Refusals:
+    """Tells a prompt that a server will not answer from a server that answers nothing."""
+
+    def __init__(self) -> None:
+        self._has_answered = False
+        self._in_a_row = 0
+        self._running = 0
+        """Tickets that may still be answered."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """Refused tickets that wait to see whether another one is answered."""
+
+    @contextlib.asynccontextmanager
+    async def ticket(self) -> AsyncIterator[None]:
+        """Count a ticket as running."""
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._release()
+
+    def answered(self) -> None:
+        """Take note that the server answered a ticket."""
+        self._has_answered, self._in_a_row = True, 0
+        self._release()
+
+    async def accept(self, refused: RefusedError) -> None:
+        """Return if a ticket may be taken as refused.
+
+        Raises what was refused if no ticket was answered, after waiting for those that run, and `ServerError`
+        if too many were refused one after the other.
+        """
+        self._in_a_row += 1
+        if not self._has_answered:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            self._running -= 1
+            self._release()
+            try:
+                await waiting
+            finally:
+                self._running += 1
+            if not self._has_answered:
+                raise refused.error from refused
+        if self._in_a_row >= _REFUSED_IN_A_ROW:
+            raise ServerError(
+                f"the last {self._in_a_row} prompts were refused, this one with: {refused}; see the server's "
+                "log, then resume the run"
+            ) from refused
+
+    def _release(self) -> None:
+        if self._has_answered or self._running == 0:
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
+            self._waiting.clear()

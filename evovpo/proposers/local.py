@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evovpo.errors import ConfigError, PolicyError
-from evovpo.proposers import check_ticket, rollout_id
-from evovpo.proposers.server import base_version, is_adapter, require_folder
+from evovpo.errors import PolicyError
+from evovpo.proposers import check_sampling, check_ticket, rollout_id
+from evovpo.proposers.policies import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 
 try:
@@ -60,8 +60,7 @@ class LocalPolicy:
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> Request:
         """Return what the sampler needs for these replies; raises as `check_request`."""
-        if sampling.grammar_masked:
-            raise ConfigError("grammar_masked is true; the local proposer does not mask: set it to false")
+        check_sampling(sampling, "local")
         text = "".join(message.content for message in prompt.messages)
         request = Request(
             prompt_ids=tuple(self.tokenizer(text)["input_ids"]),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,28 +26,26 @@ from typing import Protocol
 
 from evovpo.config import BudgetConfig, ModelConfig
 from evovpo.errors import ConfigError, PolicyError, ServerError
-from evovpo.proposers import REFUSED, check_ticket, rollout_id
+from evovpo.proposers import REFUSED, check_sampling, check_ticket, rollout_id
 from evovpo.proposers.bandit import Bandit, pick_weighted
-from evovpo.proposers.client import Answer, Client, Gate, RefusedError, Ticket
-from evovpo.proposers.endpoints import CHAT, Form, Reply, choose_endpoint, first_place, with_system
-from evovpo.proposers.limits import Budget, Spent
-from evovpo.proposers.server import (
+from evovpo.proposers.client import Answer, Client
+from evovpo.proposers.endpoints import (
+    CHAT,
     PLAIN_SOFTMAX,
-    TOLERANCE,
-    VLLMServer,
-    check_address,
-    check_model,
-    is_adapter,
-    load_and_compare,
-    read_warm_up,
-    served_name,
+    Form,
+    Reply,
+    choose_endpoint,
+    first_place,
+    with_system,
 )
+from evovpo.proposers.http import check_address, check_model
+from evovpo.proposers.limits import Budget, Gate, Refusals, RefusedError, Spent, Ticket
+from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
+from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.types import Call, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
 _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
-_REFUSED_IN_A_ROW = 20
-"""Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a reply whose server gives no token ids, for the bandit."""
 
@@ -142,7 +140,7 @@ class OpenAIProposer:
         self._open: set[asyncio.Future[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         self._temperatures = {(one.name, 1.0) for one in self._models}
-        self._refusals = _Refusals()
+        self._refusals = Refusals()
         self._is_closed = False
 
     @property
@@ -190,7 +188,7 @@ class OpenAIProposer:
         `BudgetError`, before anything is sent, when the run has used its tokens or its money.
         """
         check_ticket(prompt, indices)
-        _check_sampling(sampling)
+        check_sampling(sampling, "openai")
         if self._is_closed:
             raise RuntimeError("this proposer is closed; make a new one")
         if not indices:
@@ -361,76 +359,6 @@ class _Ask(Protocol):
     """Sends one request of a ticket: `Client.ask` with the rest filled in."""
 
     def __call__(self, form: Form) -> Awaitable[Answer | None]: ...
-
-
-class _Refusals:
-    """Tells a prompt that a server will not answer from a server that answers nothing."""
-
-    def __init__(self) -> None:
-        self._has_answered = False
-        self._in_a_row = 0
-        self._running = 0
-        """Tickets that may still be answered."""
-        self._waiting: list[asyncio.Future[None]] = []
-        """Refused tickets that wait to see whether another one is answered."""
-
-    @contextlib.asynccontextmanager
-    async def ticket(self) -> AsyncIterator[None]:
-        """Count a ticket as running."""
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._release()
-
-    def answered(self) -> None:
-        """Take note that the server answered a ticket."""
-        self._has_answered, self._in_a_row = True, 0
-        self._release()
-
-    async def accept(self, refused: RefusedError) -> None:
-        """Return if a ticket may be taken as refused.
-
-        Raises what was refused if no ticket was answered, after waiting for those that run, and `ServerError`
-        if too many were refused one after the other.
-        """
-        self._in_a_row += 1
-        if not self._has_answered:
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            self._running -= 1
-            self._release()
-            try:
-                await waiting
-            finally:
-                self._running += 1
-            if not self._has_answered:
-                raise refused.error from refused
-        if self._in_a_row >= _REFUSED_IN_A_ROW:
-            raise ServerError(
-                f"the last {self._in_a_row} prompts were refused, this one with: {refused}; see the server's "
-                "log, then resume the run"
-            ) from refused
-
-    def _release(self) -> None:
-        if self._has_answered or self._running == 0:
-            for waiting in self._waiting:
-                if not waiting.done():
-                    waiting.set_result(None)
-            self._waiting.clear()
-
-
-def _check_sampling(sampling: Sampling) -> None:
-    if sampling.grammar_masked:
-        raise ConfigError("grammar_masked is true; the openai proposer does not mask: set it to false")
-    if not sampling.temperature > 0:
-        raise ConfigError(
-            f"temperature is {sampling.temperature}; it must be above 0: log-probabilities of greedy "
-            "sampling mean nothing to a trainer; use a small one such as 0.01 for nearly greedy replies"
-        )
-    if sampling.max_tokens < 1:
-        raise ConfigError(f"max_tokens is {sampling.max_tokens}; a reply needs at least 1")
 
 
 def _measure(server: VLLMServer, name: str, form: Form) -> tuple[int, int] | None:

@@ -33,7 +33,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name that everyone gives it)
 from torch import Tensor
 
-from evovpo.errors import ConfigError, PolicyError
+from evovpo.errors import PolicyError
+from evovpo.proposers import check_sampling
+from evovpo.types import Sampling
 
 ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
 """The model classes, by their Hugging Face names, that this sampler computes."""
@@ -396,13 +398,7 @@ def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
 
 def check_request(request: Request, context: int) -> None:
     """Raise what `sample` would raise for this request, of a model with that context length."""
-    if not request.temperature > 0:
-        raise ConfigError(
-            f"temperature is {request.temperature}; it must be above 0: log-probabilities of greedy "
-            "sampling mean nothing to a trainer; use a small one such as 0.01 for nearly greedy replies"
-        )
-    if request.max_tokens < 1:
-        raise ConfigError(f"max_tokens is {request.max_tokens}; a reply needs at least 1")
+    check_sampling(Sampling(request.temperature, request.max_tokens), "local")
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(
             f"the prompt has {len(request.prompt_ids)} tokens; the model reads from 1 to {context - 1}; "

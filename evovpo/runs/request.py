@@ -12,7 +12,7 @@ from evovpo.errors import ConfigError, StoreError
 from evovpo.judging.evaluator import Scorer
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Opened, open_project
+from evovpo.problem.openevolve.opening import Opened, open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem

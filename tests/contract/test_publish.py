@@ -26,7 +26,8 @@ from evovpo.errors import PolicyError, PublishError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.proposers.local import load_model, no_progress_bar
-from evovpo.proposers.server import VLLMServer, read_warm_up, served_name
+from evovpo.proposers.policies import read_warm_up, served_name
+from evovpo.proposers.server import VLLMServer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start as start_run

@@ -34,7 +34,8 @@ from evovpo.problem.folder import load_problem  # noqa: E402
 from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers.local import no_progress_bar  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
-from evovpo.proposers.server import VLLMServer, load_and_compare, served_name  # noqa: E402
+from evovpo.proposers.policies import served_name  # noqa: E402
+from evovpo.proposers.server import VLLMServer, load_and_compare  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.proposers.local import load_model, no_progress_bar
-from evovpo.proposers.server import base_version, is_adapter, require_folder
+from evovpo.proposers.policies import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion
 
 

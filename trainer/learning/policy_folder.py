@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from evovpo.errors import PublishError
 from evovpo.files import PARTIAL, written_whole
-from evovpo.proposers.server import ADAPTER_FILE, POLICY_FILE, WarmUp
+from evovpo.proposers.policies import ADAPTER_FILE, POLICY_FILE, WarmUp
 from evovpo.store import Store
 from trainer.learning.policies import save_model
 

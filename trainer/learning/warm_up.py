@@ -13,15 +13,8 @@ import torch
 
 from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers.local import load_model
-from evovpo.proposers.server import (
-    TOLERANCE,
-    PolicyServer,
-    WarmUp,
-    base_version,
-    is_adapter,
-    load_and_compare,
-    read_warm_up,
-)
+from evovpo.proposers.policies import WarmUp, base_version, is_adapter, read_warm_up
+from evovpo.proposers.server import TOLERANCE, PolicyServer, load_and_compare
 from evovpo.types import PolicyVersion
 
 _TEXT_TOKENS, _PLACES = 160, 8

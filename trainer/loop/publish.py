@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.errors import PolicyError, PublishError, ServerError
-from evovpo.proposers.server import TOLERANCE, PolicyServer, is_adapter, read_warm_up, require_folder
+from evovpo.proposers.policies import is_adapter, read_warm_up, require_folder
+from evovpo.proposers.server import TOLERANCE, PolicyServer
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_folder import place, write_folder

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -25,7 +24,7 @@ from evovpo.problem.openevolve.metrics import (
     section_line,
     suggests_lower,
 )
-from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
+from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -54,71 +53,10 @@ class Loaded(NamedTuple):
     """Doubtful things that do not stop a run, each with what to do."""
 
 
-class Opened(NamedTuple):
-    """A project with the configuration of its runs."""
-
-    loaded: Loaded
-    config: Config
-    settings: Settings
-    """What its configuration file says, key by key."""
-
-
-_BASE: dict[str, dict[str, object]] = {
-    # The task alone tells a model nothing of the program's interface, so every prompt shows a program.
-    "search": {"root_share": 0.0, "joins": False},
-}
-"""Settings that are other ones for such problems, unless someone says otherwise."""
-
-
 class OpenEvaluator(Protocol):
     """Starts an evaluator; `open_openevolve` is one."""
 
     def __call__(self, problem: Problem, config: Config) -> AbstractContextManager[OpenEvolveEvaluator]: ...
-
-
-def open_project(
-    path: Path,
-    config_file: Path | None = None,
-    overrides: Sequence[str] = (),
-    yaml: Path | None = None,
-    frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
-    open_evaluator: OpenEvaluator = open_openevolve,
-) -> Opened:
-    """Return the project at `path` as a problem, with its configuration.
-
-    Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
-    `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
-    takes. Raises what that raises, and `ConfigError`.
-    """
-    project = read_project(path)
-    file = project.config if yaml is None else yaml
-    settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
-    base = _with_own_models(settings, config_file, overrides)
-    for section, values in _BASE.items():
-        given = base.get(section)
-        base[section] = values | (given if isinstance(given, dict) else {})
-    config = Config.load(config_file, overrides, base, f"{file}, as settings here")
-    return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
-
-
-def _with_own_models(
-    settings: Settings, config_file: Path | None, overrides: Sequence[str]
-) -> dict[str, object]:
-    """Return the base settings without the models, or addresses, in whose place the user gives others."""
-    given = {text.partition("=")[0].strip() for text in overrides}
-    try:
-        written = {} if config_file is None else tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        written = {}  # reading the configuration says what is wrong with it
-    proposer = written.get("proposer")
-    given |= {f"proposer.{key}" for key in proposer} if isinstance(proposer, dict) else set()
-    has_tables = "models" in written
-    models, values = settings.models, settings.values
-    if "proposer.model" in given or has_tables:
-        models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}
-    if "proposer.base_url" in given:
-        models = tuple({key: table[key] for key in table if key != "base_url"} for table in models)
-    return settings._replace(models=models, values=values).base()
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:

@@ -1,0 +1,114 @@
+"""One plain request to a model server: its key, its address, and what a refusal says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from typing import Any
+
+from evovpo.errors import ConfigError, ServerError, nearest_hint
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""Environment variable that holds a server's key, if no other is named."""
+
+
+def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
+    """Raise unless the server at `base_url` is there, takes the key and lists the model `name`.
+
+    `ServerError` if it cannot be reached, `ConfigError` for a key, an address or a model that it lacks.
+    A server that is busy or failing, or lists no models at all, passes: the first request will tell.
+    """
+    base_url = base_url.rstrip("/")
+    try:
+        status, text = fetch(base_url + "/models", None, key_variable, timeout_seconds)
+        if status in (404, 405):
+            other, _ = fetch(base_url + "/v1/models", None, key_variable, timeout_seconds)
+            if other < 400:
+                raise ConfigError(
+                    f"{base_url} has its interface below /v1; set proposer.base_url={base_url}/v1"
+                )
+    except OSError as error:
+        raise ServerError(
+            f"{base_url} cannot be reached ({error}); is the server running, and is proposer.base_url right?"
+        ) from error
+    if status in (401, 403):
+        raise ConfigError(refused_key(base_url, key_variable, reason(text)))
+    if status >= 400:
+        return
+    listed = (json_object(text) or {}).get("data")
+    if not isinstance(listed, list):
+        raise ConfigError(
+            f"{base_url} is no OpenAI-compatible server: {base_url}/models answered {text[:80]!r}; check "
+            "proposer.base_url, for vLLM http://HOST:PORT/v1"
+        )
+    names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
+    # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
+    known = {*names, *(one.removeprefix("models/") for one in names), *(one.split(":")[0] for one in names)}
+    if name not in known:
+        raise ConfigError(
+            f"{base_url} does not offer the model {name!r}; {nearest_hint(name, names)}; set proposer.model "
+            "(or models.name) to one of them"
+        )
+
+
+def refused_key(address: str, variable: str, detail: str) -> str:
+    """Return the message for a key that is refused or missing."""
+    if not os.environ.get(variable):
+        return f"{address} wants a key ({detail}), and {variable} is not set; set that environment variable"
+    return f"{address} refused the key ({detail}); set the environment variable {variable} to a valid one"
+
+
+def fetch(
+    url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
+) -> tuple[int, str]:
+    """Return status and text of an answer, the key taken out of it; GET without a body. Raises `OSError`."""
+    headers = {"Content-Type": "application/json"}
+    key = os.environ.get(key_variable, "")
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = urllib.request.Request(url, data, headers)
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as answer:
+            status, text = answer.status, answer.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        with error:
+            status, text = error.code, error.read().decode(errors="replace")
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    return status, text.replace(key, "***") if key else text
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def check_address(base_url: str) -> None:
+    """Raise `ConfigError` unless this is an http address that may be stored with a run."""
+    if not base_url.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"proposer.base_url is {base_url!r}; expected the address of an OpenAI-compatible server, for "
+            "example http://127.0.0.1:8000/v1"
+        )
+    if "@" in base_url:
+        raise ConfigError(
+            "proposer.base_url holds a password, and runs store their settings; put the key into the "
+            "environment variable OPENAI_API_KEY instead"
+        )
+
+
+def reason(text: str) -> str:
+    """Return the message of an error answer."""
+    text = text.strip()
+    try:
+        found = json.loads(text)
+        return str(found["error"]["message"])[:500]
+    except (ValueError, KeyError, TypeError):
+        return text[:500] or "no reason given"
