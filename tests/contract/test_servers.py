@@ -729,7 +729,7 @@ def config_for(url: str, *more: str) -> Config:
 
 
 def search(store: Store, config: Config, **options: Any) -> Outcome:
-    return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config), store, **options)
+    return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config, **options), store)
 
 
 @pytest.mark.slow
