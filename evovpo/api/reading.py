@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evovpo.reports.report import find_run
+from evovpo.runs.stored import find_run
 from evovpo.store import Store
 from evovpo.store.summary import RunRow
 from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunStatus, Status
