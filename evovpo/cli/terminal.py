@@ -50,6 +50,22 @@ Overrides = Annotated[
         "--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be given several times."
     ),
 ]
+OpenEvolveConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--openevolve-config",
+        metavar="FILE",
+        help="Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none.",
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        metavar="FILE",
+        help="Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+    ),
+]
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:

@@ -22,7 +22,10 @@ from evovpo.runs.outcome import Outcome
 from evovpo.store import Store
 from evovpo.types import Tell
 
-FIELDS = tuple(name for name in Outcome._fields if name != "combined_score")
+FIELDS = (
+    *(name for name in Outcome._fields if name != "combined_score"),
+    *("solved_train", "solved_heldout", "solved_unseen"),
+)
 """Of an outcome's JSON where no evaluator returns such a number."""
 EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1")
 """Random programs solve it within a hundred evaluations."""

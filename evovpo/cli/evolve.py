@@ -1,0 +1,278 @@
+"""The commands `evovpo evolve` and `evovpo resume`, and how a run is watched and its end is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from evovpo.cli.terminal import (
+    CUT_OFF,
+    NOTHING_EVALUATED,
+    STOPPED,
+    AsJson,
+    ConfigFile,
+    MetricsFile,
+    OpenEvolveConfig,
+    Overrides,
+    RunName,
+    StoreUrl,
+    console,
+    fail,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
+from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
+
+if TYPE_CHECKING:
+    from evovpo.config import Config
+    from evovpo.problem.openevolve.opening import Opened
+    from evovpo.reports.live import LiveProgress
+    from evovpo.runs.outcome import Outcome
+    from evovpo.runs.request import RunRequest
+    from evovpo.store import Store
+
+app = typer.Typer()
+
+
+class ProposerName(StrEnum):
+    """Who writes the programs."""
+
+    LOCAL = "local"
+    OPENAI = "openai"
+    RANDOM = "random"
+
+
+@app.command("evolve", rich_help_panel="Runs")
+def evolve(
+    problem_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        ),
+    ],
+    evaluations: Annotated[
+        int | None,
+        typer.Option(
+            "--evaluations",
+            "-n",
+            min=1,
+            metavar="N",
+            help="Budget in proposed programs, duplicates and unusable ones included.  "
+            "[dim]\\[default: 1000][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            help="Source of all randomness.  [dim]\\[default: 0][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S-T", help="Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."
+        ),
+    ] = None,
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    proposer: Annotated[
+        ProposerName | None,
+        typer.Option(
+            help="[bold]local[/bold]: a model in this process, the built-in one for functions of text; "
+            "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: programs of the built-in "
+            "model's language without a model, as a baseline.  "
+            "[dim]\\[default: local; openai with --base-url][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Model folder of your own instead of the built-in one; of a server, the name it has there.",
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
+            "key is read from the environment.",
+        ),
+    ] = None,
+    openevolve_config: OpenEvolveConfig = None,
+    metrics: MetricsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for a program that solves a problem, and show the best one found.
+
+    Everything is stored on the way: Ctrl-C stops the run, evovpo resume takes it up again.
+
+    [dim]Examples:[/dim]
+
+    evovpo evolve strings/phone-with-hyphens
+
+    evovpo evolve invoices -n 5000 --seed 1 --set search.islands=8
+
+    evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
+    """
+    from evovpo.experiments.reading import parse_seeds
+    from evovpo.reports.repeats import with_seed
+    from evovpo.runs.proposer import check_proposer
+    from evovpo.runs.request import open_request
+    from evovpo.runs.run import start
+
+    if seed is not None and seeds is not None:
+        raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
+    numbers = () if seeds is None else parse_seeds(seeds)
+    given = {
+        "search.evaluations": evaluations,
+        "run.seed": seed,
+        "store.url": store_url,
+        "proposer.name": "openai" if proposer is None and base_url is not None else proposer,
+        "proposer.model": model,
+        "proposer.base_url": base_url,
+        "evaluator.metrics": None if metrics is None else metrics.resolve(),
+    }
+    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    request = open_request(problem_name, config_file, changes, openevolve_config)
+    check_proposer(request.problem, request.config)
+    if request.project is not None:
+        _show_project(request.project, problem_name)
+    with open_store(request.config.store.url, create=True) as store:
+        if numbers:
+            _repeat(store, as_json, [with_seed(request, number) for number in numbers])
+            return
+        _finish(
+            store,
+            as_json,
+            _loading(request.config),
+            lambda live: start(request, store, None, live.started, live.told),
+        )
+
+
+@app.command("resume", rich_help_panel="Runs")
+def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) -> None:
+    """Take up a run that was stopped or killed, where its last stored judgement left it.
+
+    Budget, seed and settings are those it was started with. A finished run only shows its result.
+
+    [dim]Example:[/dim]  evovpo resume latest
+    """
+    from evovpo.config import Config
+    from evovpo.reports.run_report import finished_text
+    from evovpo.runs.run import resume as take_up
+    from evovpo.runs.stored import find_run
+
+    with open_store(store_url) as store:
+        run_id = find_run(store, run)
+        row = store.run(run_id)
+        config = Config.from_json(row.config_json)
+        end = "" if config.proposer.name == "imported" else finished_text(row)
+        if end:
+            say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
+        _finish(
+            store,
+            as_json,
+            "reading the run" if end or config.proposer.name == "random" else _loading(config),
+            lambda live: take_up(run_id, store, on_start=live.started, on_tell=live.told),
+        )
+
+
+def _show_project(project: Opened, name: str) -> None:
+    """Say once, before a run, which keys of an OpenEvolve configuration do nothing, and what is doubtful."""
+    from evovpo.reports.problems import settings_note
+
+    if project.settings.keys:
+        console(stderr=True).print(settings_note(project.settings, name), crop=False, soft_wrap=True)
+    for remark in project.loaded.remarks:
+        say(f"note: {remark}", stderr=True)
+
+
+def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgress], Outcome]) -> None:
+    """Do a run's work under a live view, print what it came to, and exit with 3 if nothing was judged."""
+    from evovpo.reports.run_json import outcome_json
+    from evovpo.reports.run_report import nothing_judged, result
+    from evovpo.runs.stored import read_run
+
+    outcome = _watched(store, waiting, work)
+    if as_json:
+        print_json(outcome_json(outcome))
+    else:
+        show_answer(result(read_run(store, outcome.run), outcome))
+        option = store_option(store)
+        if not outcome.solved:
+            say("\nTo search on: start again with more --evaluations, or with another --seed.")
+        say(f"\nLineage and curve:  evovpo show {outcome.run}{option}")
+        say(f"All runs:           evovpo runs{option}")
+    reason = nothing_judged(outcome, store.run_summary(outcome.run))
+    if reason:
+        fail(reason, NOTHING_EVALUATED)
+
+
+def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]) -> Outcome:
+    """Do a run's work under a live view and return what it came to; one cut off says how to go on."""
+    from evovpo.reports.live import LiveProgress
+
+    live = LiveProgress(console(stderr=True), store.call_totals)
+    try:
+        with live:
+            live.waiting(waiting)
+            return work(live)
+    except KeyboardInterrupt:
+        stopped(live, store)
+    except EvovpoError as error:
+        if live.run is not None:
+            hint = f"evovpo resume {live.run.id}{store_option(store)}"
+            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+            if isinstance(error, (ServerError, StoreError)):
+                fail(error, CUT_OFF)
+        raise
+
+
+def _repeat(store: Store, as_json: bool, requests: Sequence[RunRequest]) -> None:
+    """Make the runs one after another, and print what they came to."""
+    from evovpo.reports.repeats import Repeat, repeats_json, repeats_table
+    from evovpo.runs.run import start
+
+    def work(request: RunRequest, live: LiveProgress) -> Outcome:
+        return start(request, store, None, live.started, live.told)
+
+    found: list[Repeat] = []
+    for request in requests:
+        outcome = _watched(store, _loading(request.config), partial(work, request))
+        found.append(Repeat(request.config.run.seed, outcome))
+    if as_json:
+        print_json(repeats_json(found))
+    else:
+        show_answer(repeats_table(found))
+        say(f"\nLineage and curve:  evovpo show RUN{store_option(store)}")
+
+
+def stopped(live: LiveProgress, store: Store) -> NoReturn:
+    """Say that a run was stopped and how it goes on, and end the process."""
+    if live.run is None:
+        say("Stopped before the run began; nothing was stored.", stderr=True)
+    else:
+        say(f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.", stderr=True)
+        say(f"To go on:  evovpo resume {live.run.id}{store_option(store)}", stderr=True)
+    raise typer.Exit(STOPPED)
+
+
+def _loading(config: Config) -> str:
+    """Return what takes time before a run with this configuration begins."""
+    waits = {"random": "getting ready", "openai": "asking the server"}
+    return waits.get(config.proposer.name, "loading the model (a few seconds)")

@@ -1,0 +1,103 @@
+"""The `evovpo` command with all its panels, and what its exit codes say.
+
+Exit codes: 0 done as asked, 2 bad input, 3 nothing could be evaluated, 4 a run was cut off
+by a server or the machine (its store, a full disk) and can be resumed, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from evovpo.cli import batch, evolve, problems, runs, setting_up
+from evovpo.cli.terminal import BAD_INPUT, CUT_OFF, NOTHING_EVALUATED, fail, say
+from evovpo.errors import EvovpoError, SandboxError
+
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+app = typer.Typer(
+    name="evovpo",
+    help="""Evolve programs: any that can be scored, written by any model.
+
+A small model for functions of text comes with the package;
+an instruction model behind a server writes all others.
+
+[bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
+
+Then look at it with [bold]evovpo show latest[/bold], see what else can be evolved with
+[bold]evovpo problems[/bold], and write a problem of your own with [bold]evovpo new[/bold].
+Every command explains itself: evovpo COMMAND --help.""",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        say(f"evovpo {version('evovpo')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command; the help text is that of `app`."""
+
+
+for _panel in (problems.app, evolve.app, runs.app, setting_up.app, batch.app):
+    app.registered_commands += _panel.registered_commands
+app.add_typer(setting_up.store_app, name="store", rich_help_panel="Setting up")
+
+
+def mount_commands() -> None:
+    """Add the commands that installed packages offer: the trainer's.
+
+    An entry point of `evovpo.commands` names a typer app that imports nothing heavy; doing it twice changes
+    nothing.
+    """
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group="evovpo.commands")):
+        known = {command.name for command in app.registered_commands}
+        offered = point.load().registered_commands
+        app.registered_commands += [command for command in offered if command.name not in known]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (by default that of the process) and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Not every terminal can show every character of an example; that must not end a run.
+            stream.reconfigure(errors="backslashreplace")
+    mount_commands()
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="evovpo")
+    except SandboxError as error:
+        fail(error, NOTHING_EVALUATED)
+    except EvovpoError as error:
+        fail(error, BAD_INPUT)
+    except OSError as error:
+        if error.errno not in _FULL_DISK:
+            raise
+        with contextlib.suppress(OSError):
+            say(f"error: {error}; make room, then give the same command again", stderr=True)
+        # What is printed may go to the full disk too: where nothing can be said, the exit code still says it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        raise SystemExit(CUT_OFF) from None
+    raise SystemExit(0)

@@ -1,0 +1,185 @@
+"""The commands of the panel Problems: list, make, check, and bring in problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evovpo.cli.terminal import (
+    AsJson,
+    ConfigFile,
+    MetricsFile,
+    OpenEvolveConfig,
+    Overrides,
+    RunName,
+    StoreUrl,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+)
+from evovpo.problem.importers.tasks import TaskFormat
+
+app = typer.Typer()
+
+
+class Kind(StrEnum):
+    """What a new problem is judged by."""
+
+    EXAMPLES = "examples"
+    SCORE = "score"
+
+
+@app.command("problems", rich_help_panel="Problems")
+def list_problems() -> None:
+    """List the problems and suites that come with the package.
+
+    [dim]Example:[/dim]  evovpo problems
+    """
+    from evovpo.builtin.strings.format import expression_fault
+    from evovpo.problem.folder import load_problem
+    from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
+    from evovpo.reports.problems import problems_table
+
+    problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
+    show_answer(problems_table(problems))
+    suites = bundled_suites()
+    if suites:
+        say("\nsuites: " + ", ".join(f"{name} ({len(entries)})" for name, entries in suites.items()))
+    easy = {str(entry.path) for entries in suites.values() for entry in entries if entry.difficulty == 0}
+    fitting = [problem for problem in problems if not expression_fault(problem)]
+    if fitting:
+        # One that every measured run solved: a first try should end well.
+        first = next((problem for problem in fitting if problem.folder in easy), fitting[0])
+        say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {first.id}")
+
+
+@app.command("new", rich_help_panel="Problems")
+def new(
+    name: Annotated[Path, typer.Argument(metavar="NAME", help="Folder to make.")],
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
+            "[bold]score[/bold] that your own Python file gives their outputs: the built-in model writes "
+            "formulas of numbers for it, a model behind a server (--base-url URL --model NAME of evovpo "
+            "evolve) any program."
+        ),
+    ] = Kind.EXAMPLES,
+) -> None:
+    """Make a folder with a small working problem, to change into your own.
+
+    [dim]Example:[/dim]  evovpo new invoices && evovpo check invoices && evovpo evolve invoices
+    """
+    from evovpo.problem.new import new_problem
+
+    folder = new_problem(name, kind.value)
+    files = ", ".join(sorted(path.name for path in folder.iterdir()))
+    say(f"{folder} is ready: {files}")
+    say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
+    if kind is Kind.SCORE:
+        say(
+            "For programs that are no formula of numbers, with an instruction model behind a server:  "
+            f"evovpo evolve {name} --base-url URL --model NAME"
+        )
+
+
+@app.command("check", rich_help_panel="Problems")
+def check(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        ),
+    ],
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    openevolve_config: OpenEvolveConfig = None,
+    metrics: MetricsFile = None,
+) -> None:
+    """Say what is wrong with a problem folder, or how its starting programs do.
+
+    Of an OpenEvolve project it also says what each key of its config.yaml does here.
+
+    [dim]Example:[/dim]  evovpo check invoices
+    """
+    from evovpo.builtin.choice import built_in_fault
+    from evovpo.judging.check import check_problem, check_project
+    from evovpo.problem.suites import resolve_problem
+    from evovpo.reports.problems import check_view, settings_table
+    from evovpo.runs.request import open_request
+
+    given = {"store.url": store_url, "evaluator.metrics": None if metrics is None else metrics.resolve()}
+    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    named = open_request(path, config_file, changes, openevolve_config)
+    if named.project is None:
+        report = check_problem(resolve_problem(path), named.config)
+    else:
+        report = check_project(named.project.loaded, named.config)
+        if named.project.settings.keys:
+            show_answer(settings_table(named.project.settings))
+    show_answer(check_view(report))
+    needs_server = report.problem.evaluator is not None or built_in_fault(report.problem)
+    say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
+
+
+@app.command("bounds", rich_help_panel="Problems")
+def bounds(run: RunName, store_url: StoreUrl = None) -> None:
+    """Print bounds for the metrics of an OpenEvolve project, learned from all programs that a run judged.
+
+    [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
+    """
+    from evovpo.reports.problems import bounds_text
+    from evovpo.runs.stored import find_run
+
+    with open_store(store_url) as store:
+        say(bounds_text(store, find_run(store, run)).rstrip("\n"))
+
+
+@app.command("import-tasks", rich_help_panel="Problems")
+def import_tasks(
+    task_format: Annotated[TaskFormat, typer.Argument(metavar="FORMAT", help="What kind of file it is.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Your copy of the file; of PSB2, the folder of its data.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="New folder for the suite.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Take only so many tasks.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn tasks of HumanEval, MBPP, LiveCodeBench or PSB2 into a suite of problems.
+
+    FORMAT is humaneval, mbpp, livecodebench or psb2. Nothing of the file is executed.
+
+    [dim]Example:[/dim]  evovpo import-tasks humaneval HumanEval.jsonl.gz --out humaneval
+    """
+    from evovpo.problem.folder import load_problem
+    from evovpo.problem.importers import formats
+
+    written = formats.import_tasks(task_format, file, out, limit)
+    for folder in written.folders:
+        load_problem(folder)
+    reasons = Counter(task.reason for task in written.skipped)
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "problems": len(written.folders),
+                "tests": written.tests,
+                "heldout": written.heldout,
+                "skipped": {task.name: task.reason for task in written.skipped},
+                "tests_left_out": dict(written.left_out),
+            }
+        )
+        return
+    say(f"{out}: {len(written.folders)} problems, {written.tests} tests and {written.heldout} held-out ones")
+    for reason, count in reasons.most_common():
+        say(f"  {count} tasks skipped: {reason}")
+    for reason, count in written.left_out.most_common():
+        say(f"  {count} tests of the problems left out: {reason}")
+    say(f"\nLook at one:  evovpo check {written.folders[0]}")

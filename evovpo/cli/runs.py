@@ -1,0 +1,269 @@
+"""The commands that look at runs: list, show, replay, doctor, and bring in those of OpenEvolve."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evovpo.cli.evolve import stopped
+from evovpo.cli.terminal import (
+    AsJson,
+    ConfigFile,
+    Overrides,
+    RunName,
+    StoreUrl,
+    console,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
+from evovpo.errors import ReplayError
+
+app = typer.Typer()
+
+
+@app.command("runs", rich_help_panel="Runs")
+def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
+    """List all runs, newest first.
+
+    A run that says running although no process works on it was killed; resume takes it up.
+
+    [dim]Example:[/dim]  evovpo runs
+    """
+    with open_store(store_url) as store:
+        rows, option = store.runs(), store_option(store)
+    if as_json:
+        print_json([row._asdict() for row in rows])
+    elif rows:
+        from evovpo.reports.tables import runs_table
+        from evovpo.types import RunStatus
+
+        show_answer(runs_table(rows))
+        running = [row.run for row in rows if row.status is RunStatus.RUNNING]
+        if running:
+            name = running[0] if len(running) == 1 else "RUN"
+            say(f"\nrunning: if no process works on it, it was killed:  evovpo resume {name}{option}")
+    else:
+        say("No runs yet. Start one:  evovpo evolve strings/phone-with-hyphens")
+
+
+@app.command("show", rich_help_panel="Runs")
+def show(
+    run: RunName,
+    store_url: StoreUrl = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write the curve.  [dim]\\[default: evovpo-RUN.png][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the best program of a run, where it came from, and the curve of the search.
+
+    The curve is also written as a picture.
+
+    [dim]Examples:[/dim]
+
+    evovpo show latest
+
+    evovpo show 3f2a --png curve.png
+    """
+    from evovpo.reports.curve import write_curve_png
+    from evovpo.reports.run_json import run_json
+    from evovpo.reports.run_report import finished_text, run_report
+    from evovpo.runs.stored import find_run, lineage, read_run
+
+    with open_store(store_url) as store:
+        view = read_run(store, find_run(store, run))
+        ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
+        picture = None if no_png else png or Path(f"evovpo-{view.run.id}.png")
+        if picture is not None:
+            write_curve_png(view, picture)
+        if as_json:
+            print_json(run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
+            return
+        show_answer(run_report(view, ancestors))
+        if picture is not None:
+            say(f"Curve written to {picture}")
+        if not finished_text(view.run):
+            is_running = view.run.status.value == "running"
+            lead = "If no process works on it, it was killed; to go on" if is_running else "To go on"
+            say(f"{lead}:  evovpo resume {view.run.id}{store_option(store)}")
+
+
+@app.command("replay", rich_help_panel="Runs")
+def replay(
+    run: RunName,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Also read every answer and the outcome again, and say whether all is identical."
+        ),
+    ] = False,
+    store_url: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild the population of a run from the store, without a model and without running programs.
+
+    Every prompt is made again and must come out as it was sent. Exit code 0 says that it did.
+
+    [dim]Example:[/dim]  evovpo replay latest --verify
+    """
+    from evovpo.reports.run_json import outcome_json, population_json
+    from evovpo.reports.tables import population_table
+    from evovpo.runs.replay import rebuild
+    from evovpo.runs.replay import verify as verify_run
+    from evovpo.runs.stored import find_run, read_run
+
+    began = time.monotonic()
+    with open_store(store_url) as store:
+        run_id = find_run(store, run)
+        difference: ReplayError | None = None
+        search, compared = None, 0
+        try:
+            if verify:
+                search, compared = verify_run(run_id, store)
+            else:
+                search = rebuild(run_id, store)[0]
+        except ReplayError as error:
+            if not verify:
+                raise
+            difference = error
+        if as_json:
+            seconds = time.monotonic() - began
+            found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
+            if verify:
+                found["identical"] = difference is None
+            if search is not None:
+                found["islands"] = population_json(search)
+            print_json(found)
+    if difference is not None:
+        raise difference
+    if not as_json and search is not None:
+        if verify:
+            say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
+        else:
+            say(f"Run {run_id} rebuilt: {search.proposed} evaluations in {search.tells} tells.\n")
+        show_answer(population_table(search))
+
+
+@app.command("doctor", rich_help_panel="Runs")
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|PROBLEM", help="A run, or a problem, of which the newest run is taken, or one made."
+        ),
+    ],
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write the picture.  [dim]\\[default: evovpo-doctor-RUN.png][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a problem's reward vector is worth training on with VPO, and what to change if not.
+
+    Of a problem without runs, 240 answers are sampled by a search first; --config and --set change it.
+
+    [dim]Examples:[/dim]
+
+    evovpo doctor latest
+
+    evovpo doctor strings/name-short-form --png vector.png
+    """
+    from evovpo.config import Config
+    from evovpo.reports.doctor.as_json import report_json
+    from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem
+    from evovpo.reports.doctor.picture import write_png
+    from evovpo.reports.doctor.text import report_view
+    from evovpo.reports.live import LiveProgress
+
+    given = [] if store_url is None else [f"store.url={store_url}"]
+    config = Config.load(config_file, [*SAMPLING, *(overrides or ()), *given])
+    problem = named_problem(target)
+    with open_store(config.store.url, create=problem is not None) as store:
+        live = LiveProgress(console(stderr=True))
+        try:
+            if problem is None:
+                report = examine_run(store, target)
+            else:
+                with live:
+                    live.waiting("looking for runs, or sampling answers")
+                    report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
+        except KeyboardInterrupt:
+            stopped(live, store)
+    picture = None if no_png else png or Path(f"evovpo-doctor-{report.run.id}.png")
+    if picture is not None:
+        write_png(report, picture)
+    if as_json:
+        print_json(report_json(report) | {"png": None if picture is None else str(picture)})
+        return
+    show_answer(report_view(report))
+    if picture is not None:
+        say(f"\nPicture written to {picture}")
+
+
+@app.command("import-openevolve", rich_help_panel="Runs")
+def import_openevolve(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint of OpenEvolve, or its output folder.")
+    ],
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="The project that it ran for: its metrics and bounds, and its evaluator for answers that "
+            "were logged but not judged.",
+        ),
+    ] = None,
+    store_url: StoreUrl = None,
+    config_file: ConfigFile = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
+
+    Model calls that evovpo.integrations.openevolve logged in the same store are joined to their programs.
+
+    [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
+    """
+    from evovpo.config import Config
+    from evovpo.integrations.importing import bring_in
+    from evovpo.runs.request import open_request
+
+    changes = [*(overrides or ()), *([] if store_url is None else [f"store.url={store_url}"])]
+    named = None if problem is None else open_request(problem, config_file, changes)
+    config = Config.load(config_file, changes) if named is None else named.config
+    with open_store(config.store.url, create=True) as store:
+        found = bring_in(store, checkpoint, named)
+        option = store_option(store)
+    for fault in found.faults:
+        say(f"left out: {fault}", stderr=True)
+    if as_json:
+        print_json(found._asdict())
+        return
+    before = "" if found.is_new else " before"
+    say(f"Imported{before} as run {found.run}: {found.programs} programs")
+    say(f"  {found.parents_gone} without parent; {found.copies} copies, {len(found.faults)} files left out")
+    say(
+        f"  {found.prompts} with their prompt, {found.joined} of them joined to a logged call; "
+        f"{found.judged} further answers judged, {found.unclaimed} calls of no program here"
+    )
+    say(f"\nLook at it:  evovpo show {found.run}{option}")
