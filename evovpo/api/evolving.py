@@ -13,7 +13,7 @@ from typing import TypeVar
 from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.proposers import check_ticket, rollout_id
+from evovpo.proposers import check_ticket, text_rollout
 from evovpo.runs.proposer import check_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.run import start
@@ -177,25 +177,13 @@ class FunctionProposer:
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: object, sampling: Sampling) -> list[Rollout]:
     """Return texts as replies with the given numbers; raises `ConfigError` unless there is one for each."""
-    is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
-    if not is_list or len(texts) != len(indices):  # type: ignore[arg-type]
+    if not (
+        isinstance(texts, list | tuple)
+        and len(texts) == len(indices)
+        and all(isinstance(text, str) for text in texts)
+    ):
         raise ConfigError(
             f"replies to prompt {prompt.id}: expected a list of {len(indices)} texts, found {texts!r:.80}; "
             "return one text for each completion that is asked for"
         )
-    return [
-        Rollout(
-            id=rollout_id(prompt.id, index),
-            prompt_id=prompt.id,
-            index=index,
-            policy_version=0,
-            text=text,
-            token_ids=None,
-            logprobs=None,
-            prompt_token_ids=None,
-            sampling=sampling,
-            finish_reason="stop",
-            seconds=0.0,
-        )
-        for index, text in zip(indices, texts, strict=True)  # type: ignore[call-overload]
-    ]
+    return [text_rollout(prompt, index, text, sampling) for index, text in zip(indices, texts, strict=True)]

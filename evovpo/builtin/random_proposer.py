@@ -15,7 +15,7 @@ from evovpo.builtin.formulas.format import formula_fault
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.builtin.strings.grammar import render
 from evovpo.builtin.strings.sampler import Sampler
-from evovpo.proposers import check_ticket, rollout_id
+from evovpo.proposers import check_ticket, text_rollout
 from evovpo.types import Problem, Prompt, Rollout, Sampling
 
 
@@ -41,19 +41,8 @@ class RandomProposer:
 
     def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
         draw = self._draws(Random(f"{prompt.seed}:{index}"))
-        return Rollout(
-            id=rollout_id(prompt.id, index),
-            prompt_id=prompt.id,
-            index=index,
-            policy_version=0,
-            text=join_chain([draw() for _ in range(prompt.answers)]),
-            token_ids=None,
-            logprobs=None,
-            prompt_token_ids=None,
-            sampling=sampling,
-            finish_reason="stop",
-            seconds=0.0,
-        )
+        text = join_chain([draw() for _ in range(prompt.answers)])
+        return text_rollout(prompt, index, text, sampling)
 
 
 def random_proposer(problem: Problem) -> RandomProposer:

@@ -13,7 +13,16 @@ from typing import Protocol, runtime_checkable
 from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
-__all__ = ["REFUSED", "Checked", "Learner", "Proposer", "check_sampling", "check_ticket", "rollout_id"]
+__all__ = [
+    "REFUSED",
+    "Checked",
+    "Learner",
+    "Proposer",
+    "check_sampling",
+    "check_ticket",
+    "rollout_id",
+    "text_rollout",
+]
 
 REFUSED = "refused: "
 """Begins the finish reason of an empty reply where a server would not take the prompt; why follows."""
@@ -73,6 +82,23 @@ class Learner(Protocol):
 def rollout_id(prompt_id: str, index: int) -> str:
     """Return the id of reply number `index` to a prompt: the same whenever and by whom it is sampled."""
     return content_id(prompt_id, str(index))
+
+
+def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> Rollout:
+    """Return a reply of which nothing but the text is known: nothing can be trained from it."""
+    return Rollout(
+        id=rollout_id(prompt.id, index),
+        prompt_id=prompt.id,
+        index=index,
+        policy_version=0,
+        text=text,
+        token_ids=None,
+        logprobs=None,
+        prompt_token_ids=None,
+        sampling=sampling,
+        finish_reason="stop",
+        seconds=0.0,
+    )
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
