@@ -8,9 +8,9 @@ versions of every search lie beside it. `report` needs the rows only. Several pr
 folder with different `--arms` or `--seeds`.
 
 Searches, trainings and stores are those of `evovpo evolve` and `evovpo retrain`, with one exception: what
-is judged are formulas (`evovpo/builtin/formulas.py`), plain arithmetic, which this process computes by
-itself; a program that is none, or has more than two powers, goes to the sandbox. `--check N` judges the first
-N programs of every search both ways and stops at a difference.
+is judged are formulas (`evovpo/builtin/formulas/language.py`), plain arithmetic, which this process computes
+by itself; a program that is none, or has more than two powers, goes to the sandbox. `--check N` judges the
+first N programs of every search both ways and stops at a difference.
 """
 
 from __future__ import annotations

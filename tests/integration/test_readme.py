@@ -1,0 +1,99 @@
+"""The README's blocks do what they say when they are pasted, one after the other, into an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROBE = "probe.problems=2", "probe.answers=2"
+SMALLER = {
+    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --evaluations 24 --train-set {} --train-set {}".format(
+        *PROBE
+    ),
+    "--objective vpo ": "--objective vpo --set {} --set {} ".format(*PROBE),
+    "--evaluations 300": "--evaluations 48",
+}
+"""What is made smaller, so that the blocks end within a minute."""
+
+
+def blocks(language: str) -> list[str]:
+    """Return the code blocks of a language, in their order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def pasted(block: str) -> str:
+    """Return a block as it is run here: what installs is left out, since that is done."""
+    for text, smaller in SMALLER.items():
+        block = block.replace(text, smaller)
+    return block.rpartition("pip install -e '.[local]' && ")[2]
+
+
+def needs_more(block: str) -> bool:
+    """True for a block that needs a server, or that runs these tests."""
+    return "--base-url" in block or "pytest" in block
+
+
+@pytest.mark.slow
+def test_the_commands_end_well_one_after_the_other(tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "evovpo"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m evovpo "$@"\n')
+    command.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{command.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
+    ran = [pasted(block) for block in blocks("bash") if not needs_more(block)]
+    assert len(ran) == 4
+    for text in ran:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_evolving_from_python_gives_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(blocks("python")[0], names)
+    run = names["run"]
+    assert run.best.source in capsys.readouterr().out
+    assert len(run.best.rewards) == 3
+    assert (tmp_path / "names.db").exists()
+
+
+@pytest.mark.slow
+def test_training_from_python_trains_a_model_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+    import tiny_models
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    folder = tiny_models.write_tiny_folder(tmp_path / "model")
+    names: dict[str, Any] = {
+        "model": tiny_models.load_folder(folder),
+        "tokenizer": tiny_models.hf.AutoTokenizer.from_pretrained(folder),
+        "judge": lambda text: [[text.count(letter) / (1 + len(text)) for letter in "ab"]] * 3,
+        "prompts": datasets.Dataset.from_list([{"prompt": "ab"}]),
+    }
+    before = [parameter.clone() for parameter in names["model"].parameters()]
+    exec(blocks("python")[1], names)
+    changed = [
+        not torch.equal(old, new) for old, new in zip(before, names["model"].parameters(), strict=True)
+    ]
+    assert any(changed)
