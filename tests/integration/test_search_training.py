@@ -239,6 +239,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_the_same_call_comes_to_the_same(in_turn: InTurn, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     script = tmp_path / "killed.py"

@@ -277,6 +277,7 @@ def test_unlocked_counts_as_many_seeds_of_both(tmp_path: Path) -> None:
     assert found.interval.low <= 2 <= found.interval.high
 
 
+@pytest.mark.slow
 def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> None:
     study, export = small_export(tmp_path)
     results = summarise(study, export)
@@ -321,6 +322,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
+@pytest.mark.slow
 def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(tmp_path: Path) -> None:
     study_of(tmp_path)
     first = evovpo("study", "study.toml", "--processes", "1", "--json", folder=tmp_path)
@@ -379,6 +381,7 @@ def check_against_the_store(folder: Path, rows: list[dict[str, Any]]) -> None:
                 assert row["best_at_k"]["3"] == pytest.approx(np.mean(chains), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_file_says_what_options_of_domains_say(tmp_path: Path) -> None:
     study_of(tmp_path)
     refused = evovpo("study", "study.toml", "--tokens", "5", folder=tmp_path)
@@ -400,6 +403,7 @@ def without_new_keys(value: Any) -> Any:
     return [without_new_keys(one) for one in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 def test_the_published_report_is_that_of_its_rows(tmp_path: Path) -> None:
     published = Path(__file__).resolve().parents[2] / "docs" / "results" / "study-strings-hard"
     for name in ("study.toml", "export", "start"):

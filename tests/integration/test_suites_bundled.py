@@ -151,6 +151,7 @@ def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
         assert is_right(problem, program, sandbox), name
 
 
+@pytest.mark.slow
 def test_drawn_tasks_are_what_their_seed_and_number_give(tmp_path: Path) -> None:
     for entry in load_suite(HARD)[:24]:
         origin = json.loads((entry.path / "provenance.json").read_text())
@@ -159,6 +160,7 @@ def test_drawn_tasks_are_what_their_seed_and_number_give(tmp_path: Path) -> None
         assert files(tmp_path / entry.path.name) == files(entry.path)
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_drawn_branch_are_needed_and_taken() -> None:
     for number in range(30):
         drawn = hard_strings.draw(7, number)
@@ -171,6 +173,7 @@ def test_both_sides_of_a_drawn_branch_are_needed_and_taken() -> None:
             assert run_own(match[3], train) != wanted
 
 
+@pytest.mark.slow
 def test_hard_tasks_share_no_row_with_tasks_that_studies_train_and_test_on() -> None:
     ours = {row for problem in hard_problems() for row in (*problem.train, *problem.heldout)}
     ours |= {row for number in range(20) for row in hard_strings.draw(1, number).train}
@@ -228,6 +231,7 @@ def test_too_few_hard_tasks_are_an_error(tmp_path: Path, monkeypatch: pytest.Mon
         hard_strings.select(tmp_path, [], drawn=2, by_hand=0, seed=0, most_drawn=2)
 
 
+@pytest.mark.slow
 def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Path) -> None:
     kept = [entry.path for entry in load_suite(HARD) if entry.path.name.startswith("drawn-")]
     numbers = {int(path.name.rpartition("-")[2]) for path in kept}

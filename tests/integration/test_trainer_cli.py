@@ -85,6 +85,7 @@ def test_a_dry_run_shows_counts_by_reason_and_changes_nothing(
     assert not (tmp_path / "policies").exists()
 
 
+@pytest.mark.slow
 def test_versions_are_listed_and_rolled_back_with_one_command(evovpo: Shell) -> None:
     assert "evovpo retrain latest" in evovpo("policies").out
     evovpo("retrain", "latest", "--json")
