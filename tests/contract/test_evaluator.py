@@ -384,7 +384,6 @@ def test_a_candidate_can_read_neither_the_scorer_nor_the_store(
             assert evaluation.status.is_candidate_fault, evaluation
 
 
-@pytest.mark.slow
 def test_the_store_is_hidden_wherever_the_problem_lies(sandbox: Sandbox, readable_folder: Path) -> None:
     store = readable_folder / "runs.db"
     store.write_text("answers")

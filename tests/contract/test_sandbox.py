@@ -495,7 +495,6 @@ def test_a_module_that_cannot_be_preloaded_is_named() -> None:
         sandbox.run(IDENTITY, "f", [[1]])
 
 
-@pytest.mark.slow
 def test_a_module_that_starts_threads_is_not_preloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,7 +202,6 @@ def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(arch
     assert verdict("metadata", "openat") == allow
 
 
-@pytest.mark.slow
 def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     from evovpo.sandbox import __main__ as command
     from evovpo.sandbox.result import Result

@@ -165,6 +165,7 @@ def test_every_round_searches_with_the_model_of_the_training_before_it(in_turn: 
     assert [part.round for part in in_turn.searches if part.is_ended] == [3, 3]
 
 
+@pytest.mark.slow
 def test_every_group_is_trained_on_once_at_most_and_after_the_round_that_wrote_it(in_turn: InTurn) -> None:
     first, second = in_turn.told.trainings
     assert first[1] == (None, None)
