@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from evovpo.config import Config, SandboxConfig, StoreConfig
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
@@ -22,7 +21,7 @@ from evovpo.runs.proposer import check_proposer, open_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url
-from evovpo.types import Evaluation, Problem, RunStatus
+from evovpo.types import Evaluation, Problem, Run, RunStatus
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 """What batches change of the defaults: one ask at a time makes a run repeatable; cells run side by side."""
@@ -62,12 +61,12 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
     """Return the work of all cells of batches that were read before, after adding all that is wrong."""
-    stored: dict[str, _Stored] = {}
+    stored: dict[str, Run] = {}
     store: Store | None = None
     works: list[Work] = []
     try:
         store = _existing_store(store_url)
-        stored = {} if store is None else _stored_runs(store)
+        stored = {} if store is None else {run.id: run for run in store.runs_in_full()}
     except StoreError as error:
         faults.append(str(error))
     try:
@@ -77,12 +76,6 @@ def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str
         if store is not None:
             store.close()
     return works
-
-
-class _Stored(NamedTuple):
-    problem_version: str
-    config_json: str
-    status: RunStatus
 
 
 def _existing_store(url: str | None) -> Store | None:
@@ -99,20 +92,7 @@ def _existing_store(url: str | None) -> Store | None:
     return Store.open(url)
 
 
-def _stored_runs(store: Store) -> dict[str, _Stored]:
-    rows = store.query(
-        "SELECT runs.id, runs.problem_version, runs.config, run_events.status "
-        "FROM runs JOIN run_events ON run_events.run_id = runs.id "
-        "WHERE run_events.number IN (SELECT max(number) FROM run_events GROUP BY run_id)"
-    )
-    return {
-        row["id"]: _Stored(row["problem_version"], row["config"], RunStatus(row["status"])) for row in rows
-    }
-
-
-def _works(
-    batch: Batch, store: Store | None, stored: Mapping[str, _Stored], faults: list[str]
-) -> Iterator[Work]:
+def _works(batch: Batch, store: Store | None, stored: Mapping[str, Run], faults: list[str]) -> Iterator[Work]:
     """Yield the work of each cell that could be set up, after adding all that is wrong."""
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
@@ -231,7 +211,7 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
         await proposer.aclose()
 
 
-def _differences(problem: Problem, config: Config, stored: _Stored) -> Iterator[str]:
+def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
     """Yield in what a stored run differs from a cell; how many programs run at a time, and where, is not."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"

@@ -172,9 +172,11 @@ def _run(run_id: str, checkpoint: Checkpoint, problem: Problem, store: Store, pr
 def _logged_calls(store: Store) -> dict[str, list[_Logged]]:
     """Return the logged calls by the answer that OpenEvolve was handed, in the order of the calls."""
     found: dict[str, list[_Logged]] = {}
-    for row in store.query("SELECT id FROM runs WHERE problem_id = :id ORDER BY id", id=CALLS.id):
+    for run in store.runs_in_full():
+        if run.problem_id != CALLS.id:
+            continue
         calls: dict[str, _Logged] = {}
-        for event in store.history(str(row["id"])):
+        for event in store.history(run.id):
             if isinstance(event, Prompt):
                 calls[event.id] = _Logged(event, [])
             else:

@@ -12,7 +12,6 @@ from evovpo.builtin.choice import built_in_fault
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
-from evovpo.problem.openevolve.scores import read_scores
 from evovpo.problem.openevolve.settings import Effect, Settings
 from evovpo.reports.tables import judgement_table
 from evovpo.reports.text import counted, plain_table, printable, reward_text
@@ -72,7 +71,7 @@ def bounds_text(store: Store, run_id: str) -> str:
             f"run {run.id} is of '{problem.id}', whose rewards lie in [0, 1] as they are; expected a run of "
             "an OpenEvolve project"
         )
-    judged = [item.metrics for item in read_scores(store, run.id) if item.status is Status.OK]
+    judged = [item.metrics for item in store.scores(run.id) if item.status is Status.OK]
     if not judged:
         raise ProblemError(f"run {run.id} has judged no program without a failure; let it run on")
     return suggest_bounds(problem.evaluator.metrics, judged)

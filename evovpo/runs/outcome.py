@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from evovpo.judging.evaluator import Judge
-from evovpo.problem.openevolve.scores import best_combined, read_scores
+from evovpo.problem.openevolve.scores import best_combined
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Trust
@@ -67,7 +67,7 @@ def read_outcome(search: Search, evaluator: Judge, store: Store, seconds: float)
     assert best is not None, "a run starts by judging the problem's starting programs"
     heldout = evaluator.evaluate_heldout(best.program) if search.problem.heldout else ()
     summary = store.run_summary(search.run_id)
-    scored = best_combined(read_scores(store, search.run_id)) if search.problem.evaluator else None
+    scored = best_combined(store.scores(search.run_id)) if search.problem.evaluator else None
     program, mean = best.program, best.mean_reward
     if scored is not None:
         program = store.program(scored.program_id)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox
-from evovpo.problem.openevolve.scores import Scored, best_combined, read_scores
+from evovpo.problem.openevolve.scores import Scored, best_combined
 from evovpo.runs.outcome import Outcome, mean_reward
 from evovpo.store import LineageStep, RunSummary, Store
 from evovpo.types import Evaluation, Json, Objective, ParentRole, Problem, Program, Run
@@ -101,7 +101,7 @@ def read_run(store: Store, run_id: str) -> RunView:
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json).changed(store=StoreConfig(url=store.name))
     summary = store.run_summary(run.id)
-    scores = read_scores(store, run.id) if problem.evaluator else ()
+    scores = store.scores(run.id) if problem.evaluator else ()
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
     best = None if best_id is None else store.program(best_id)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Integer, Select, and_, func, select
 
 from evovpo.errors import StoreError
+from evovpo.problem.openevolve.scores import Scored
 from evovpo.store.database import Connected, reading
 from evovpo.store.records import evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
-from evovpo.store.tables import evaluations, prompts, rewards, rollouts, tells
+from evovpo.store.tables import candidates, evaluations, prompts, rewards, rollouts, tells
 from evovpo.store.tells import read_target
 from evovpo.types import (
     Evaluation,
@@ -87,6 +88,24 @@ class History(Connected):
     def known_evaluations(self, connection: Connection, problem_version: str) -> dict[str, Evaluation]:
         """Return every program's evaluation on a problem version, by program id."""
         return _known(connection, problem_version)
+
+    @reading
+    def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
+        """Return the judged candidates of a run that have raw metrics, in order, repeated ones left out."""
+        rows = connection.execute(
+            select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
+            .join(prompts, prompts.c.id == candidates.c.prompt_id)
+            .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
+            .where(candidates.c.run_id == run_id)
+            .order_by(candidates.c.position, candidates.c.slot)
+        )
+        found: dict[str, Scored] = {}
+        proposed = 0
+        for kind, program_id, status, metrics in rows:
+            proposed += kind != str(PromptKind.SEED)
+            if metrics is not None and program_id not in found:
+                found[program_id] = Scored(proposed, program_id, Status(status), dict(metrics))
+        return tuple(found.values())
 
     def _in_order(self, run_id: str) -> Iterator[Prompt | Tell]:
         asks = self._prompts(run_id)

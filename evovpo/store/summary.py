@@ -5,7 +5,7 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
@@ -96,6 +96,25 @@ class Summaries(Connected):
         ]
 
     @reading
+    def vectors(
+        self, connection: Connection, run_ids: Collection[str]
+    ) -> list[tuple[str, tuple[float, ...]]]:
+        """Return the judged programs of runs by id, each once and with its rewards.
+
+        The best mean reward comes first; of several programs the shortest, then the lowest id.
+        """
+        chosen = connection.execute(_of_programs(run_ids)).all()
+        wanted = _of_programs(run_ids).subquery()
+        values: dict[str, list[float]] = {}
+        for key, value in connection.execute(
+            select(rewards.c.evaluation_id, rewards.c.value)
+            .where(rewards.c.evaluation_id.in_(select(wanted.c.evaluation_id)))
+            .order_by(rewards.c.evaluation_id, rewards.c.objective)
+        ):
+            values.setdefault(key, []).append(value)
+        return [(row.program_id, tuple(values[row.evaluation_id])) for row in chosen]
+
+    @reading
     def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
         """Return what a run did so far: counts, cost, best program, and the curve over its tells."""
         require_run(connection, run_id)
@@ -155,6 +174,29 @@ class Summaries(Connected):
             curve=tuple(curve),
             calls=read_call_totals(connection, run_id),
         )
+
+
+def _of_programs(run_ids: Collection[str]) -> Select[Any]:
+    """Return the query for the judged programs of runs, each with one of its evaluations."""
+    vectors = (
+        select(rewards.c.evaluation_id, func.avg(rewards.c.value).label("mean_reward"))
+        .where(
+            rewards.c.evaluation_id.in_(
+                select(candidates.c.evaluation_id).where(candidates.c.run_id.in_(run_ids))
+            )
+        )
+        .group_by(rewards.c.evaluation_id)
+        .subquery()
+    )
+    best = func.max(vectors.c.mean_reward)
+    return (
+        select(candidates.c.program_id, func.max(candidates.c.evaluation_id).label("evaluation_id"))
+        .join(programs, programs.c.id == candidates.c.program_id)
+        .join(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
+        .where(candidates.c.run_id.in_(run_ids))
+        .group_by(candidates.c.program_id)
+        .order_by(best.desc(), func.max(func.length(programs.c.source)), candidates.c.program_id)
+    )
 
 
 def _runs() -> Select[Any]:

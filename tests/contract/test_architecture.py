@@ -89,6 +89,12 @@ def test_no_import_runs_upwards(package: str) -> None:
     assert found == {pair for pair in UPWARD if pair[0].startswith(package)}
 
 
+def test_only_the_store_holds_sql() -> None:
+    for path in (path for package in ROWS for path in sources(package)):
+        if path.parts[len(ROOT.parts) + 1] != "store":
+            assert "store.query(" not in path.read_text(encoding="utf-8"), path
+
+
 def test_a_folder_holds_at_most_twelve_files() -> None:
     for package in ROWS:
         for folder in {path.parent for path in sources(package)}:

@@ -21,8 +21,8 @@ from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import only_batch, run_cells, sized
 from evovpo.judging.heldout import HeldoutJudge
 from evovpo.judging.measure import measure_groups
-from evovpo.store import Store, solved_at, unescape_text
-from evovpo.types import Problem, Program
+from evovpo.store import Store, solved_at
+from evovpo.types import Problem, Program, Tell
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import model_of
@@ -175,14 +175,14 @@ def search_row(
 
 
 def _first_solution(store: Store, run_id: str) -> str:
-    rows = store.query(
-        "SELECT programs.source FROM candidates JOIN programs ON programs.id = candidates.program_id "
-        "WHERE candidates.run_id = :run AND (SELECT min(value) FROM rewards "
-        "WHERE rewards.evaluation_id = candidates.evaluation_id) = 1 "
-        "ORDER BY candidates.position, candidates.slot LIMIT 1",
-        run=run_id,
+    return next(
+        judged.candidate.program.source
+        for event in store.history(run_id)
+        if isinstance(event, Tell)
+        for judged in event.judged
+        if judged.candidate.program is not None and judged.evaluation is not None
+        if min(judged.evaluation.rewards or (0.0,)) == 1.0
     )
-    return unescape_text(str(rows[0]["source"]))
 
 
 def _independent(store: Store, run_id: str, ks: tuple[int, ...]) -> dict[str, Any]:

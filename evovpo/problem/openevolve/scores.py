@@ -5,20 +5,11 @@ For reports only: search and training see the reward vector.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from evovpo.problem.openevolve.metrics import COMBINED, number
-from evovpo.types import Json, PromptKind, Status
-
-
-class Queries(Protocol):
-    """What is read of a store."""
-
-    def query(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of an SQL query."""
-        ...
+from evovpo.types import Json, Status
 
 
 class Scored(NamedTuple):
@@ -41,25 +32,6 @@ class CombinedPoint(NamedTuple):
 
     evaluations: int
     combined_score: float
-
-
-def read_scores(store: Queries, run_id: str) -> tuple[Scored, ...]:
-    """Return the judged candidates of a run that have raw metrics, in order, repeated ones left out."""
-    rows = store.query(
-        "SELECT p.kind, c.program_id, e.status, e.metrics FROM candidates c "
-        "JOIN prompts p ON p.id = c.prompt_id LEFT JOIN evaluations e ON e.id = c.evaluation_id "
-        "WHERE c.run_id = :run ORDER BY c.position, c.slot",
-        run=run_id,
-    )
-    found: dict[str, Scored] = {}
-    proposed = 0
-    for row in rows:
-        proposed += row["kind"] != str(PromptKind.SEED)
-        if row["metrics"] is not None and row["program_id"] not in found:
-            metrics = dict(json.loads(row["metrics"]))
-            scored = Scored(proposed, str(row["program_id"]), Status(row["status"]), metrics)
-            found[scored.program_id] = scored
-    return tuple(found.values())
 
 
 def best_combined(scores: Sequence[Scored]) -> Scored | None:
