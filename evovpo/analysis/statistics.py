@@ -61,20 +61,17 @@ def mean_interval(
     values_S_T: npt.ArrayLike,  # noqa: N803
     rng: np.random.Generator,
     *,
-    over_seeds: bool = True,
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> Interval:
     """Return the mean over seeds and tasks with its bootstrap interval.
 
-    With `over_seeds` tasks and seeds are resampled: the interval speaks of another training on other tasks.
-    Without, only tasks are, with the mean over seeds of each: it speaks of these very trainings. One seed
-    (S = 1, or a plain `[T]`) adds no spread of its own. Raises `ConfigError` as `paired_interval`.
+    Tasks and seeds are resampled: the interval speaks of another training on other tasks. One seed (S = 1, or
+    a plain `[T]` such as the means over seeds) adds no spread of its own: the interval then speaks of these
+    very trainings. Raises `ConfigError` as `paired_interval`.
     """
     values = _checked(values_S_T)
-    return paired_interval(
-        values, np.zeros((1, values.shape[1])), rng, over_seeds=over_seeds, draws=draws, level=level
-    )
+    return paired_interval(values, np.zeros((1, values.shape[1])), rng, draws=draws, level=level)
 
 
 def paired_interval(
@@ -82,15 +79,13 @@ def paired_interval(
     reference_R_T: npt.ArrayLike,  # noqa: N803
     rng: np.random.Generator,
     *,
-    over_seeds: bool = True,
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> Interval:
     """Return the mean of (values - reference) on the same T tasks, with its bootstrap interval.
 
-    Tasks are resampled for both arms together; with `over_seeds` the S and R training seeds too, each arm's
-    by itself, for seed 1 of one arm has nothing to do with seed 1 of another. Without, the difference of the
-    means over seeds is taken for each task first and only tasks are resampled.
+    Tasks are resampled for both arms together, the S and R training seeds of each arm by itself, for seed 1
+    of one arm has nothing to do with seed 1 of another.
 
     Raises `ConfigError` for arms on different numbers of tasks, for no task, and for values that are not
     finite.
@@ -101,16 +96,13 @@ def paired_interval(
             f"one arm has {values.shape[1]} tasks and the other {reference.shape[1]}; a paired difference "
             "needs both on the same tasks in the same order"
         )
-    differences_T = values.mean(axis=0) - reference.mean(axis=0)  # noqa: N806
     tasks_B_T = _resampling_weights(values.shape[1], draws, rng)  # noqa: N806
-    if over_seeds:
-        resampled_B_T = _resampling_weights(len(values), draws, rng) @ values  # noqa: N806
-        resampled_B_T -= _resampling_weights(len(reference), draws, rng) @ reference  # noqa: N806
-        means_B = np.einsum("bt,bt->b", tasks_B_T, resampled_B_T)  # noqa: N806
-    else:
-        means_B = tasks_B_T @ differences_T  # noqa: N806
+    resampled_B_T = _resampling_weights(len(values), draws, rng) @ values  # noqa: N806
+    resampled_B_T -= _resampling_weights(len(reference), draws, rng) @ reference  # noqa: N806
+    means_B = np.einsum("bt,bt->b", tasks_B_T, resampled_B_T)  # noqa: N806
     low, high = np.quantile(means_B, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(differences_T.mean()), float(low), float(high), len(differences_T))
+    mean = (values.mean(axis=0) - reference.mean(axis=0)).mean()
+    return Interval(float(mean), float(low), float(high), values.shape[1])
 
 
 def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:  # noqa: N803

@@ -32,7 +32,7 @@ class Difference(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """True if there is a winner: the interval excludes zero, and chance signs rarely reach as far."""
-        return (self.interval.is_above_zero or self.interval.is_below_zero) and self.p < _CLEAR
+        return self.interval.is_clear and self.p < _CLEAR
 
 
 class Unlocked(NamedTuple):

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from evovpo.experiments.plan import Work
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
-from evovpo.reports.text import printable, reward_text
+from evovpo.reports.text import plain_table, printable, reward_text
 from evovpo.store import RunRow
 from evovpo.types import RunStatus
 
@@ -131,7 +129,7 @@ class BatchProgress:
         by_problem: dict[str, list[_Cell]] = {}
         for cell in self._cells.values():
             by_problem.setdefault(cell.problem, []).append(cell)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+        table = plain_table()
         table.add_column("problem", no_wrap=True)
         for name in ("best", "solved", "ended", "evaluations"):
             table.add_column(name, justify="right", no_wrap=True)

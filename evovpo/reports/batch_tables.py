@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.table import Table
 
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.heat_map import HeatMap
 from evovpo.experiments.results import Curve, Results, verdict
-from evovpo.reports.text import printable
+from evovpo.reports.text import plain_table, printable
 from evovpo.types import Json
 
 
 def arms_table(results: Results) -> Table:
     """Return a row for each arm."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("arm")
     for name in ("ended", "solved [95 %]", "only here", "best reward [95 %]"):
         table.add_column(name, justify="right", no_wrap=True)

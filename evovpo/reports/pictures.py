@@ -124,7 +124,7 @@ def write_arms(
             axes.plot(start.ks, means, "--", color=START_COLOUR, linewidth=1.5, zorder=2.5)
         _draw_band(axes, curve, colour)
         axes.plot(curve.ks, [i.mean for i in curve.intervals], color=colour, linewidth=2, zorder=4)
-        _draw_marks(axes, curve, colour, mark, [i.is_above_zero or i.is_below_zero for i in curve.intervals])
+        _draw_marks(axes, curve, colour, mark, [i.is_clear for i in curve.intervals])
         _k_axis(axes, curve.ks)
         axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
         labels = [(curve.ks[-1], 0.0, reference, "black")]

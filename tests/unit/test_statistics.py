@@ -65,19 +65,19 @@ def test_pairing_takes_the_difference_between_tasks_out() -> None:
 def test_swapping_the_arms_turns_the_interval_around() -> None:
     rng = generator(4)
     arm, reference = rng.random((1, 30)), rng.random((1, 30))
-    there = paired_interval(arm, reference, generator(), over_seeds=False)
-    back = paired_interval(reference, arm, generator(), over_seeds=False)
+    there = paired_interval(arm, reference, generator())
+    back = paired_interval(reference, arm, generator())
     assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low))
     assert there.is_below_zero == back.is_above_zero
 
 
 def test_one_seed_adds_no_spread_and_three_that_differ_do() -> None:
     rng = generator(6)
-    one = rng.random((1, 30))
-    assert mean_interval(one, generator()) == pytest.approx(mean_interval(one, generator(), over_seeds=False))
+    one = rng.random(30)
+    assert mean_interval([one], generator()) == mean_interval(one, generator())
     three = rng.random((1, 30)) + np.array([[0.0], [0.3], [0.6]])
     both = mean_interval(three, generator())
-    tasks = mean_interval(three, generator(), over_seeds=False)
+    tasks = mean_interval(three.mean(axis=0), generator())
     assert both.high - both.low > 2 * (tasks.high - tasks.low)
 
 
@@ -90,7 +90,8 @@ def simulated_coverage(over_seeds: bool, seed_spread: float, experiments: int = 
         arm, reference = (
             tasks + rng.normal(0, seed_spread, (3, 1)) + rng.normal(0, 0.3, (3, 30)) for _ in range(2)
         )
-        found = paired_interval(arm + 0.2, reference, rng, over_seeds=over_seeds, draws=400)
+        pair = (arm, reference) if over_seeds else (arm.mean(axis=0), reference.mean(axis=0))
+        found = paired_interval(pair[0] + 0.2, pair[1], rng, draws=400)
         hits += found.low <= 0.2 <= found.high
     return hits / experiments
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ from rich.text import Text
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
 from evovpo.analysis.doctor.sets import SET_SIZE, SetScores
 from evovpo.reports.doctor.examine import Report
-from evovpo.reports.text import printable
+from evovpo.reports.text import plain_table, printable
 
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
@@ -83,7 +82,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
     varying = sum(not np.isnan(value) for value in np.diagonal(diagnosis.correlation_D_D))
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
     flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
-    table = _table()
+    table = plain_table()
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("", overflow="fold", style="dim")
@@ -111,7 +110,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
 
 def sets_table(diagnosis: Diagnosis) -> Table:
     """Return how sets of answers score, with the components as they are and as advised."""
-    table = _table()
+    table = plain_table()
     table.add_column("sets of answers")
     for name in ("best mean", "E max", "headroom", "union"):
         table.add_column(name, justify="right")
@@ -149,7 +148,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
     for group in figures.copies:
         notes |= dict.fromkeys(group[1:], f"always as {sample.names[group[0]]}")
-    table = _table()
+    table = plain_table()
     table.add_column("component", overflow="fold")
     table.add_column("mean reward", justify="right")
     table.add_column("")
@@ -188,7 +187,3 @@ def toml_text(text: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
