@@ -21,7 +21,7 @@ from evovpo.judging.evaluator import Judge
 from evovpo.types import Group, Problem, Program, Rewards
 
 
-class Judged(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """One answer of a completion, judged."""
 
     key: str | None
@@ -37,7 +37,7 @@ class Judged(NamedTuple):
         return self.rewards is not None and min(self.rewards) >= 1.0
 
 
-def without_faults(chains: Sequence[Sequence[Judged]]) -> list[int]:
+def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
     """Return the places of the completions of a task that the sandbox could judge; others leave their group.
 
     Raises `SandboxError` if there is none.
@@ -125,7 +125,7 @@ class Measure:
         return [min(k, self.values_C_m.size) for k in ks]
 
 
-def measure(chains: Sequence[Sequence[Judged]], unseen: frozenset[str] | None = None) -> Measure:
+def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | None = None) -> Measure:
     """Return what the chains of a task are worth, each of m judged answers.
 
     `unseen` holds the keys of answers that are right on held-out rows too. Raises `SandboxError` as
@@ -148,18 +148,18 @@ def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]
     ones. Raises `SandboxError` as `measure`.
     """
     zeros = (0.0,) * len(problem.objectives)
-    answers: dict[str | None, Judged] = {None: Judged(None, zeros)}
+    answers: dict[str | None, JudgedAnswer] = {None: JudgedAnswer(None, zeros)}
     unseen: set[str] = set()
     for program in {
         program.id: program for chain in chains for program in chain if program is not None
     }.values():
-        answer = Judged(program.id, judge.evaluate(program).rewards)
+        answer = JudgedAnswer(program.id, judge.evaluate(program).rewards)
         if answer.is_right and problem.heldout:
             try:
                 if all(judge.evaluate_heldout(program)):
                     unseen.add(program.id)
             except SandboxError:
-                answer = Judged(program.id, None)
+                answer = JudgedAnswer(program.id, None)
         answers[program.id] = answer
     judged = [[answers[None if program is None else program.id] for program in chain] for chain in chains]
     return measure(judged, frozenset(unseen) if problem.heldout else None)
@@ -178,5 +178,7 @@ def measure_groups(groups: Iterable[Group]) -> Measure:
             first: dict[str | None, Rewards] = {}
             for program, row in zip(programs, rewards, strict=True):
                 first.setdefault(program, row)  # groups hold zeros for a repeat
-            chains.append([Judged(program, first[program] if is_valid else None) for program in programs])
+            chains.append(
+                [JudgedAnswer(program, first[program] if is_valid else None) for program in programs]
+            )
     return measure(chains)

@@ -18,7 +18,7 @@ import trainer.experiments.study_file
 import trainer.experiments.trainings
 from evovpo.errors import ConfigError
 from evovpo.experiments.pool import Ended, Failed, Message, Task
-from evovpo.judging.measure import Judged
+from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
 from trainer.domains.domain import Split
 from trainer.domains.on_policy import (
@@ -65,7 +65,7 @@ class ToyDomain:
     def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
         return (30 + answers, task.wanted, *(() if parent is None else ast.literal_eval(parent)), 3)
 
-    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         found, start = [], 0
         ids = [*completion_ids, END_ID]
         for place, token in enumerate(ids):
@@ -73,12 +73,12 @@ class ToyDomain:
                 part = ids[start:place]
                 rewards = (float(task.wanted in part), float(0 < len(part) < 3))
                 found.append(
-                    Judged(repr(part), rewards, (start, place))
+                    JudgedAnswer(repr(part), rewards, (start, place))
                     if part
-                    else Judged(None, (0.0, 0.0), (start, place))
+                    else JudgedAnswer(None, (0.0, 0.0), (start, place))
                 )
                 start = place + 1
-        return found + [Judged(None, (0.0, 0.0))] * (answers - len(found))
+        return found + [JudgedAnswer(None, (0.0, 0.0))] * (answers - len(found))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ class Recorded(ToyDomain):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.asked: list[tuple[ToyTask, int, str | None]] = []
-        self.judged: dict[ToyTask, list[list[Judged]]] = {}
+        self.judged: dict[ToyTask, list[list[JudgedAnswer]]] = {}
 
     def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
         if parent is not None:
@@ -139,7 +139,7 @@ class Recorded(ToyDomain):
         self.asked.append((task, answers, parent))
         return super().prompt_ids(task, answers, parent)
 
-    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+    def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         found = super().judge(task, completion_ids, answers)
         self.judged.setdefault(task, []).append(found)
         return found
@@ -169,8 +169,8 @@ def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
 
 def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) -> None:
     class Easy(Recorded):
-        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
-            return [Judged("[5]", (1.0, 1.0), (0, 1))] * answers
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
+            return [JudgedAnswer("[5]", (1.0, 1.0), (0, 1))] * answers
 
     easy = Easy(domain.model_folder)
     _, log = train(Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(1, 6, 60), 0)
@@ -183,8 +183,8 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDom
         def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
             return (5,) * (4 if parent is None else context)
 
-        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
-            return [Judged("[5]", (0.0, 1.0), (0, 1))] * answers
+        def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
+            return [JudgedAnswer("[5]", (0.0, 1.0), (0, 1))] * answers
 
     arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
     context = load_start_model(domain).config.max_position_embeddings
@@ -193,8 +193,8 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDom
 
 
 def test_a_parent_is_chosen_by_lexicase_among_the_different_readable_answers() -> None:
-    def answer(key: str | None, *rewards: float) -> Judged:
-        return Judged(key, rewards)
+    def answer(key: str | None, *rewards: float) -> JudgedAnswer:
+        return JudgedAnswer(key, rewards)
 
     rng = np.random.default_rng(0)
     nothing = answer(None, 0.0, 0.0)
@@ -235,7 +235,9 @@ def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: 
 
 def test_curves_of_a_task_by_hand() -> None:
     # Two single answers, each perfect on one of two components.
-    task = TaskMeasure(measure_answers([[Judged("a", (1.0, 0.0))], [Judged("b", (0.0, 1.0))]]), 10)
+    task = TaskMeasure(
+        measure_answers([[JudgedAnswer("a", (1.0, 0.0))], [JudgedAnswer("b", (0.0, 1.0))]]), 10
+    )
     found = curves([task], [1, 2])
     assert found.best_at_k == [[0.5, 0.5]]
     assert found.pass_at_k == [[0.0, 0.0]]

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
-from evovpo.judging.measure import Judged, measure
+from evovpo.judging.measure import JudgedAnswer, measure
 from trainer.domains.domain import Domain, Split
 from trainer.domains.maze.domain import MazeDomain, MazeTask
 from trainer.domains.maze.generator import Maze
@@ -54,17 +54,17 @@ def test_the_longest_completion_grows_with_the_answers_and_holds_the_largest_bud
 def test_a_chain_is_judged_answer_by_answer() -> None:
     found = DOMAIN.judge(TASK, chain_ids([EDGE, [1, 2], [5]]), 3)
     assert found == [
-        Judged(8 * "R" + 8 * "D", EDGE_REWARDS, (0, 16)),
-        Judged("RR", ZEROS, (17, 19)),
-        Judged(None, ZEROS, (20, 21)),
+        JudgedAnswer(8 * "R" + 8 * "D", EDGE_REWARDS, (0, 16)),
+        JudgedAnswer("RR", ZEROS, (17, 19)),
+        JudgedAnswer(None, ZEROS, (20, 21)),
     ]
 
 
 def test_there_are_exactly_as_many_slots_as_asked_for() -> None:
-    missing = Judged(None, ZEROS)
+    missing = JudgedAnswer(None, ZEROS)
     assert DOMAIN.judge(TASK, chain_ids([EDGE]), 3)[1:] == [missing, missing]
     assert len(DOMAIN.judge(TASK, chain_ids([EDGE, [1], [2]]), 1)) == 1
-    assert DOMAIN.judge(TASK, [], 2) == [Judged(None, ZEROS, (0, 0)), missing]
+    assert DOMAIN.judge(TASK, [], 2) == [JudgedAnswer(None, ZEROS, (0, 0)), missing]
 
 
 def test_a_repeated_route_keeps_its_key_whatever_follows_the_exit() -> None:
@@ -104,9 +104,9 @@ def test_a_completion_cut_in_its_last_route_keeps_the_earlier_ones() -> None:
 
 
 def test_figures_of_a_pool_worked_out_by_hand() -> None:
-    good = Judged("RD", (1.0, 1.0, 0.0, 1.0), (0, 2))
-    fair = Judged("DDRR", (1.0, 0.0, 0.5, 0.5), (0, 4))
-    none = Judged(None, ZEROS)
+    good = JudgedAnswer("RD", (1.0, 1.0, 0.0, 1.0), (0, 2))
+    fair = JudgedAnswer("DDRR", (1.0, 0.0, 0.5, 0.5), (0, 4))
+    none = JudgedAnswer(None, ZEROS)
     figures = describe(
         [measure([[one] for one in pool]) for pool in ([none, fair, good], [none, none, fair])]
     )

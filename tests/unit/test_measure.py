@@ -10,12 +10,19 @@ import pytest
 from toy_runs import PROBLEM, ROWS, SWAP, source
 
 from evovpo.errors import EvovpoError, SandboxError
-from evovpo.judging.measure import Judged, Measure, measure, measure_groups, measure_programs, without_faults
+from evovpo.judging.measure import (
+    JudgedAnswer,
+    Measure,
+    measure,
+    measure_groups,
+    measure_programs,
+    without_faults,
+)
 from evovpo.types import Evaluation, Group, Program, Prompt, PromptKind, Rewards, Status
 
-A, B = Judged("a", (1.0, 0.0)), Judged("b", (0.0, 1.0))
-BEST, NOTHING = Judged("best", (1.0, 1.0)), Judged(None, (0.0, 0.0))
-FAULT = Judged("c", None)
+A, B = JudgedAnswer("a", (1.0, 0.0)), JudgedAnswer("b", (0.0, 1.0))
+BEST, NOTHING = JudgedAnswer("best", (1.0, 1.0)), JudgedAnswer(None, (0.0, 0.0))
+FAULT = JudgedAnswer("c", None)
 
 
 def test_figures_of_three_chains_by_hand() -> None:

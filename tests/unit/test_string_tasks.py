@@ -16,6 +16,7 @@ from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
+from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.search.search import Search
 from evovpo.types import Candidate, Judged, ParseStatus, Program, PromptKind, Tell
 from trainer.domains.on_policy import Arm, TrainingBudget, train
@@ -78,6 +79,25 @@ def test_an_answer_is_right_only_with_every_row(domain: StringDomain) -> None:
     assert answers[0].is_right
     assert set(answers[0].rewards) == {1.0}
     assert not domain.judge(task, completion(repr("\x7f")), 1)[0].is_right
+
+
+def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
+    domain: StringDomain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = domain.tasks("validation", 2)[1]
+    cases = len(task.problem.train)
+
+    def fail(*_: object, **__: object) -> Result:
+        return sandbox_failure("fork failed", cases, "none")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(domain._sandbox, "run", fail)
+        lost, unread = domain.judge(task, completion("x0.lower()", "a("), 2)
+    assert (lost.rewards, unread.rewards) == (None, (0.0,) * cases)
+    assert lost.key is not None
+    (found,) = domain.judge(task, completion("x0.lower()"), 1)
+    assert found.key == lost.key
+    assert found.rewards is not None
 
 
 def test_a_program_is_run_once_per_task(domain: StringDomain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from evovpo.judging.measure import Judged
+from evovpo.judging.measure import JudgedAnswer
 
 Split: TypeAlias = Literal["train", "validation", "test"]
 
@@ -45,7 +45,7 @@ class Domain(Protocol):
         """
         ...
 
-    def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+    def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return exactly `answers` answers of a completion, filled up with missing ones.
 
         A repeated answer has its key and its rewards again; blanking it is the caller's. One on which the

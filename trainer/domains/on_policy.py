@@ -18,7 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from evovpo.errors import ConfigError, DivergedError, PolicyError
-from evovpo.judging.measure import Judged, Measure, without_faults
+from evovpo.judging.measure import JudgedAnswer, Measure, without_faults
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
@@ -194,7 +194,7 @@ class _Group(NamedTuple):
     objective: str
     prompt_ids: tuple[int, ...]
     completions: list[Completion]
-    answers_G_M: list[list[Judged]]  # noqa: N815
+    answers_G_M: list[list[JudgedAnswer]]  # noqa: N815
     rewards_G_M_D: list[list[tuple[float, ...]]]  # noqa: N815
     """With a repeated answer of a chain as zeros."""
     has_parent: bool
@@ -239,7 +239,7 @@ def _sample_step(
     return groups
 
 
-def _choose_parent(answers_G_M: Sequence[Sequence[Judged]], rng: np.random.Generator) -> str | None:  # noqa: N803
+def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:  # noqa: N803
     """Return the key of one of the different readable answers of a group, chosen as a search does by default.
 
     None if an answer is right, as a search would have ended, or none can be read.
@@ -289,7 +289,7 @@ def _sample(
     return groups
 
 
-def _blanked(chain: Sequence[Judged]) -> list[tuple[float, ...]]:
+def _blanked(chain: Sequence[JudgedAnswer]) -> list[tuple[float, ...]]:
     """Return the rewards of a chain, with zeros for an answer that repeats one before it."""
     seen: set[str | None] = set()
     rewards = []

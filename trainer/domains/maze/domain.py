@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.errors import ConfigError
-from evovpo.judging.measure import Judged
+from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Split
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import Maze, generate_maze
@@ -26,7 +26,7 @@ class MazeTask(NamedTuple):
     maze: Maze
 
 
-_MISSING = Judged(None, _ZEROS)
+_MISSING = JudgedAnswer(None, _ZEROS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class MazeDomain:
             raise ConfigError("a prompt of a maze was to show a parent; its format has no place for one")
         return prompt_ids(task.maze, answers)
 
-    def judge(self, task: MazeTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+    def judge(self, task: MazeTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return the first `answers` answers of a completion, filled up with missing ones.
 
         An answer's key is its moves, cut at the exit. None is ever right in a generated maze, because no
@@ -66,9 +66,9 @@ class MazeDomain:
         judged = []
         for moves, span in islice(split_chain(task.maze, completion_ids), answers):
             if moves is None:
-                judged.append(Judged(None, _ZEROS, span))
+                judged.append(JudgedAnswer(None, _ZEROS, span))
                 continue
             found = walk(task.maze, moves)
             rewards = walk_rewards(task.maze, found, convex=self.convex)
-            judged.append(Judged(found.moves, rewards, span))
+            judged.append(JudgedAnswer(found.moves, rewards, span))
         return judged + [_MISSING] * (answers - len(judged))

@@ -18,7 +18,7 @@ from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
-from evovpo.judging.measure import Judged
+from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts import Request, Shown
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, PromptKind, Rollout, Sampling, content_id
@@ -86,7 +86,7 @@ class StringDomain:
         ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
         return tuple(ids)
 
-    def judge(self, task: StringTask, completion_ids: Sequence[int], answers: int) -> list[Judged]:
+    def judge(self, task: StringTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return exactly `answers` answers; a program that was judged before is not run again."""
         text = str(self._tokenizer.decode(list(completion_ids)))
         problem = task.problem
@@ -95,13 +95,17 @@ class StringDomain:
         zeros = (0.0,) * len(problem.objectives)
         for answer in ExpressionFormat(problem).answers(problem, rollout, answers):
             if answer.program is None:
-                judged.append(Judged(None, zeros, answer.token_span))
+                judged.append(JudgedAnswer(None, zeros, answer.token_span))
                 continue
             key = (problem.version, answer.program.id)
             if key not in self._known:
                 evaluation = Evaluator(problem, self._sandbox).evaluate(answer.program)
+                if evaluation.rewards is None:  # the sandbox failed, and may not the next time
+                    judged.append(JudgedAnswer(answer.program.id, None, answer.token_span))
+                    continue
                 self._known[key] = Shown(answer.program, evaluation)
-            judged.append(Judged(answer.program.id, self._known[key].evaluation.rewards, answer.token_span))
+            rewards = self._known[key].evaluation.rewards
+            judged.append(JudgedAnswer(answer.program.id, rewards, answer.token_span))
         return judged
 
 
