@@ -1,6 +1,6 @@
-"""Batches: problems x proposers x strategies x budgets x seeds, each cell an ordinary run in one store.
+"""Many runs as one job: a grid of cells, each an ordinary run in one store, and the figures of all of them.
 
-`plan` reads a batch and finds all that is wrong with it, `workers` runs the cells, `progress` shows where
-they stand, `results` reads what came out, `page` writes it as HTML and CSV. Importing this package loads
-nothing.
+A file is read by `reading`, what it says is in `batch`, what is to do in `plan`; `running` runs cells in the
+processes of `pool`; `results` says what came out, with the intervals of `intervals`. Studies (in the trainer)
+use the same reader, pool, cells and intervals. Importing this package loads nothing.
 """

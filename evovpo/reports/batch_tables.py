@@ -9,7 +9,7 @@ from rich.table import Table
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.heat_map import HeatMap
-from evovpo.experiments.results import Curve, Results, verdict
+from evovpo.experiments.results import CellResult, Curve, Results, verdict
 from evovpo.reports.text import plain_table, printable
 from evovpo.types import Json
 
@@ -141,29 +141,15 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 def csv_tables(results: Results, maps: Sequence[HeatMap]) -> Iterator[tuple[str, list[Sequence[object]]]]:
     """Yield the name and the rows of each CSV file, header first."""
     arm = ["proposer", "strategy", "evaluations"]
-    fields = ["status", "solved", "solved_after", "best_mean_reward", "proposed", "executed", "tokens"]
-    seconds = ["sampling_seconds", "evaluation_seconds"]
+    figures = CellResult._fields[1 : CellResult._fields.index("curve")]
     yield (
         "cells.csv",
         [
-            ["run", "problem", *arm, "seed", *fields, *seconds],
+            ["run", "problem", *arm, "seed", *figures],
             *(
-                [
-                    one.cell.run_id,
-                    one.cell.problem_id,
-                    *one.cell.arm,
-                    one.cell.seed,
-                    one.status or "",
-                    int(one.solved),
-                    "" if one.solved_after is None else one.solved_after,
-                    one.best_mean_reward,
-                    one.proposed,
-                    one.executed,
-                    one.tokens,
-                    one.sampling_seconds,
-                    one.evaluation_seconds,
-                ]
+                [run, problem, *of_arm, seed, *(_plain(getattr(one, figure)) for figure in figures)]
                 for one in results.cells
+                for run, problem, of_arm, seed in [one.cell]
             ),
         ],
     )
@@ -207,6 +193,11 @@ def csv_tables(results: Results, maps: Sequence[HeatMap]) -> Iterator[tuple[str,
             ),
         ],
     )
+
+
+def _plain(value: object) -> object:
+    """Return a value as CSV files hold it: nothing for None, 0 or 1 for a truth."""
+    return "" if value is None else int(value) if isinstance(value, bool) else value
 
 
 def _bounds(interval: Interval | None) -> tuple[object, object, object]:

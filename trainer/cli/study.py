@@ -12,9 +12,9 @@ from evovpo.cli.terminal import CUT_OFF, STOPPED, AsJson, console, fail, print_j
 from trainer.cli.options import check_installed
 
 if TYPE_CHECKING:
+    from evovpo.experiments.pool import Failed
     from trainer.experiments.export import Export
     from trainer.experiments.records import Study
-    from trainer.experiments.run import Failure
 
 _SOME_FAILED = 1
 """Exit code when searches failed and the others did not."""
@@ -116,15 +116,15 @@ def study(
     else:
         show_answer(Markdown(text))
         say(f"Report, pictures and figures: {', '.join(str(file) for file in files)}")
-    for run, reason in failures:
-        say(f"failed: run {run}: {reason}", stderr=True)
-        say(f"  evovpo show {run} --store {folder / 'study.db'}", stderr=True)
+    for one in failures:
+        say(f"failed: run {one.name}: {one.reason}", stderr=True)
+        say(f"  evovpo show {one.name} --store {folder / 'study.db'}", stderr=True)
     if failures:
         say(f"{len(failures)} searches failed; the same command tries them again.", stderr=True)
         raise typer.Exit(_SOME_FAILED)
 
 
-def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[Failure]:
+def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[Failed]:
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

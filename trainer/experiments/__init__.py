@@ -1,5 +1,6 @@
 """Studies of a file: arms trained, searched with, compared; every finished row is kept in a small export.
 
-`plan.py` reads the file and says all that is wrong, `export.py` keeps the rows, `trainings.py` and
-`searches.py` make those that are missing, `results.py` computes figures from them, `report.py` shows them.
+`study_file` reads the file into `records` and says all that is wrong, `export` keeps the rows, `trainings`,
+`searches` and `while_searching` make those that are missing, `results` computes figures from them and
+`verdict` says what they mean. `studies/` holds the studies that come with the package.
 """

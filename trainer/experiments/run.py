@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.experiments.plan import plan_cells
+from evovpo.experiments.pool import Failed
 from evovpo.experiments.reading import raise_faults
 from trainer.experiments.export import Export
 from trainer.experiments.records import Study, store_url
@@ -23,13 +24,6 @@ class Stage(NamedTuple):
     done: int
     total: int
     """0 where it is not known before."""
-
-
-class Failure(NamedTuple):
-    """A search that could not end."""
-
-    run: str
-    reason: str
 
 
 def check(study: Study, work: Path) -> None:
@@ -50,7 +44,7 @@ def run_study(
     work: Path,
     processes: int,
     on_stage: Callable[[Stage], None],
-) -> list[Failure]:
+) -> list[Failed]:
     """Run what is missing and return the searches that failed; `export` has the rows of all others.
 
     `work` keeps models and the store. Raises `ConfigError` if rows at hand were made with other settings,
@@ -78,11 +72,7 @@ def run_study(
         run_tests(study, export, work, processes, stage("answering test tasks", 0, models))
         return []
     failed = run_searches(
-        study,
-        export,
-        work,
-        processes,
-        lambda found: on_stage(Stage("searching", found.done, found.total)),
+        study, export, work, processes, lambda done, total: on_stage(Stage("searching", done, total))
     )
     run_while_searching(study, export, work, processes, stage("searching and training", 0, 0))
-    return [Failure(one.name, one.reason) for one in failed]
+    return failed

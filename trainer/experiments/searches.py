@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +26,6 @@ from evovpo.types import Problem, Program, Tell
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import model_of
-
-
-class Searching(NamedTuple):
-    """How the searches of a study stand."""
-
-    done: int
-    total: int
-    failed: int
 
 
 def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -> list[Work]:
@@ -103,47 +95,38 @@ def run_searches(
     export: Export,
     work: Path,
     processes: int,
-    on_search: Callable[[Searching], None],
+    on_search: Callable[[int, int], None],
 ) -> list[Failed]:
     """Make the missing searches and export each as it ends; return those that failed.
 
-    Raises `ConfigError` for what is wrong with them, `StoreError` if the store fails.
+    `on_search` is told how many are done and how many there are. Raises `ConfigError` for what is wrong with
+    them, `StoreError` if the store fails.
     """
     faults: list[str] = []
     works = plan_searches(study, export, work, faults)
     raise_faults(faults)
-    total, done, failed = len(works), 0, 0
     by_run = {one.cell.run_id: one for one in works}
     url = store_url(work)
     with Store.open(url, create=True) as store, only_batch(url), HeldoutJudge() as judge:
 
         def export_one(run_id: str) -> None:
-            one = by_run[run_id]
-            row = search_row(
-                store, run_id, one.problem, judge, study.ks if _is_independent(study, one) else ()
-            )
+            one = by_run.pop(run_id)
+            is_independent = study.strategy(one.cell.arm.strategy).is_independent
+            row = search_row(store, run_id, one.problem, judge, study.ks if is_independent else ())
             export.add_searches([{**key_of(one)._asdict(), **row}])
 
         def take(message: Message) -> None:
-            nonlocal done, failed
             if isinstance(message, Ended):
                 export_one(message.name)
-            if isinstance(message, Ended | Failed):
-                done += 1
-                failed += isinstance(message, Failed)
-                on_search(Searching(done, total, failed))
+            if isinstance(message, Failed):
+                by_run.pop(message.name)
+            on_search(len(works) - len(by_run), len(works))
 
         for one in works:  # ended before their rows were written
             if one.is_finished:
                 export_one(one.cell.run_id)
-                done += 1
-        left = [one for one in works if not one.is_finished]
-        on_search(Searching(done, total, failed))
-        return run_cells(sized(left, processes), url, processes, take) if left else []
-
-
-def _is_independent(study: Study, work: Work) -> bool:
-    return study.strategy(work.cell.arm.strategy).is_independent
+        on_search(len(works) - len(by_run), len(works))
+        return run_cells(sized([*by_run.values()], processes), url, processes, take)
 
 
 def search_row(

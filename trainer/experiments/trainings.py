@@ -237,7 +237,7 @@ def run_tests(
 
 def _finish(tasks: Sequence[Task], processes: int, take: Callable[[Message], None]) -> None:
     """Do tasks. Raises `TrainingError` for one whose process is ended from outside again and again."""
-    failed = run_all(tasks, processes, take) if tasks else []
+    failed = run_all(tasks, processes, take)
     if failed:
         raise TrainingError(f"{failed[0].name}: {failed[0].reason}")
 
