@@ -51,7 +51,7 @@ class BeforeAfter(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One training run's figure against its steps; lines of one label are seeds of one arm."""
+    """An arm's figure against the steps of its trainings."""
 
     label: str
     steps: Sequence[float]
@@ -91,24 +91,21 @@ def write_arms(
     differences: Sequence[Curve],
     *,
     reference: str,
-    start: Curve | None,
     title: str,
     note: str,
     figure_name: str = "best@k",
 ) -> None:
     """Write one panel an arm: its difference to the reference arm against k, with paired 95 % intervals.
 
-    All panels share their axes and show the start model's difference dashed and the other arms in grey, so
-    that each panel reads alone. A filled mark is a difference whose interval excludes zero. Raises
-    `ConfigError` if the file cannot be written.
+    All panels share their axes and show the other arms in grey, so that each panel reads alone. A filled
+    mark is a difference whose interval excludes zero. Raises `ConfigError` if the file cannot be written.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
     columns = min(3, len(differences))
     rows = math.ceil(len(differences) / columns)
     figure = new_figure(4.3 * columns + 0.6, 3.4 * rows + 0.9)
-    everything = [*differences, *([] if start is None else [start])]
-    ends = [end for curve in everything for i in curve.intervals for end in (i.low, i.high)]
+    ends = [end for curve in differences for i in curve.intervals for end in (i.low, i.high)]
     margin = 0.06 * (max(*ends, 0.0) - min(*ends, 0.0) or 1.0)
     shared: Any = None
     for index, curve in enumerate(differences):
@@ -119,18 +116,12 @@ def write_arms(
             if other is not curve:
                 axes.plot(other.ks, [i.mean for i in other.intervals], color=_QUIET, linewidth=1, zorder=1)
         axes.axhline(0.0, color="black", linewidth=1.2, zorder=2)
-        if start is not None:
-            means = [i.mean for i in start.intervals]
-            axes.plot(start.ks, means, "--", color=START_COLOUR, linewidth=1.5, zorder=2.5)
         _draw_band(axes, curve, colour)
         axes.plot(curve.ks, [i.mean for i in curve.intervals], color=colour, linewidth=2, zorder=4)
         _draw_marks(axes, curve, colour, mark, [i.is_clear for i in curve.intervals])
         _k_axis(axes, curve.ks)
         axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
-        labels = [(curve.ks[-1], 0.0, reference, "black")]
-        if start is not None:
-            labels.append((start.ks[-1], start.intervals[-1].mean, start.label, START_COLOUR))
-        _label_ends(axes, labels, size=9)
+        _label_ends(axes, [(curve.ks[-1], 0.0, reference, "black")], size=9)
         axes.set_title(plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
         if index % columns == 0:
             axes.set_ylabel(plain(f"{figure_name} minus {reference}'s"), fontsize=10)
@@ -139,14 +130,8 @@ def write_arms(
     _finish(figure, path, title, note)
 
 
-def write_training(
-    path: Path, panels: Mapping[str, Sequence[Line]], *, title: str, note: str, x_label: str = "training step"
-) -> None:
-    """Write training figures against steps, one panel each: every seed thin, the mean of an arm's seeds bold.
-
-    The mean is drawn where all seeds of an arm have the same steps. Raises `ConfigError` if the file
-    cannot be written.
-    """
+def write_training(path: Path, panels: Mapping[str, Sequence[Line]], *, title: str, note: str) -> None:
+    """Write training figures against steps, one panel each. Raises `ConfigError` if that cannot be done."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -156,32 +141,17 @@ def write_training(
     for index, (panel, lines) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1)
         ends = []
-        for label in labels:
-            seeds = [line for line in lines if line.label == label and len(line.values)]
-            colour = COLOURS[labels.index(label) % len(COLOURS)]
-            if not seeds:
-                continue
-            is_one = len(seeds) == 1
-            for line in seeds:
-                axes.plot(
-                    line.steps,
-                    line.values,
-                    color=colour,
-                    linewidth=2 if is_one else 0.8,
-                    alpha=1 if is_one else 0.45,
-                )
-            if not is_one and len({tuple(line.steps) for line in seeds}) == 1:
-                columns_of_values = zip(*(line.values for line in seeds), strict=True)
-                means = [sum(values) / len(values) for values in columns_of_values]
-                axes.plot(seeds[0].steps, means, color=colour, linewidth=2.2)
-            last_step = max(line.steps[-1] for line in seeds)
-            ends.append((last_step, sum(line.values[-1] for line in seeds) / len(seeds), label, colour))
+        for line in lines:
+            if len(line.values):
+                colour = COLOURS[labels.index(line.label) % len(COLOURS)]
+                axes.plot(line.steps, line.values, color=colour, linewidth=2, alpha=1)
+                ends.append((line.steps[-1], line.values[-1], line.label, colour))
         axes.set_title(plain(panel), loc="left", fontsize=12)
         _quiet_axes(axes)
         axes.margins(x=0.02)
         _label_ends(axes, ends, size=9)
         if index >= len(panels) - columns:
-            axes.set_xlabel(x_label, fontsize=10)
+            axes.set_xlabel("training step", fontsize=10)
     _finish(figure, path, title, note)
 
 

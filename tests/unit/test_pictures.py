@@ -43,8 +43,8 @@ def before_after(path: Path, title: str = "Before and after") -> None:
     write_before_after(path, [panel, panel], title=title, note="9 problems")
 
 
-def arms(path: Path, differences: list[Curve], start: Curve | None = None) -> None:
-    write_arms(path, differences, reference="grpo", start=start, title="Arms", note="3 seeds")
+def arms(path: Path, differences: list[Curve]) -> None:
+    write_arms(path, differences, reference="grpo", title="Arms", note="3 seeds")
 
 
 def test_before_and_after_is_one_readable_picture(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_every_arm_has_a_panel_in_its_own_colour(tmp_path: Path) -> None:
     found = [curve(f"arm {n}", 0.1 * n, 0.2, -0.3) for n in range(4)]
-    arms(tmp_path / "arms.png", found, start=curve("start model", -0.1, 0.0, 0.1))
+    arms(tmp_path / "arms.png", found)
     assert all(has_colour(tmp_path / "arms.png", colour) for colour in COLOURS[:4])
     assert not has_colour(tmp_path / "arms.png", COLOURS[4])
 
@@ -80,13 +80,11 @@ def test_only_differences_that_exclude_zero_are_filled(tmp_path: Path) -> None:
     assert coloured(0.19) > coloured(0.21) + 100
 
 
-def test_training_curves_draw_the_mean_of_the_seeds_that_match(tmp_path: Path) -> None:
-    seeds = [Line("vpo", [1, 2, 3], [0.1, 0.2, 0.3]), Line("vpo", [1, 2, 3], [0.2, 0.3, 0.5])]
-    shorter = [Line("grpo", [1, 2], [0.1, 0.1]), Line("grpo", [1], [0.3]), Line("grpo", [], [])]
-    write_training(
-        tmp_path / "t.png", {"set score": [*seeds, *shorter], "KL": seeds}, title="Training", note=""
-    )
-    assert has_colour(tmp_path / "t.png", COLOURS[0])
+def test_training_curves_have_the_colour_of_their_arm_and_may_be_empty(tmp_path: Path) -> None:
+    vpo, grpo = Line("vpo", [1, 2, 3], [0.1, 0.2, 0.3]), Line("grpo", [1, 2], [0.1, 0.1])
+    panels = {"set score": [vpo, grpo, Line("none", [], [])], "KL": [vpo]}
+    write_training(tmp_path / "t.png", panels, title="Training", note="")
+    assert [has_colour(tmp_path / "t.png", colour) for colour in COLOURS[:3]] == [True, True, False]
 
 
 def test_text_of_problems_is_not_read_as_a_formula(tmp_path: Path) -> None:

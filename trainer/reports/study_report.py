@@ -373,7 +373,6 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
                 path,
                 curves,
                 reference=reference,
-                start=None,
                 title=f"{title} of i.i.d. answers, {results.study.name}",
                 note=note,
                 figure_name=title,
