@@ -71,3 +71,19 @@ def test_every_link_of_a_file_at_the_top_leads_somewhere(name: str) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_file_of_the_packages_has_a_line_in_the_architecture() -> None:
+    sections = re.split(r"^### ", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), flags=re.M)
+    said = {
+        f"{section.splitlines()[0]}/{name}"
+        for section in sections[1:]
+        for name in re.findall(r"^\| `([\w.]+\.py)` \|", section, flags=re.M)
+    }
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("evovpo", "trainer")
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert (there - said, said - there) == (set(), set()), "give each file a line, or take its line away"
