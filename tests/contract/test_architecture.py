@@ -109,7 +109,7 @@ def test_a_folder_holds_at_most_twelve_files() -> None:
         ("search/population", "from evovpo.store import Store"),
         ("search/search", "import evovpo.runs.driver"),
         ("search/search", "from evovpo import proposers"),
-        ("store/reading", "from ..runs import driver"),
+        ("store/history", "from ..runs import driver"),
         ("sandbox/local", "from evovpo.judging.evaluator import Judge"),
         ("runs/driver", "def f():\n    from evovpo.reports import report"),
         ("runs/run", "from trainer.objectives import OBJECTIVES"),
