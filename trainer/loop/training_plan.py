@@ -16,7 +16,7 @@ from evovpo.builtin.choice import built_in_model
 from evovpo.config import Config
 from evovpo.errors import ConfigError, NothingToTrainError, TrainingError
 from evovpo.store import Store
-from evovpo.types import PolicyVersion, Problem, Run, Sampling, Training, content_id
+from evovpo.types import PolicyEventKind, PolicyVersion, Problem, Run, Sampling, Training, content_id
 from trainer.config import TrainConfig
 from trainer.learning.data import Reader, RunData, Skip, nothing_left, read_run
 from trainer.learning.policies import load_tokenizer
@@ -104,7 +104,9 @@ def make_plan(
         seed=config.run.seed,
     )
     training = _training(stored, start, config, data, after or {})
-    made = [version for version in versions.values() if version.config_hash == training.id]
+    # A publication that was cut short between its row and its event is finished by publishing again.
+    whole = {event.number for event in store.policy_events() if event.kind is PolicyEventKind.PUBLISHED}
+    made = [one for one in versions.values() if one.config_hash == training.id and one.number in whole]
     return Plan(
         training=training,
         config=config,
