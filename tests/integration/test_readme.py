@@ -76,24 +76,10 @@ def test_evolving_from_python_gives_what_it_prints(
 
 
 @pytest.mark.slow
-def test_training_from_python_trains_a_model_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import datasets
-    import tiny_models
-    import torch
-
+def test_training_from_python_takes_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = tiny_models.write_tiny_folder(tmp_path / "model")
-    names: dict[str, Any] = {
-        "model": tiny_models.load_folder(folder),
-        "tokenizer": tiny_models.hf.AutoTokenizer.from_pretrained(folder),
-        "judge": lambda text: [[text.count(letter) / (1 + len(text)) for letter in "ab"]] * 3,
-        "prompts": datasets.Dataset.from_list([{"prompt": "ab"}]),
-    }
-    before = [parameter.clone() for parameter in names["model"].parameters()]
+    names: dict[str, Any] = {}
     exec(blocks("python")[1], names)
-    changed = [
-        not torch.equal(old, new) for old, new in zip(before, names["model"].parameters(), strict=True)
-    ]
-    assert any(changed)
+    steps = [row for row in names["trainer"].state.log_history if "set_score" in row]
+    assert names["trainer"].state.global_step == 2
+    assert steps[-1]["set_score"] > 0.0
