@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from evovpo.api.evolving import make_rollouts, outside_loop
 from evovpo.api.problems import Row, problem_of_examples
+from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import checked_rewards
@@ -55,7 +56,8 @@ class Search:
         else:
             self.problem = load_problem(resolve_problem(str(problem)))
         self._format = choose_format(self.problem, self._config)
-        self._search = _Search(self.problem, self._config.search, self._format, "own", seed)
+        language = join_language(self.problem)
+        self._search = _Search(self.problem, self._config.search, self._format, "own", seed, language)
 
     @property
     def best(self) -> tuple[str, dict[str, float]] | None:

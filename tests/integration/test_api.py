@@ -159,3 +159,26 @@ def test_a_search_is_asked_and_told_by_its_user() -> None:
     search.tell(prompt, texts, {})  # telling twice changes nothing
     while search.ask() is not None:
         pass
+
+
+def test_programs_right_on_different_rows_are_joined_when_the_user_drives_the_search() -> None:
+    rows = [(("a-b",), "A-B"), (("cd",), "CD"), (("E F",), "e f"), (("G H",), "g h")]
+    sources = [f"def solve(x):\n    return x.{name}()\n" for name in ("upper", "lower")]
+
+    def judge(source: str) -> dict[str, float]:
+        scope: dict[str, Any] = {}
+        exec(source, scope)
+        return {
+            f"row-{n}": float(scope["solve"](*given) == wanted) for n, (given, wanted) in enumerate(rows, 1)
+        }
+
+    search = evovpo.Search(examples=rows, evaluations=40, seed_program="def solve(x):\n    return x\n")
+    kinds = []
+    while not search.is_solved and (prompt := search.ask()) is not None:
+        kinds.append(prompt.kind)
+        texts = (
+            [f"```python\n{sources[n % 2]}```" for n in range(prompt.rollouts)] if prompt.has_model else []
+        )
+        search.tell(prompt, texts, {source: judge(source) for source in search.programs(prompt, texts)})
+    assert kinds[-1] == "join"
+    assert search.is_solved
