@@ -1,6 +1,8 @@
 # `make test` runs everything, `make fast` what takes under two minutes. The tools come from .venv.
 PYTHON ?= .venv/bin/python
 export OMP_NUM_THREADS = 1
+# Compiled files of Python are kept: without them every process that a test starts compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: test fast lint docs bench
 
