@@ -9,7 +9,6 @@ are judged at the same time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -206,9 +205,8 @@ class Driver:
         under_way: list[asyncio.Task[Any]] = [*self._waiting, *(group.judging for group in self._arrived)]
         for task in under_way:
             task.cancel()
-        for task in under_way:
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        # All that they raise is taken here: what nobody takes is logged at any later time.
+        await asyncio.gather(*under_way, return_exceptions=True)
 
     def _is_finished(self) -> bool:
         is_solved = self.search.is_solved and self.config.search.stop_when_solved

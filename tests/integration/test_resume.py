@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import shutil
@@ -230,6 +231,18 @@ def test_a_finished_run_only_reports_when_it_is_resumed(tmp_path: Path) -> None:
         outcome = resume("live", store, ScriptedProposer(fail))
         assert store.query("SELECT count(*) AS n FROM tells") == before
     assert outcome.evaluations == 24
+
+
+def test_an_interrupted_run_leaves_nothing_to_be_logged_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt(prompt: Prompt, index: int) -> str:
+        raise KeyboardInterrupt
+
+    with Store.open(str(tmp_path / "run.db")) as store, pytest.raises(KeyboardInterrupt):
+        start(RunRequest(HARD, crashing_run.CONFIG, run_id="one"), store, ScriptedProposer(interrupt))
+    gc.collect()
+    assert caplog.records == []
 
 
 def test_a_scorer_that_changed_since_the_run_started_is_refused(tmp_path: Path) -> None:
