@@ -98,6 +98,7 @@ def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) 
     assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
 
 
+@pytest.mark.slow
 def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
     for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
         at_k = {"best_at_k": {"1": value, "2": value}}

@@ -20,12 +20,20 @@ SAID = {
     "train": "train_loss",
 }
 
+QUICK = {"ask_and_tell", "own_proposer"}
+
 
 def test_every_example_is_run() -> None:
     assert {path.stem for path in EXAMPLES} == set(SAID)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_runs_as_printed(path: Path, tmp_path: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -259,6 +259,7 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: 
     assert f"version {result['served']} is served" in again.stdout
 
 
+@pytest.mark.slow
 def test_side_by_side_both_halves_do_their_part(tmp_path: Path) -> None:
     done = command(tmp_path, "--side-by-side", "--json")
     assert done.returncode == 0, done.stderr
