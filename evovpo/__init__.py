@@ -4,8 +4,6 @@
 `read_run` look into a store. The modules behind these names are imported when one is first used.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -5,8 +5,6 @@ resolved tree is stored with each run (`Config.to_json`) and read back by `Confi
 What a problem needs (limits, objectives) is not here: it belongs to the problem's folder.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -5,8 +5,6 @@ field: its type says which values it may have, and the sentence below it what it
 Values are checked by pydantic when a section is built, so a tree that exists is a usable one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tomllib

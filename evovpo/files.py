@@ -1,7 +1,5 @@
 """Files that several processes use: holding one, and writing one so that nobody ever sees half of it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

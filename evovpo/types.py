@@ -5,8 +5,6 @@ Dimension letters, used as suffixes wherever there is more than one dimension:
 `N` training rows, `T` tokens.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass, field

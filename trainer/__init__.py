@@ -1,7 +1,5 @@
 """Training of the proposer from what searches logged, and on policy with TRL: `VPOTrainer`, `VPOConfig`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ Its resolved form is stored with every training and is part of the training's id
 and where it goes (policies folder) are arguments of the command, not settings.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -9,8 +9,6 @@ to it in every objective, so that arms differ only in what they reward (veRL's G
 sample's); all advantages are exactly zero where it is below 1e-6; nothing is normalised beforehand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb

@@ -6,8 +6,6 @@ replacement, from the N answers at hand: no random permutation, so two policies 
 differ by their answers alone. Sums over thousands of answers are safe: nothing divides large binomials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@ rewards the mean. Groups keep what differs and merge what does not. They are a s
 search and store keep one component an objective.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

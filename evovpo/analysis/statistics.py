@@ -14,8 +14,6 @@ their own spread. In simulations with 40 tasks and three seeds an arm, nominal 9
 and 84 % where seeds were the only source of spread; resampling tasks alone gave 60 %, 10 % and 0 %.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Ask and tell without a driver: the user samples and judges, evovpo searches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """`evolve`: a whole run in one call, on a problem by name or on Python values, with any proposer."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Problems from Python values: rows of examples, or a function that scores outputs."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import json

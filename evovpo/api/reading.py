@@ -1,7 +1,5 @@
 """What a store holds, as records and as rows for tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

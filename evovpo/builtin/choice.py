@@ -1,7 +1,5 @@
 """Which built-in model writes for a problem: the one for strings, the one for numeric rules, or none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL

@@ -5,8 +5,6 @@ the outputs nor a parent; that for numeric rules sees nothing. Whatever a traine
 compared with these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 

@@ -3,8 +3,6 @@
 Exit codes are those of the other commands, and 1 where some runs of a batch failed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Exit codes: 0 done as asked, 2 bad input, 3 nothing could be evaluated, 4 a run 
 by a server or the machine (its store, a full disk) and can be resumed, 130 Ctrl-C.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

@@ -1,7 +1,5 @@
 """The commands of the panel Problems: list, make, check, and bring in problems."""
 
-from __future__ import annotations
-
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path

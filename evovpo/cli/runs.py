@@ -1,7 +1,5 @@
 """The commands that look at runs: list, show, replay, doctor, and bring in those of OpenEvolve."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated, Any

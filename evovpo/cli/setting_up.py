@@ -1,7 +1,5 @@
 """The commands of the panel Setting up: settings, prompts, and the store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ A cell is an ordinary run whose id follows from the batch's name, the problem, p
 seed. So the same batch over the same store finds its own runs again, and nothing else needs to be kept.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping

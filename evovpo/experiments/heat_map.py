@@ -1,7 +1,5 @@
 """The different reward vectors that a batch reached on a problem, read from the store."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Values are arrays `[S, T]`, seeds by problems. Intervals are bootstrap intervals
 corrected for the number of comparisons. The same rows give the same figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

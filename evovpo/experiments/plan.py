@@ -1,7 +1,5 @@
 """What is to be done for a batch: every cell with its problem and settings, and all that is wrong there."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

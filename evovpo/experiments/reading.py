@@ -1,7 +1,5 @@
 """Reads a TOML file of an experiment part by part, and collects all that is wrong with it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence

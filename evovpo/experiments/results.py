@@ -5,8 +5,6 @@ held-out rows too is found by running it, when results are read. Figures
 (`evovpo/experiments/intervals.py`) rest on the problems for which every seed of the arm has ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

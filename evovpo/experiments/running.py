@@ -1,7 +1,5 @@
 """Runs the cells of a batch: each starts, or goes on where its last stored judgement left it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -4,8 +4,6 @@ The run is finished (`stopped`) and cannot be replayed: a checkpoint does not ho
 it showed. Judgements that OpenEvolve made are of low trust and keep to a problem version of their own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

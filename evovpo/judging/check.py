@@ -1,7 +1,5 @@
 """Checks a problem folder by running its starting programs in the sandbox."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ The process that runs a candidate never holds expected outputs or the scorer: it
 returns outputs, and everything that turns outputs into rewards happens here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.machinery
 import importlib.util

@@ -4,8 +4,6 @@ An executor is what `evovpo.judging.evaluator.Judge` says: `evaluate(program)`, 
 Ray is imported only where it is used.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterator
 

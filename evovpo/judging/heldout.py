@@ -1,7 +1,5 @@
 """Whether a program that was found is right on the rows that no search saw; for reports only."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self

@@ -6,8 +6,6 @@ A candidate's own fault (an error, a timeout) is worth zeros, and so is an answe
 missing. A repeated answer keeps its rewards: in a search it would be drawn too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

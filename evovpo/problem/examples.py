@@ -1,7 +1,5 @@
 """The rows of `examples.json`: read, and checked against each other."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """What is wrong with the files of a folder, collected so that one error can name it all."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Collection, Iterable, Mapping

@@ -6,8 +6,6 @@ A folder holds `problem.toml` (statement, entry function, limits, objectives), `
 and a scorer runs first when an `Evaluator` is made.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Makes a new problem folder, which works as it is: a copy of one of those in `starters`."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """The Python files of a problem folder, only parsed: its starting programs and its scorer."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from pathlib import Path

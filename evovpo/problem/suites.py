@@ -1,7 +1,5 @@
 """Problems by name: those that came with the package, suites of several, and what a path means."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple

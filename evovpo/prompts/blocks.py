@@ -6,8 +6,6 @@ start within a block; a block without an end goes to the end of the file. Withou
 change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -6,8 +6,6 @@ line of a file that looks like a header, or like one so escaped, has one backsla
 any text comes back as it was. Left out: file modes, empty folders, and files that are not text.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Mapping

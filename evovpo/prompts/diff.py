@@ -5,8 +5,6 @@ indentation (the replacement is indented like what it replaces). The first way t
 one place is edited, several are refused. All edits refer to the program as it was.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import itertools

@@ -5,8 +5,6 @@ judging it gave; that text is fenced, capped and marked as untrusted. A completi
 each answer has its delimiter, and slots are filled in the order of writing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Programs from the answers of an instruction model: whole ones, files of one, or edits."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import warnings

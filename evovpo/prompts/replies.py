@@ -5,8 +5,6 @@ length, with and without a language, and a last fence that the token limit cut o
 prose is a program.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

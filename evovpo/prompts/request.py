@@ -3,8 +3,6 @@
 Records and one choice of rows; only training rows can reach a prompt: held-out rows are not passed in here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

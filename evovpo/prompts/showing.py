@@ -1,7 +1,5 @@
 """Programs and judgements as a prompt shows them: fenced, named, capped, untrusted text made harmless."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ are plain text. Texts are put in as they are, and never read for places again. A
 blank lines) all of whose places are empty is left out.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ asks a server, `random` draws from the grammar. Importing this package loads no 
 `evovpo.proposers.local` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 

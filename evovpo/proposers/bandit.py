@@ -3,8 +3,6 @@
 Both are functions of the ticket and of what was told, so that a resumed run chooses as the first one did.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

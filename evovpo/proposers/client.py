@@ -5,8 +5,6 @@ off, so the number of requests is the one that is configured. Keys are read from
 of everything that a server says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import json

@@ -3,8 +3,6 @@
 The client is the official `openai` package. The key is OPENAI_API_KEY of the environment, if there is one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

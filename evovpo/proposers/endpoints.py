@@ -4,8 +4,6 @@ Pure functions. Servers differ in what they take. A request begins with all that
 names a field is read by `correct`, which says how to ask instead.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """One plain request to a model server: its key, its address, and what a refusal says."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

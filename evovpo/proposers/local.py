@@ -8,8 +8,6 @@ Not covered: chat templates (the prompt is the plain concatenation of the messag
 the model with vLLM.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import warnings

@@ -4,8 +4,6 @@ Published folders do not change. A policy folder must have the same path for its
 search (one machine, or one volume).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """A proposer that replies from given texts: for tests, demonstrations and golden runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from evovpo.errors import PolicyError

@@ -7,8 +7,6 @@ log-probabilities of one fixed text were compared with those the trainer wrote b
 Left out: starting and stopping servers, and moving folders to them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The HTML file holds its pictures and its style, names no other address and runs 
 anywhere. Names of problems, sources and objectives are untrusted text: they are escaped.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import html

@@ -3,8 +3,6 @@
 The clock says how fast a batch goes and how often to say it; nothing else depends on it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The figures of a batch in rows: a table for the terminal, JSON, and CSV files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table

@@ -4,8 +4,6 @@ Writes to standard error only, so that standard output holds nothing but the ans
 here to say how fast a run goes and how often to say it; nothing in the search depends on it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from types import TracebackType

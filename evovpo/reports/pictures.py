@@ -6,8 +6,6 @@ and Ito (2008), told apart by colour-blind readers; each line has its name at it
 its own.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Mapping, Sequence

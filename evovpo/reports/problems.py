@@ -1,7 +1,5 @@
 """Problems for people: the list of them, what a check found, what an OpenEvolve project brings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType

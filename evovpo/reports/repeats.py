@@ -3,8 +3,6 @@
 The runs themselves are ordinary ones, made one after another: each is stored and resumed on its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from collections.abc import Sequence

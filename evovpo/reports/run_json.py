@@ -1,7 +1,5 @@
 """One run for machines: the same as its report holds, as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from evovpo.problem.openevolve.scores import combined_curve

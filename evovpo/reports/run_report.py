@@ -1,7 +1,5 @@
 """One run for people: how it ended, its best program, its figures, lineage and curve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType

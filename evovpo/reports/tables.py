@@ -1,7 +1,5 @@
 """Tables: judgements, examples, the lineage of a program, the list of runs, the islands of a search."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

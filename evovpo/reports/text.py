@@ -4,8 +4,6 @@ Programs, their outputs and feedback are untrusted text: they pass through `prin
 terminal as a control sequence or as markup.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 

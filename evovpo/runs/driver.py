@@ -6,8 +6,6 @@ they arrive, which is the order that replay follows; those that arrived together
 are judged at the same time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -3,8 +3,6 @@
 An answer that is not novel is refused before it costs an evaluation. Nothing here is stored or applied.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What a run came to."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from evovpo.judging.evaluator import Judge

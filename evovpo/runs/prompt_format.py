@@ -1,7 +1,5 @@
 """In which words a run asks: the prompt format that the configuration names, or that fits the problem."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.builtin.choice import built_in_format

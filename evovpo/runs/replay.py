@@ -1,7 +1,5 @@
 """A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

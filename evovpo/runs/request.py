@@ -1,7 +1,5 @@
 """What a run is asked to do: a problem and its settings, opened by name or given as records."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

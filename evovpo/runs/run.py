@@ -1,7 +1,5 @@
 """Runs as they are made: start one, take one up again, drive its search until it ends or pauses."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

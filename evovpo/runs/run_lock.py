@@ -1,7 +1,5 @@
 """Keeps a second process from searching the same run: one process writes a run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """A stored run, read back: what it found, how that does on held-out rows, and where it came from."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NamedTuple
 

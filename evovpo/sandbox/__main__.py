@@ -1,7 +1,5 @@
 """`python -m evovpo.sandbox --selftest [--json] [--level LEVEL]`: does the sandbox hold on this machine?"""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Namespaces around a fork-server, by the bubblewrap program where the system has one that works."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Turns what a watcher reported and an evaluation wrote into a `WholeResult`; trusts only the former."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ This protects the machine and whoever runs the search, not the score: the candid
 process and can write the evaluator's result itself, so such judgements are of low trust.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The sandbox of this machine: a pool of fork-servers behind one call."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from typing import Self

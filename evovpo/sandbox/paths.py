@@ -1,7 +1,5 @@
 """Which files a candidate may read: the Python installation and system libraries, minus what is hidden."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

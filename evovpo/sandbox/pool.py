@@ -1,7 +1,5 @@
 """Shares workers among threads, and runs again what failed by the sandbox's fault: for every sandbox."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

@@ -6,8 +6,6 @@ evaluator's own. Not for evaluators that read the program's text, start it thems
 classes or constants.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Turns what the kernel reported and what the child wrote into a `Result`; trusts only the former."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

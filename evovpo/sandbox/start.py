@@ -1,7 +1,5 @@
 """Starts the running Python for a process of the sandbox, which inherits nothing but what it is passed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

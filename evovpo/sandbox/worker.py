@@ -1,7 +1,5 @@
 """One fork-server as its supervisor sees it: start it, have it run programs one at a time, end it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

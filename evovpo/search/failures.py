@@ -1,7 +1,5 @@
 """What came to nothing: failed answers for prompts that show them, failing programs that wait for repair."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Bin edges are fixed from the moment they are known, so that a cell number never 
 run.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 

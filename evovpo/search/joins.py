@@ -7,8 +7,6 @@ fits. Three rules hold that back: sides that each answer for at least two rows c
 programs come first, and reports always show held-out rows.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple

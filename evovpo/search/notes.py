@@ -1,7 +1,5 @@
 """Notes: what a model writes down about the search from time to time, for every later prompt."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.search.population import Population

@@ -4,8 +4,6 @@ Pure: distances of texts, likeness of embedding vectors, and the sentences that 
 from a server (`evovpo/proposers/embeddings.py`).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 

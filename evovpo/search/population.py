@@ -3,8 +3,6 @@
 A cell keeps the programs that none other in it dominates, up to a small capacity.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple

@@ -5,8 +5,6 @@ happens follows from the order of asks and tells: randomness derives from (run s
 number of the ask), so replaying a stored history rebuilds the same state.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Every function takes `rewards_N_D` (N programs, D objectives, values in [0, 1]) 
 and returns an index into N. Ties are broken by the generator, never by position.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

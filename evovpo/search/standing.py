@@ -1,7 +1,5 @@
 """Where a search stands: the programs judged so far, the best of them, and whether to stop early."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from evovpo.config import SearchConfig

@@ -1,7 +1,5 @@
 """Tickets: asks that were handed out, and which of their replies were told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

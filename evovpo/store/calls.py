@@ -1,7 +1,5 @@
 """Rows of requests to model servers: every one that was sent, with its outcome, tokens and cost."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import UTC, datetime
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Token ids and log-probabilities are packed binary, JSON is ASCII text, and text 
 Python string. The two `unpack_` functions are public for readers of the raw tables.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

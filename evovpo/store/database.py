@@ -4,8 +4,6 @@ Knows nothing of runs or programs. SQLite gets write-ahead logging and one `BEGI
 write; every other database is used through plain SQLAlchemy.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Reads in pages, a handful of statements each, so that memory stays bounded and n
 issued per row. Rows never change, so pages read in separate transactions fit together.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple

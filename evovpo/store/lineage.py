@@ -1,7 +1,5 @@
 """How a program came about: the candidates that brought it and its ancestors into a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

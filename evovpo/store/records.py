@@ -1,7 +1,5 @@
 """Rows to records: prompts, tells, candidates and evaluations that a condition picks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

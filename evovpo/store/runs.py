@@ -1,7 +1,5 @@
 """Rows of problems, of their programs, and of runs with their status."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

@@ -3,8 +3,6 @@
 Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 

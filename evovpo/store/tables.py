@@ -4,8 +4,6 @@ The migrations in `evovpo/store/migrations` build the same schema; a test holds 
 `docs/store.md` explains the columns.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     Boolean,
     Column,

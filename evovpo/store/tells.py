@@ -3,8 +3,6 @@
 One statement per table and tell, however many candidates and components it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

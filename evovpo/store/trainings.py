@@ -1,7 +1,5 @@
 """Rows about the trainer: policy versions and what happened to them, trainings and their steps."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Nothing heavy is imported here, so that `evovpo --help` stays instant; what the 
 `pip install 'evovpo[train]'`, and they say so where it is missing.
 """
 
-from __future__ import annotations
-
 import typer
 
 from trainer.cli.loop import loop

@@ -1,7 +1,5 @@
 """The commands `evovpo policies` and `evovpo rollback`: wiring only."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

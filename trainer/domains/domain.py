@@ -3,8 +3,6 @@
 `trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py` are the domains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias

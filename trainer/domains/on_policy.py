@@ -4,8 +4,6 @@ Sampling, judging and the update of one step run one after the other in this pro
 from the arm, its seed and the domain.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import time

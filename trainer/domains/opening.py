@@ -1,7 +1,5 @@
 """Opens a domain by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -5,8 +5,6 @@ Rows are appended as they come and never changed; whatever has a row is not comp
 or another. `study.json` holds what the rows depend on; a file that says otherwise is refused.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a study consists of: arms, strategies of search, and what is spent on them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

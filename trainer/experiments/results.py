@@ -3,8 +3,6 @@
 Only seeds count whose searches of every problem, or answers to every test task, have ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

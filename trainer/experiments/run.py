@@ -1,7 +1,5 @@
 """Runs what a study lacks, stage by stage: tuning, trainings, searches; every stage goes on where it was."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ seed i. A search counts as solved by the first of its programs that is right on 
 one is right on all held-out rows too; which it is, is judged here, after the search.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads the file of a study: its arms and strategies, and all that is wrong with them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

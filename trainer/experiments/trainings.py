@@ -4,8 +4,6 @@ Every tuned arm gets the same grid and the same rule: the point with the highest
 `TUNING_KS` on validation tasks. Final trainings begin anew under other seeds, and their models stay.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 import time

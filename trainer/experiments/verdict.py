@@ -1,7 +1,5 @@
 """What a study found, in sentences; a winner is named only where the difference is clear."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from evovpo.experiments.intervals import Difference

@@ -3,8 +3,6 @@
 The model starts from the study's start model, and learns from nothing but the problems that are searched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

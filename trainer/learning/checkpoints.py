@@ -5,8 +5,6 @@ number of steps made and what `Updater.state_dict` gives; all other state (order
 derives from the seed and the step. The store needs nothing from here: what is lost is time.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

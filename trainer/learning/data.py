@@ -4,8 +4,6 @@ Nothing is dropped silently: every group of a run is either trained on or counte
 is normalised here: advantages belong to `trainer/objectives.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum

@@ -11,8 +11,6 @@ How it is built on TRL: one reward function keeps the vectors, and one hook afte
 made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

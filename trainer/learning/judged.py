@@ -1,7 +1,5 @@
 """What reward functions say of completions, as reward vectors and groups, without TRL's classes."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -5,8 +5,6 @@ clipped ratio to the *behaviour* log-probabilities, mean over all completion tok
 term to a frozen reference. Judging, objectives and storage are elsewhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Sequence

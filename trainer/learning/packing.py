@@ -3,8 +3,6 @@
 So the prompt is computed once, and hardly anything is padded. Works for groups of any size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A policy version ready to be trained: its model, its tokenizer, and what the KL term holds on to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The folder of a policy version: where it lies, whose it is, and writing it whole."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Which groups share an optimiser step, the rows of a step with their advantages, and its figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

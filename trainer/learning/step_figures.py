@@ -1,7 +1,5 @@
 """What the groups of one training step say about the policy that wrote them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What `trainer/learning/grpo.py` relies on TRL to do, checked on every batch."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Whether what was written, and what a server offers, computes what was trained, on a fixed text."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Sequence

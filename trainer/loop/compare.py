@@ -1,7 +1,5 @@
 """What a loop came to: the start model and the last trained version on the problems that were held out."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The guard: a new policy version is compared with its parent, and is not served if it is clearly worse."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -4,8 +4,6 @@ A loop has an id that hashes all that it does, its runs have ids that derive fro
 their runs: so what is done is in the store, and `trainer/loop/turns.py` does what is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

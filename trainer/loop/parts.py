@@ -4,8 +4,6 @@ Beside the store and the policies it holds a file for each part that is done, be
 time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The problems that versions are compared on: set aside from a suite, or generated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple

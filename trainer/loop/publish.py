@@ -9,8 +9,6 @@ One process publishes into a policies folder at a time (the trainer holds its lo
 version is any good, which `trainer/loop/probe.py` asks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ the weights that it would have had (on one CPU thread); given again after it end
 that it made. One process trains into a policies folder at a time.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence

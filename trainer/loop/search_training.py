@@ -10,8 +10,6 @@ that it took. No held-out problem guards a training: only one that diverges is n
 begins anew in each training.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

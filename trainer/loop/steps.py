@@ -1,7 +1,5 @@
 """The steps of a planned training, from the last checkpoint on, and the check that its data fit its model."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 The id hashes all that the weights follow from: the configuration, the start version and the groups.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ Side by side, the search never waits: it follows the served version, also within
 what is new.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

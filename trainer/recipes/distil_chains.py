@@ -7,8 +7,6 @@ Nothing is judged: what a chain holds becomes what independent sampling without 
 given, and training can start from there. Single answers are trained on too, so that they stay as they were.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path

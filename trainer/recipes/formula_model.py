@@ -7,8 +7,6 @@ knows the language, and that a parent is there to be changed; what a good formul
 mean, it can only learn from a search.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from transformers import PreTrainedTokenizerFast

@@ -3,8 +3,6 @@
 Ours, written by hand; they say that a task can be solved and are read by nothing that searches or trains.
 """
 
-from __future__ import annotations
-
 REFERENCES: dict[str, str] = {
     "address-with-unit": "x0 + ' (house)' if x1 == '' else 'Apt ' + x1 + ', ' + x0",
     "amount-with-currency": "'¥' + x0.split('.')[0] if x1 == 'JPY' else x0 + ' ' + x1",

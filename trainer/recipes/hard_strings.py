@@ -14,8 +14,6 @@ beside them in `provenance.json`, and of the hand-written problems only those co
 where they are: the suite file names them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The files of suites that are made: problem folders with example rows, and the list of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokenizers of the built-in models, as Hugging Face `tokenizer.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers

@@ -1,7 +1,5 @@
 """Two policy versions side by side, on the same problems: a table and a picture of best@k and pass@k."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple

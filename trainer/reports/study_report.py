@@ -1,7 +1,5 @@
 """The report of a study: tables in Markdown, pictures, and all figures as JSON, beside the study's file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

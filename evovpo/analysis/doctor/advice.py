@@ -1,7 +1,5 @@
 """The settings to train with: which components to group, alpha, and how many answers and rollouts."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How the components of a sample relate, what its answers earn, and whether its chains differ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

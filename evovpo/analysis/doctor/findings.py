@@ -1,7 +1,5 @@
 """What a sample says about training on its vector: findings, each with what to do, and a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What the doctor looks at: the rewards of judged groups, with the components that a trainer sees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

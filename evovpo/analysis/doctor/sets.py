@@ -1,7 +1,5 @@
 """How sets of answers score: what VPO pays for, beside the best mean and what the set covers together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

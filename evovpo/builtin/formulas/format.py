@@ -1,7 +1,5 @@
 """The format of the built-in model for numeric rules (`evovpo/builtin/formulas/prompt_text.py`)."""
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -5,8 +5,6 @@ constant exponent, and conditional expressions whose conditions compare values. 
 and the way to and from programs. Left out: loops, assignments, functions of `math`, comparisons as values.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re

@@ -5,8 +5,6 @@ reward vector, one digit a component. Completion: a chain of formulas between `�
 `⟦end⟧`. The marks with ids 0 to 3, and how a chain is cut, are those of `evovpo.builtin.chain`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The tests on which two string expressions can be joined, and the joined expression."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

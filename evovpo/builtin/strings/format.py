@@ -1,7 +1,5 @@
 """The format of the built-in model for strings (`prompt_text.py` beside it): examples in, expressions out."""
 
-from __future__ import annotations
-
 import functools
 
 from evovpo.builtin.chain import split_chain

@@ -6,8 +6,6 @@ Types: `S` string, `L` list of strings, `I` integer, `B` truth value, `W` an exp
 loop variable `w` of a comprehension.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 

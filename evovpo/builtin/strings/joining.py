@@ -1,7 +1,5 @@
 """How expression programs are joined: `a if condition else b`, for `evovpo/search/joins.py`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.builtin.strings.conditions import conditions, join

@@ -1,7 +1,5 @@
 """The constants of random string expressions: text to search for, text to write, positions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """Small random changes of string expressions."""
 
-from __future__ import annotations
-
 from evovpo.builtin.strings.grammar import Tree, paths, subtree, type_of, with_subtree
 from evovpo.builtin.strings.sampler import FOUND_PATTERNS, REMOVED_PATTERNS, Sampler
 

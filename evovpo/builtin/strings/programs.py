@@ -1,7 +1,5 @@
 """String expressions as text: the one spelling of each, and the way to and from programs."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ with its outputs. Completion: a chain of up to four expressions between `‚ü¶sep‚
 decoding is plain concatenation.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

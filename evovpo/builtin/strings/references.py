@@ -5,8 +5,6 @@ several times faster when it is shown which part of the output came from where t
 to find that out from characters. Pure functions; tokens are words in `⟦…⟧` or single characters.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

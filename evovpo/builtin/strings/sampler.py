@@ -3,8 +3,6 @@
 The random baseline, pretraining and generated tasks draw from here: the order of draws is a part of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from evovpo.builtin.strings.grammar import OPS, Tree

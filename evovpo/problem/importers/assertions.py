@@ -5,8 +5,6 @@ few harmless functions. An assertion that needs more, for example a test on rand
 reason.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import warnings

@@ -1,7 +1,5 @@
 """The file formats by name, and what their suites are called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

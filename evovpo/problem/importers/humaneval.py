@@ -4,8 +4,6 @@ The format is that of github.com/openai/human-eval (arXiv 2107.03374): `prompt` 
 up to the function's docstring, and `test` defines `check(candidate)`, whose assertions become tests.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -8,8 +8,6 @@ unpickler used here makes texts, numbers, lists and dictionaries and refuses to 
 can run nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import binascii

@@ -4,8 +4,6 @@ The formats are those of github.com/google-research/google-research, folder mbpp
 a right solution: its signature is all that is taken of it. `challenge_test_list` becomes held-out tests.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ lists only if all of its cells are. As is usual with it, a problem has all edge 
 statements.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

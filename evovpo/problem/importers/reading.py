@@ -1,7 +1,5 @@
 """Files of tasks: JSON Lines or one JSON list, plain or gzip-compressed, with the fields that are needed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

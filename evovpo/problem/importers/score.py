@@ -5,8 +5,6 @@ belongs. Programs are given the arguments alone; this file runs outside of their
 the problem folders that `evovpo import-tasks` writes, where nothing but the standard library is needed.
 """
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal, InvalidOperation
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every loader gives: tasks whose tests are values, or why there is none."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Imported tasks to problem folders and a suite file."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

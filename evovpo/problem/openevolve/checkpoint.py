@@ -3,8 +3,6 @@
 Only the files are read, nothing is run. A file that is torn or of another form is left out and named.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Program -> `Evaluation` by an evaluator that imports the candidate itself, all of it in the sandbox."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol

@@ -3,8 +3,6 @@
 Everything here only reads and parses; nothing of a project runs outside the sandbox.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

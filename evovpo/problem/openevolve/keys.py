@@ -1,7 +1,5 @@
 """OpenEvolve's keys: the setting that each becomes here, or why it has no effect."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

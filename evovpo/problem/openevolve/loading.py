@@ -1,7 +1,5 @@
 """An OpenEvolve directory -> `Problem`: unmodified, judged once in the sandbox before anything is spent."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Metrics are kept as they came; only here do numbers become rewards in [0, 1]. Wh
 between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

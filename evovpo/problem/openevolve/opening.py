@@ -1,7 +1,5 @@
 """An OpenEvolve project with the configuration of its runs: its YAML, a file of ours, settings by hand."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

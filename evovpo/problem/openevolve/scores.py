@@ -3,8 +3,6 @@
 For reports only: search and training see the reward vector.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

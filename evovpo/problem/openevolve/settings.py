@@ -5,8 +5,6 @@ does not know without a word, so the keys themselves are compared here: every ke
 exactly one line of `Settings.keys`. A secret in a file is neither kept nor shown.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The doctor's report for machines."""
 
-from __future__ import annotations
-
 from evovpo.analysis.doctor.sets import Scores
 from evovpo.reports.doctor.examine import Report
 from evovpo.types import Json

@@ -1,7 +1,5 @@
 """The sample of a run or a problem, read or made, and the diagnosis of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

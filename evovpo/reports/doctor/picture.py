@@ -1,7 +1,5 @@
 """The doctor's picture: correlations, mean rewards and the headroom of sets of answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The doctor's report in words and tables."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

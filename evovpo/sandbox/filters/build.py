@@ -4,8 +4,6 @@ Needs pyseccomp and libseccomp, which running the sandbox does not. One machine 
 of every architecture.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

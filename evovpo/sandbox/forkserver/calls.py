@@ -9,8 +9,6 @@ A frame is its length (4 bytes, little-endian) and one JSON object. First the ca
 strictly: finite numbers, integers of at most 40 digits, frames of limited length.
 """
 
-from __future__ import annotations
-
 import binascii
 import json
 import os

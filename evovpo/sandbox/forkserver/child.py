@@ -1,7 +1,5 @@
 """What a forked child does: lock itself down, then run the candidate."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

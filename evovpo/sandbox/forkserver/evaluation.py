@@ -8,8 +8,6 @@ One JSON object is left in the result file:
 Evaluator and candidate share this process, and so the candidate can write it too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.machinery
 import importlib.util

@@ -1,7 +1,5 @@
 """Landlock, seccomp and privilege calls of Linux, by ctypes. Everything here raises OSError on refusal."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Resource limits that never go above those that a process was given."""
 
-from __future__ import annotations
-
 import resource
 
 

@@ -1,7 +1,5 @@
 """Turns what an evaluator returns into JSON: metrics as they came, artifacts as capped text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The processes that descend from one: to count them, to measure them, and to end them all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

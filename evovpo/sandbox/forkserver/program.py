@@ -11,8 +11,6 @@ Lines, told apart by their keys, in this order:
 All of it is the candidate's word: it can write these lines itself. The reader trusts none of them.
 """
 
-from __future__ import annotations
-
 import json
 import marshal
 import os

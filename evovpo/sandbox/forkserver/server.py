@@ -6,8 +6,6 @@ first holds the server's own settings. A request is the JSON text of the limits;
 the kernel knows: wait status, resource usage, whether the server ended the child.
 """
 
-from __future__ import annotations
-
 import array  # noqa: F401  # `socket.recv_fds` imports it, and no file can be opened then
 import contextlib
 import fcntl

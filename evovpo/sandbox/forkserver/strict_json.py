@@ -1,7 +1,5 @@
 """Reads JSON of an untrusted process: what is JSON but not acceptable is named."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -6,8 +6,6 @@ and the kernel know, and ends; in namespaces of its own, they end with it. It re
 evaluation writes but its log, and that only to cut it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """What an attack is: a program, and how running it may end."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each defines `f(x)`, which returns the list of what it managed to do. Held back 
 with one of the expected statuses, and if that is `ok`, with an empty list.
 """
 
-from __future__ import annotations
-
 import platform
 from dataclasses import replace
 from pathlib import Path

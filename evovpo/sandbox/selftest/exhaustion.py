@@ -1,7 +1,5 @@
 """Attacks on what a machine has: time, memory, processes, and ends that should not look like results."""
 
-from __future__ import annotations
-
 import platform
 
 from evovpo.sandbox.selftest.attack import SHORT, Attack, Target, attack, attempts

@@ -1,7 +1,5 @@
 """Attacks on what is outside a program: files, network, other processes, and what memory still holds."""
 
-from __future__ import annotations
-
 from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE, Attack, Target, attack, attempts
 from evovpo.types import Limits, Status
 

@@ -1,7 +1,5 @@
 """Attacks on the reader of results: floods, what is no JSON, and forgeries."""
 
-from __future__ import annotations
-
 from evovpo.sandbox.selftest.attack import Attack, attack
 from evovpo.types import Status
 

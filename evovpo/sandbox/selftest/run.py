@@ -1,7 +1,5 @@
 """Runs the table of attacks against a sandbox and measures what an evaluation costs."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

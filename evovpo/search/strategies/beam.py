@@ -1,7 +1,5 @@
 """Beam search over generations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.search.members import Member, by_merit

@@ -1,7 +1,5 @@
 """Independent asks: baselines without memory."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.search.members import Member, best_member

@@ -1,7 +1,5 @@
 """Islands that take turns: sub-populations with migration, crossover, repair and new starts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from evovpo.config import SearchConfig

@@ -1,7 +1,5 @@
 """A tree over programs, searched by PUCT."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a strategy decides, what it learns of, and what all strategies have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Mazes as a domain of the study: tasks, prompts, and what a completion is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice

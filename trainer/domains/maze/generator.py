@@ -19,8 +19,6 @@ Left open there, and chosen here:
 - Budgets above `MAX_BUDGET` are rejected (none was seen in 3,000 draws), because a budget is a token.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 

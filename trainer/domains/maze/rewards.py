@@ -10,8 +10,6 @@ item does; `convex` squares the fractions of gold and diamonds only and multipli
 clamped to 1, where B was visited; the lava component stays linear.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from trainer.domains.maze.generator import BONUS, CELLS, DIAMOND, EXIT, GOLD, LAVA, SIZE, WALL, Maze

@@ -11,8 +11,6 @@ floor is not listed, a step out of the grid cannot be written, and there is no r
 that is not beside the walker makes the whole route unreadable; a wall beside it is a blocked step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

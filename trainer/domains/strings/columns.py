@@ -4,8 +4,6 @@ A column is a function that yields one cell per call; all cells of a column shar
 (separator, digit counts, constant words, optional parts). No task of a benchmark is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -4,8 +4,6 @@ The program behind every task branches: no straight program is right on all of i
 is right on some is wrong on others. Answers are judged as in a search: by the sandbox.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random

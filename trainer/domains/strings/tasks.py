@@ -4,8 +4,6 @@ Endless and seeded; nothing comes from a benchmark. Programs here are sentences 
 grammar sampled, so they are run in this process; programs that a model wrote never are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from random import Random

@@ -6,8 +6,6 @@ random; it avoids lava or does not, slips off its way with some probability, and
 budget is spent, which is how routes fail here.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from trainer.domains.maze.generator import CELLS, DIAMOND, GOLD, LAVA, NEIGHBOURS, WALL, Maze, distances

@@ -5,8 +5,6 @@ zone they visit, the mean reward, best@k and the diversity of the pool. A quick 
 comparisons of models with intervals are the study's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ The loop, the optimisers and the files are those of `trainer.recipes.pretrain`; 
 teaches the format and rough competence only: the arms of a study start from this model.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from transformers import PreTrainedTokenizerFast

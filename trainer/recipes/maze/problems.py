@@ -5,8 +5,6 @@ components of `trainer.domains.maze.rewards` (linear) are its objectives. `score
 problem needs nothing of the trainer; the starting program is a zigzag that sees neither items nor walls.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tokenizer of the maze model, as a Hugging Face `tokenizer.json`."""
 
-from __future__ import annotations
-
 from transformers import PreTrainedTokenizerFast
 
 from trainer.domains.maze.route_format import TOKEN_PATTERN, UNKNOWN, vocabulary
