@@ -1,5 +1,7 @@
 """The command `evovpo retrain`: wiring only."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
