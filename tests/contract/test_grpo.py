@@ -26,6 +26,8 @@ from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, batch_advantages
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = ("a", "bc(", "d e", "fghij")
 SEPARATORS = frozenset(VOCABULARY[digit] for digit in "0123456789")
 ANSWERS, ROLLOUTS, KL = 3, 4, 0.1
@@ -247,7 +249,6 @@ def gradients_of(model: Any, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", JUDGES)
 @pytest.mark.parametrize(
     ("rows", "accumulated", "parts", "iterations"), [(16, 1, 1, 2), (4, 4, 4, 1), (8, 1, 2, 2), (4, 2, 4, 2)]
@@ -559,7 +560,6 @@ def test_weightings_are_new_in_each_batch_and_the_same_in_each_evaluation(
     assert drawn == trained
 
 
-@pytest.mark.slow
 def test_vpo_learns_chains_whose_answers_differ(folder: Path, tmp_path: Path) -> None:
     """Two rewards of which an answer can have one in full or halves of both.
 

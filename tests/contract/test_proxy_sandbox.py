@@ -20,6 +20,8 @@ from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.proxy import stub_of
 from evovpo.types import Limits, Status
 
+pytestmark = pytest.mark.slow
+
 QUICK = Limits(wall_seconds=60.0, cpu_seconds=1, memory_mb=400, processes=4, threads=4)
 
 SECRET = """

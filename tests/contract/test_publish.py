@@ -38,6 +38,8 @@ from trainer.learning.warm_up import make_warm_up
 from trainer.loop import publish
 from trainer.loop.publish import publish_policy, roll_back, serve_policy
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED, SERVED, ROLLED_BACK, REFUSED = (
     PolicyEventKind.PUBLISHED,
     PolicyEventKind.SERVED,
@@ -360,7 +362,6 @@ def publish_and_be_killed(publisher: Publisher, database: Path, steps: int) -> b
     return code == 9
 
 
-@pytest.mark.slow
 def test_a_publication_killed_anywhere_is_finished_by_the_next(
     publisher: Publisher, store: Store, tmp_path: Path
 ) -> None:
@@ -603,7 +604,6 @@ def built_in_server() -> Iterator[tuple[FakeServer, str]]:
         yield server, url
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["local", "openai"])
 def test_a_search_goes_on_with_what_is_published_and_with_what_is_rolled_back_to(
     backend: str, built_in_server: tuple[FakeServer, str], tmp_path: Path

@@ -24,6 +24,8 @@ from evovpo.sandbox.selftest.run import (
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
+pytestmark = pytest.mark.slow
+
 NAMES = [attack.name for attack in attacks(Target("", 0, 0, ""))]
 HIDDEN = (hidden_file(),)
 
@@ -57,7 +59,6 @@ def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
     assert _broken(settings, target) == []
 
 
-@pytest.mark.slow
 def test_attacks_are_held_where_no_file_can_be_opened(target: Target) -> None:
     assert _broken(Settings(Level.SECCOMP, hidden=HIDDEN), target) == []
 
@@ -74,7 +75,6 @@ def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
     assert (other.status, "PermissionError" in other.detail) == (Status.FORBIDDEN, True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("abi", [1, 3, 4, 6])
 def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: Target) -> None:
     if probe().landlock_abi < abi:
@@ -83,7 +83,6 @@ def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: T
     assert _broken(settings, target) == []
 
 
-@pytest.mark.slow
 def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
     settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"seccomp"}))
     broken = _broken(settings, target)
@@ -91,7 +90,6 @@ def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
     assert len(broken) >= 10
 
 
-@pytest.mark.slow
 def test_without_landlock_secrets_are_read(target: Target) -> None:
     settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"landlock"}))
     assert _broken(settings, target) == ["reads secrets"]
@@ -113,7 +111,6 @@ def test_no_failure_of_the_candidate_passes_for_one_of_the_sandbox(server: ForkS
     assert server.run(code, "f", [[1]], Limits(), False).status is Status.CRASH
 
 
-@pytest.mark.slow
 def test_an_evaluation_costs_little_cpu_time() -> None:
     costs = measure_costs(Level.LANDLOCK_SECCOMP)
     assert costs.trivial < 3.3

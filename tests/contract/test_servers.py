@@ -36,6 +36,8 @@ from evovpo.runs.run import resume, start
 from evovpo.store import Store, unpack_floats
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
 
+pytestmark = pytest.mark.slow
+
 OK, RETRIED, FAILED = CallOutcome.OK, CallOutcome.RETRIED, CallOutcome.FAILED
 KEY = "sk-test-0123456789abcdef"
 
@@ -466,7 +468,6 @@ def propose_many(proposer: Proposer, count: int) -> Any:
     return use()
 
 
-@pytest.mark.slow
 def test_tickets_go_to_the_models_by_weight_and_say_which(
     url: str, server: FakeServer, calls: list[Call], two: list[ModelConfig]
 ) -> None:
@@ -732,7 +733,6 @@ def search(store: Store, config: Config, **options: Any) -> Outcome:
     return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config, **options), store)
 
 
-@pytest.mark.slow
 def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
     searched: tuple[FakeServer, str], tmp_path: Path
 ) -> None:
@@ -752,7 +752,6 @@ def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
         assert (totals.calls, totals.failed) == (len(calls), len(calls) - 8)
 
 
-@pytest.mark.slow
 def test_the_rows_of_a_server_are_those_of_the_model_in_process(
     searched: tuple[FakeServer, str], tmp_path: Path
 ) -> None:
@@ -787,7 +786,6 @@ def test_the_rows_of_a_server_are_those_of_the_model_in_process(
         assert unpack_floats(one) == pytest.approx(unpack_floats(other), abs=1e-4)
 
 
-@pytest.mark.slow
 def test_a_failing_server_interrupts_a_run_that_resumes(
     searched: tuple[FakeServer, str], tmp_path: Path
 ) -> None:
@@ -803,7 +801,6 @@ def test_a_failing_server_interrupts_a_run_that_resumes(
         assert len(store.calls("broken")) == len(server.completions)
 
 
-@pytest.mark.slow
 def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(
     searched: tuple[FakeServer, str],
     tmp_path: Path,

@@ -23,6 +23,8 @@ from evovpo.sandbox.forkserver import metrics, processes
 from evovpo.sandbox.probe import Offer
 from evovpo.types import Limits, Status
 
+pytestmark = pytest.mark.slow
+
 QUICK = Limits(wall_seconds=60.0, cpu_seconds=1, memory_mb=400, processes=8, threads=4)
 """The CPU limit ends what never ends, so a busy machine changes nothing."""
 

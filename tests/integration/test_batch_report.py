@@ -29,6 +29,8 @@ from evovpo.runs.run import start
 from evovpo.store import CurvePoint, Store
 from evovpo.types import RunStatus
 
+pytestmark = pytest.mark.slow
+
 BATCH = Batch(
     name="by hand",
     problems=(Path("a"), Path("b"), Path("c"), Path("d")),
@@ -120,7 +122,6 @@ def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_
     assert verdict(found)[0].startswith("1 of 8 runs have not ended")
 
 
-@pytest.mark.slow
 def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
     problems = [f"p{number}" for number in range(12)]
     never = both(ONE, dict.fromkeys(problems, (None, None)))
@@ -192,7 +193,6 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.mark.slow
 def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
     with Store.open(str(stored / "runs.db"), create=False) as store:
         found = read_results(read_batch(str(stored / "stored.toml")), store)
@@ -257,7 +257,6 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
         assert evaluation.rewards == tuple(maps.rewards_N_D[0])
 
 
-@pytest.mark.slow
 def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,8 @@ import pytest
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import TEST
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tests" / "bench"
 BATCH = """
@@ -98,7 +100,6 @@ def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) 
     assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
 
 
-@pytest.mark.slow
 def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
     for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
         at_k = {"best_at_k": {"1": value, "2": value}}
@@ -109,7 +110,6 @@ def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
     assert lines == ["k = 1   +0.250 [+0.250, +0.250]", "k = 2   +0.250 [+0.250, +0.250]"]
 
 
-@pytest.mark.slow
 def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(tmp_path: Path) -> None:
     file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
     file.write_text(BATCH)
@@ -122,7 +122,6 @@ def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(tmp_path: Path) -
     assert "is there already" in run("batch_faults.py", file, disturbed, code=2)
 
 
-@pytest.mark.slow
 def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     rows = ("evovpo_whole", "evovpo_loop", "openevolve")
     found = last_json(run("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
@@ -131,14 +130,12 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
-@pytest.mark.slow
 def test_objectives_are_timed_in_real_steps() -> None:
     found = last_json(run("objective_cost.py", "--prompts", "1", "--rollouts", "6", "--steps", "1",
                           "--repetitions", "1", "--json"))  # fmt: skip
     assert 0 < found["objective_share"]["vpo"] < 1
 
 
-@pytest.mark.slow
 def test_searches_that_train_stand_beside_frozen_ones(tmp_path: Path) -> None:
     weights = ROOT / "evovpo" / "builtin" / "weights" / "strings"
     rows = run("search_training.py", tmp_path, "--model", weights, "--problems", "1", "--evaluations", "24",
@@ -146,7 +143,6 @@ def test_searches_that_train_stand_beside_frozen_ones(tmp_path: Path) -> None:
     assert [json.loads(row)["trainings"] for row in rows] == [1, 0, 0]
 
 
-@pytest.mark.slow
 def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "report"
     run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",

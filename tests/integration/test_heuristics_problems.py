@@ -21,6 +21,8 @@ from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 
+pytestmark = pytest.mark.slow
+
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "heuristics"
 PACKING = ("bin-packing-or3", "bin-packing-weibull")
 SCORERS = {name: runpy.run_path(str(SUITE / name / "score.py")) for name in (*PACKING, "job-shop")}
@@ -95,7 +97,6 @@ def test_first_fit_takes_the_bin_opened_first_and_not_the_fullest() -> None:
     assert OR3["bins_used"]([items], best_fit) == [2]
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
@@ -321,7 +322,6 @@ def test_the_instances_file_is_what_the_writer_takes_from_the_packages_format() 
 # ---------------------------------------------------------------- measuring
 
 
-@pytest.mark.slow
 def test_measuring_prints_a_line_for_each_program_and_part(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text((SUITE / "bin-packing-or3" / "seed_first_fit.py").read_text())

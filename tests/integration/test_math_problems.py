@@ -28,6 +28,8 @@ from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Json, Prompt
 
+pytestmark = pytest.mark.slow
+
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "math"
 NAMES = (
     "circle-packing",
@@ -537,7 +539,6 @@ def rows_without_times(url: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.slow
 def test_a_run_of_200_evaluations_repeats_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,8 @@ from evovpo.runs.stored import read_run
 from evovpo.store import Store
 from evovpo.types import Metric, Objective, Program, Status, Trust
 
+pytestmark = pytest.mark.slow
+
 # ---------------------------------------------------------------- directories
 
 
@@ -535,7 +537,6 @@ CRASHES = {
 }
 
 
-@pytest.mark.slow
 def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     config = Config.load(
@@ -568,7 +569,6 @@ def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path
 # ---------------------------------------------------------------- the command line
 
 
-@pytest.mark.slow
 def test_evolving_a_project_with_a_model_behind_a_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ from trainer.loop.probe import ProbeResult, ProblemProbe, probe, root_prompts
 from trainer.loop.probe_problems import generated_problems, split_problems
 from trainer.reports.before_after import before_after_table, write_before_after_png
 
+pytestmark = pytest.mark.slow
+
 EASY = dataclasses.replace(PROBLEM, id="first-part", version="first-part-1", heldout=(), train=tuple(
     dataclasses.replace(example, output=str(example.inputs[0])[:3]) for example in PROBLEM.train
 ))  # fmt: skip

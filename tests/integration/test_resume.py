@@ -32,6 +32,8 @@ from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, Rollout, RunStatus, Sampling, Tell
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(crashing_run.__file__)
 ONE_WORKER = SandboxConfig(workers=1)
 
@@ -82,7 +84,6 @@ def what_happened(database: Path) -> list[object]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
     tmp_path: Path, whole: tuple[Path, int], seed: int
@@ -116,7 +117,6 @@ def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
         assert store.run(crashing_run.RUN).status is RunStatus.EXHAUSTED
 
 
-@pytest.mark.slow
 def test_a_kill_at_every_moment_of_one_group_changes_nothing(tmp_path: Path, whole: tuple[Path, int]) -> None:
     # Every process lives three ticks more than the one before: asks, judging, transactions and commits.
     database, _ = whole
@@ -170,7 +170,6 @@ def test_replaying_the_store_gives_the_live_population(tmp_path: Path, in_flight
     assert is_in_order == (in_flight == 1)
 
 
-@pytest.mark.slow
 def test_the_same_seed_and_replies_give_the_same_run(tmp_path: Path) -> None:
     found = []
     for name in ("a.db", "b.db"):
@@ -403,7 +402,6 @@ def without_and_with_marks(tmp_path: Path) -> list[Path]:
     return found
 
 
-@pytest.mark.slow
 def test_held_out_rows_reach_no_prompt_candidate_or_decision(without_and_with_marks: list[Path]) -> None:
     plain, marked = without_and_with_marks
     assert what_happened(plain) == what_happened(marked)

@@ -34,6 +34,8 @@ from trainer.loop.probe_problems import generated_problems
 from trainer.loop.retrain import RetrainResult, Watch, default_policies, retrain
 from trainer.loop.training_plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 CONFIG = TrainConfig.load(
     None,
     ["update.groups_per_step=2", "update.passes=2", "update.checkpoint_steps=2", "update.learning_rate=1e-3"],
@@ -256,7 +258,6 @@ def kill_after(step: int) -> Watch:
     return Watch(stepped=lambda told: kill() if told.step == step else None)
 
 
-@pytest.mark.slow
 def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
     place: Place, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,7 +287,6 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
     assert_same(place, trained)
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, trained: Trained) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     model = (place.model / "model.safetensors").stat().st_size

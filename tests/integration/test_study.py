@@ -39,6 +39,8 @@ from trainer.experiments.study_file import bundled_studies, read_bundled
 from trainer.experiments.trainings import TrainingRun
 from trainer.reports.study_report import report_json, write_report
 
+pytestmark = pytest.mark.slow
+
 SEPARATOR_ID = 4
 
 
@@ -286,7 +288,6 @@ def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> Result
     return summarise(study, export)
 
 
-@pytest.mark.slow
 def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_tasks(
     tmp_path: Path, in_process: list[str]
 ) -> None:
@@ -309,7 +310,6 @@ def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_t
     assert {len(row["best_at_k"]) for row in rows.values()} == {3}
 
 
-@pytest.mark.slow
 def test_a_study_goes_on_where_it_was(
     tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,7 +350,6 @@ def test_a_training_that_diverges_is_a_result_and_is_not_chosen(
     assert results.tuning["grpo"][1]["score"] == 0.0
 
 
-@pytest.mark.slow
 def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(
     tmp_path: Path, in_process: list[str]
 ) -> None:

@@ -20,6 +20,8 @@ from trainer import cli
 from trainer.config import TrainConfig
 from trainer.loop import retrain
 
+pytestmark = pytest.mark.slow
+
 FIELDS = [
     "policy_version", "objective", "groups_used", "groups_skipped", "steps", "tokens", "seconds", "probe",
 ]  # fmt: skip
@@ -85,7 +87,6 @@ def test_a_dry_run_shows_counts_by_reason_and_changes_nothing(
     assert not (tmp_path / "policies").exists()
 
 
-@pytest.mark.slow
 def test_versions_are_listed_and_rolled_back_with_one_command(evovpo: Shell) -> None:
     assert "evovpo retrain latest" in evovpo("policies").out
     evovpo("retrain", "latest", "--json")
