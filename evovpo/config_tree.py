@@ -167,15 +167,15 @@ class Tree(_Checked):
             if not is_many:
                 lines = [f"[{name}]"]
                 for key, field in kind.model_fields.items():
-                    lines += [f"# {_sentence(field)}", f"{key} = {_toml_value(getattr(found, key))}"]
+                    lines += [f"# {_sentence(field)}", f"{key} = {toml_value(getattr(found, key))}"]
             else:
                 lines = [f"# {_sentence(type(self).model_fields[name])}"]
                 for row in found:
-                    lines += [f"[[{name}]]", *(f"{key} = {_toml_value(value)}" for key, value in row)]
+                    lines += [f"[[{name}]]", *(f"{key} = {toml_value(value)}" for key, value in row)]
                 if not found:
                     lines.append(f"# [[{name}]]")
                     for key, field in kind.model_fields.items():
-                        lines.append(f"# {key} = {_toml_value(field.default)}  # {_sentence(field)}")
+                        lines.append(f"# {key} = {toml_value(field.default)}  # {_sentence(field)}")
             parts.append("\n".join(lines) + "\n")
         return "\n".join(parts)
 
@@ -277,7 +277,8 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: expected TOML: {error}") from error
 
 
-def _toml_value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """Return a text, number or truth value as TOML has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -21,10 +21,18 @@ from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
-from evovpo.problem.importers import humaneval, livecodebench, mbpp, psb2, score
-from evovpo.problem.importers.assertions import UnreadableError, parse, read_tests, signature, value_of
-from evovpo.problem.importers.formats import import_tasks
-from evovpo.problem.importers.tasks import Case, Comparison, Loaded, Skipped, Task, TaskFormat, finished
+from evovpo.problem.importers import psb2, score
+from evovpo.problem.importers.assertions import parse, read_tests, signature, value_of
+from evovpo.problem.importers.formats import import_tasks, load_tasks
+from evovpo.problem.importers.tasks import (
+    Case,
+    Comparison,
+    Loaded,
+    Task,
+    TaskFormat,
+    UnusableError,
+    usable,
+)
 from evovpo.problem.importers.writing import dealt, write_suite
 from evovpo.problem.suites import load_suite
 from evovpo.sandbox import Sandbox
@@ -145,16 +153,19 @@ def test_reading_a_test_executes_nothing(tmp_path: Path) -> None:
     _, left_out = read_body(f"assert f(__import__('pathlib').Path({str(path)!r}).touch()) == 1")
     assert len(left_out) == 1
     assert not path.exists()
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnusableError):
         value_of(parse("().__class__").body[0].value, {})  # type: ignore[attr-defined]
 
 
 def test_contradicting_tests_make_a_task_unusable_and_repeated_ones_count_once() -> None:
-    same = finished("t", "s", "f", ["x"], "", [Case((1,), 2), Case((1,), 2), Case((2,), 3)])
-    assert isinstance(same, Task)
-    assert (len(same.tests), same.left_out) == (2, ("repeats another test",))
-    assert isinstance(finished("t", "s", "f", ["x"], "", [Case((1,), 2), Case((1,), 3)]), Skipped)
-    assert isinstance(finished("t", "s", "f", ["x"], "", [Case((1,), None)]), Skipped)
+    def task(*tests: Case) -> Task:
+        return Task("t", "s", "f", ("x",), "", tests)
+
+    same = usable(task(Case((1,), 2), Case((1,), 2), Case((2,), 3)))
+    assert (len(same.tests), same.left_out) == (2, ["repeats another test"])
+    for unusable in (task(Case((1,), 2), Case((1,), 3)), task(Case((1,), None))):
+        with pytest.raises(UnusableError):
+            usable(unusable)
 
 
 # ---------------------------------------------------------------- formats
@@ -186,15 +197,15 @@ def test_mbpp_in_both_variants(tmp_path: Path) -> None:
         "test_setup_code": "",
         "challenge_test_list": ["assert add(5, 5) == 10"],
     }
-    task = only_task(mbpp.load(write_lines(tmp_path / "mbpp.jsonl", [record])))
+    task = only_task(load_tasks(TaskFormat.MBPP, write_lines(tmp_path / "mbpp.jsonl", [record])))
     assert (task.name, task.entry, task.parameters) == ("MBPP/3", "add", ("a", "b"))
-    assert task.tests == (Case((1, 2), 3), Case(([1], [2]), [1, 2]))
-    assert task.heldout == (Case((5, 5), 10),)
+    assert task.tests == [Case((1, 2), 3), Case(([1], [2]), [1, 2])]
+    assert task.heldout == [Case((5, 5), 10)]
     assert "a + b" not in task.statement + task.seed
     sanitized = {key: record[key] for key in ("task_id", "code", "test_list")} | {"prompt": record["text"]}
     path = tmp_path / "sanitized.json"
     path.write_text(json.dumps([sanitized], indent=1))
-    assert only_task(mbpp.load(path)).tests == task.tests
+    assert only_task(load_tasks(TaskFormat.MBPP, path)).tests == task.tests
 
 
 def lcb_record(
@@ -240,9 +251,9 @@ def test_livecodebench_functions(tmp_path: Path) -> None:
     record = lcb_record(
         "functional", [("[1, 2]\n3", "6")], "[]", starter_code=starter, metadata='{"func_name": "addAll"}'
     )
-    task = only_task(livecodebench.load(write_lines(tmp_path / "lcb.jsonl", [record])))
+    task = only_task(load_tasks(TaskFormat.LIVECODEBENCH, write_lines(tmp_path / "lcb.jsonl", [record])))
     assert (task.entry, task.parameters) == ("addAll", ("xs", "n"))
-    assert task.tests == (Case(([1, 2], 3), 6),)
+    assert task.tests == [Case(([1, 2], 3), 6)]
 
 
 def test_private_tests_that_would_run_something_are_refused_and_run_nothing(tmp_path: Path) -> None:
@@ -254,7 +265,7 @@ def test_private_tests_that_would_run_something_are_refused_and_run_nothing(tmp_
 
     file = write_lines(tmp_path / "lcb.jsonl", [lcb_record("stdin", [("1", "1")], packed(Evil()))])
     with pytest.raises(ProblemError, match="nothing of it was run"):
-        livecodebench.load(file)
+        load_tasks(TaskFormat.LIVECODEBENCH, file)
     assert not path.exists()
 
 
@@ -262,7 +273,7 @@ def test_private_tests_that_would_run_something_are_refused_and_run_nothing(tmp_
 def test_damaged_private_tests_are_bad_input(tmp_path: Path, text: str) -> None:
     file = write_lines(tmp_path / "lcb.jsonl", [lcb_record("stdin", [("1", "1")], text)])
     with pytest.raises(ProblemError, match="tiny/7_A: private_test_cases"):
-        livecodebench.load(file)
+        load_tasks(TaskFormat.LIVECODEBENCH, file)
 
 
 def test_psb2_takes_all_edge_rows_and_holds_random_rows_out(tmp_path: Path, sandbox: Sandbox) -> None:
@@ -275,7 +286,7 @@ def test_psb2_takes_all_edge_rows_and_holds_random_rows_out(tmp_path: Path, sand
     assert (len(problem.train), len(problem.heldout), len(problem.groups)) == (200, 200, 16)
     assert [row.inputs for row in problem.train[:5]] == [(n,) for n in range(5)]
     assert rewards(problem, "def double_it(input1):\n    return input1 * 2\n", sandbox) == (1.0,) * 200
-    again = only_task(psb2.load(folder))
+    again = only_task(load_tasks(TaskFormat.PSB2, folder))
     assert [test.arguments for test in again.tests] == [row.inputs for row in problem.train]
 
 
@@ -289,8 +300,8 @@ def test_psb2_from_csv_takes_a_column_as_values_only_if_all_cells_are(tmp_path: 
     file = write_psb2(
         tmp_path, "cut", "input1,input2,output1,output2", '"a, b",[1 2],1,true', "7,[],Fizz,false"
     )
-    task = only_task(psb2.load(file))
-    assert task.tests == (Case(("a, b", [1, 2]), ["1", True]), Case(("7", []), ["Fizz", False]))
+    task = only_task(load_tasks(TaskFormat.PSB2, file))
+    assert task.tests == [Case(("a, b", [1, 2]), ["1", True]), Case(("7", []), ["Fizz", False])]
     assert "the list [output1, output2]" in task.statement
 
 
@@ -318,10 +329,10 @@ def test_sampling_lines_keeps_each_line_as_often() -> None:
 )
 def test_damaged_psb2_files_are_bad_input(tmp_path: Path, edge: str, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
-        psb2.load(write_psb2(tmp_path, "cut", "input1,output1", edge, "1,2"))
+        load_tasks(TaskFormat.PSB2, write_psb2(tmp_path, "cut", "input1,output1", edge, "1,2"))
     (tmp_path / "cut-random.csv").unlink()
     with pytest.raises(ProblemError, match=r"cut-random\.csv: expected this file"):
-        psb2.load(tmp_path / "cut-edge.csv")
+        load_tasks(TaskFormat.PSB2, tmp_path / "cut-edge.csv")
 
 
 # ---------------------------------------------------------------- writing
@@ -336,9 +347,8 @@ def test_tests_are_dealt_evenly_and_each_once() -> None:
 
 
 def test_many_equality_tests_are_partly_held_out_and_grouped(tmp_path: Path) -> None:
-    loaded = finished(
-        "a b", "s", "f", ["x"], "def f(x):\n    return None\n", [Case((n,), n) for n in range(40)]
-    )
+    cases = [Case((n,), n) for n in range(40)]
+    loaded = usable(Task("a b", "s", "f", ("x",), "def f(x):\n    return None\n", cases))
     write_suite(tmp_path / "out", "tiny", 'Say "hi" \\ \x7f', [loaded, loaded])
     problem = load_problem(tmp_path / "out" / "a-b")
     assert [row.output for row in problem.heldout] == list(range(3, 40, 4))
@@ -396,7 +406,7 @@ def test_a_file_of_another_kind_is_one_clear_error(tmp_path: Path, content: byte
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(ProblemError, match=re.escape(message)):
-        humaneval.load(file)
+        load_tasks(TaskFormat.HUMANEVAL, file)
 
 
 def test_nothing_is_written_over_or_for_nothing(tmp_path: Path) -> None:

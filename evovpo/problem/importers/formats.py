@@ -1,25 +1,40 @@
 """The file formats by name, and what their suites are called."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-from evovpo.problem.importers import humaneval, livecodebench, mbpp, psb2
-from evovpo.problem.importers.tasks import Loaded, TaskFormat
+from evovpo.problem.importers import psb2
+from evovpo.problem.importers.humaneval import HumanEvalRecord
+from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
+from evovpo.problem.importers.mbpp import MbppRecord
+from evovpo.problem.importers.reading import Record, read_records
+from evovpo.problem.importers.tasks import Loaded, Skipped, TaskFormat, UnusableError, usable
 from evovpo.problem.importers.writing import Written, check_empty, write_suite
 
-
-class _About(NamedTuple):
-    load: Callable[[Path, int | None], list[Loaded]]
-    description: str
-
-
-_FORMATS: dict[TaskFormat, _About] = {
-    TaskFormat.HUMANEVAL: _About(humaneval.load, "Tasks of HumanEval."),
-    TaskFormat.MBPP: _About(mbpp.load, "Tasks of MBPP."),
-    TaskFormat.LIVECODEBENCH: _About(livecodebench.load, "Tasks of LiveCodeBench."),
-    TaskFormat.PSB2: _About(psb2.load, "Problems of PSB2."),
+_RECORDS: dict[TaskFormat, type[Record]] = {
+    TaskFormat.HUMANEVAL: HumanEvalRecord,
+    TaskFormat.MBPP: MbppRecord,
+    TaskFormat.LIVECODEBENCH: LiveCodeBenchRecord,
 }
+_DESCRIPTIONS = {
+    TaskFormat.HUMANEVAL: "Tasks of HumanEval.",
+    TaskFormat.MBPP: "Tasks of MBPP.",
+    TaskFormat.LIVECODEBENCH: "Tasks of LiveCodeBench.",
+    TaskFormat.PSB2: "Problems of PSB2.",
+}
+
+
+def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) -> list[Loaded]:
+    """Return the first `limit` tasks of a file; raises `ProblemError` for one that is not of the format."""
+    loaded: list[Loaded] = []
+    is_psb2 = task_format is TaskFormat.PSB2
+    for record in (
+        psb2.read_problems(path, limit) if is_psb2 else read_records(path, _RECORDS[task_format], limit)
+    ):
+        try:
+            loaded.append(usable(record.task()))
+        except UnusableError as error:
+            loaded.append(Skipped(record.name, str(error)))
+    return loaded
 
 
 def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | None = None) -> Written:
@@ -29,5 +44,5 @@ def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | No
     anything, or a file of which no task can be used.
     """
     check_empty(out)
-    about = _FORMATS[task_format]
-    return write_suite(out, task_format.value, about.description, about.load(file, limit))
+    loaded = load_tasks(task_format, file, limit)
+    return write_suite(out, task_format.value, _DESCRIPTIONS[task_format], loaded)

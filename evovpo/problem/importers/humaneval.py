@@ -5,37 +5,32 @@ up to the function's docstring, and `test` defines `check(candidate)`, whose ass
 """
 
 import ast
-from pathlib import Path
+from typing import Any
 
-from evovpo.problem.importers.assertions import UnreadableError, parse, read_tests, signature
-from evovpo.problem.importers.reading import Record, read_records, text_field
-from evovpo.problem.importers.tasks import Loaded, Skipped, finished
-
-FIELDS = ("task_id", "prompt", "entry_point", "test")
+from evovpo.problem.importers.assertions import parse, read_tests, signature
+from evovpo.problem.importers.reading import Record
+from evovpo.problem.importers.tasks import Task, UnusableError
 
 
-def load(path: Path, limit: int | None = None) -> list[Loaded]:
-    """Return the tasks of a file; raises `ProblemError` for a file that is not of this format."""
-    return [_task(record) for record in read_records(path, FIELDS, limit)]
+class HumanEvalRecord(Record):
+    task_id: Any
+    prompt: str
+    entry_point: str
+    test: str
 
+    @property
+    def name(self) -> str:
+        return str(self.task_id)
 
-def _task(record: Record) -> Loaded:
-    name = str(record["task_id"])
-    prompt, entry, test = (text_field(record, field, name) for field in FIELDS[1:])
-    seed = prompt.rstrip() + "\n    return None\n"
-    try:
-        function = signature(seed, entry)
-        body, called = _check(test)
-        found = read_tests(body, called, function)
-    except UnreadableError as error:
-        return Skipped(name, str(error))
-    statement = f"Write the function {entry}, which begins like this:\n\n{prompt.strip()}\n"
-    return finished(name, statement, entry, function.parameters, seed, found.tests, found.left_out)
-
-
-def _check(test: str) -> tuple[list[ast.stmt], str]:
-    """Return the body of `check` and the name of its parameter."""
-    for node in parse(test).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "check" and len(node.args.args) == 1:
-            return node.body, node.args.args[0].arg
-    raise UnreadableError("its test defines no check(candidate)")
+    def task(self) -> Task:
+        seed = self.prompt.rstrip() + "\n    return None\n"
+        function = signature(seed, self.entry_point)
+        statement = f"Write the function {function.name}, which begins like this:\n\n{self.prompt.strip()}\n"
+        for node in parse(self.test).body:
+            match node:
+                case ast.FunctionDef(name="check", args=ast.arguments(args=[candidate]), body=body):
+                    tests, left_out = read_tests(body, candidate.arg, function)
+                    return Task(
+                        self.name, statement, function.name, function.parameters, seed, tests, (), left_out
+                    )
+        raise UnusableError("its test defines no check(candidate)")

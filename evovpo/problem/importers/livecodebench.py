@@ -16,82 +16,83 @@ import json
 import pickle
 import textwrap
 import zlib
-from pathlib import Path
 from typing import Any, NoReturn
 
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.assertions import UnreadableError, parse
-from evovpo.problem.importers.reading import Record, read_records, text_field
-from evovpo.problem.importers.tasks import Case, Comparison, Loaded, NotJsonError, Skipped, as_json, finished
+from evovpo.problem.importers.assertions import parse
+from evovpo.problem.importers.reading import Record
+from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json
 
-FIELDS = ("question_id", "question_content", "starter_code", "public_test_cases", "private_test_cases")
 _MOST_BYTES = 256 << 20
 """Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""
-_STDIN_ENTRY = "solve"
 _Cases = list[dict[str, Any]]
 
 
-def load(path: Path, limit: int | None = None) -> list[Loaded]:
-    """Return the tasks of a file; raises `ProblemError` for a file that is not of this format."""
-    return [_task(record) for record in read_records(path, FIELDS, limit)]
+class LiveCodeBenchRecord(Record):
+    question_id: Any
+    question_content: str
+    starter_code: str
+    public_test_cases: Any
+    private_test_cases: Any
+    platform: Any = None
+    metadata: Any = None
 
+    @property
+    def name(self) -> str:
+        return f"{self.platform or 'LiveCodeBench'}/{self.question_id}"
 
-def _task(record: Record) -> Loaded:
-    name = f"{record.get('platform') or 'LiveCodeBench'}/{record['question_id']}"
-    content, starter = (text_field(record, field, name) for field in ("question_content", "starter_code"))
-    cases = [case for field in FIELDS[3:] for case in _cases(record[field], f"task {name}: {field}")]
-    kinds = {str(case["testtype"]) for case in cases}
-    try:
+    def task(self) -> Task:
+        cases = [
+            case
+            for field in ("public_test_cases", "private_test_cases")
+            for case in _cases(getattr(self, field), f"task {self.name}: {field}")
+        ]
+        kinds = {str(case["testtype"]) for case in cases}
         if kinds == {"stdin"}:
-            return _by_text(name, content, cases)
+            return self._by_text(cases)
         if kinds == {"functional"}:
-            return _by_call(name, content, starter, _function_name(record, name), cases)
-    except UnreadableError as error:
-        return Skipped(name, str(error))
-    return Skipped(name, f"its tests are of the types {', '.join(sorted(kinds)) or 'none'}")
+            return self._by_call(self._function_name(), cases)
+        raise UnusableError(f"its tests are of the types {', '.join(sorted(kinds)) or 'none'}")
 
+    def _by_text(self, cases: _Cases) -> Task:
+        statement = (
+            f"{self.question_content.strip()}\n\nWrite this as the function solve(text): text is all of the "
+            "standard input, and what would be printed is returned as one text.\n"
+        )
+        seed = 'def solve(text):\n    return ""\n'
+        tests = [Case((str(case["input"]),), str(case["output"]), Comparison.LINES) for case in cases]
+        return Task(self.name, statement, "solve", ("text",), seed, tests)
 
-def _by_text(name: str, content: str, cases: _Cases) -> Loaded:
-    statement = (
-        f"{content.strip()}\n\nWrite this as the function {_STDIN_ENTRY}(text): text is all of the standard "
-        "input, and what would be printed is returned as one text.\n"
-    )
-    seed = f'def {_STDIN_ENTRY}(text):\n    return ""\n'
-    tests = [Case((str(case["input"]),), str(case["output"]), Comparison.LINES) for case in cases]
-    return finished(name, statement, _STDIN_ENTRY, ("text",), seed, tests)
+    def _by_call(self, entry: str, cases: _Cases) -> Task:
+        parameters = _parameters(self.starter_code, entry)
+        head = f"{entry}({', '.join(parameters)})"
+        tests: list[Case] = []
+        left_out: list[str] = []
+        for case in cases:
+            try:
+                lines = [line for line in str(case["input"]).split("\n") if line.strip()]
+                arguments = tuple(as_json(json.loads(line)) for line in lines)
+                expected = as_json(json.loads(str(case["output"])))
+                if len(arguments) != len(parameters):
+                    raise UnusableError("it has another number of arguments than the function")
+                tests.append(Case(arguments, expected))
+            except UnusableError as error:
+                left_out.append(str(error))
+            except (ValueError, RecursionError):
+                left_out.append("its arguments or its result are no JSON")
+        statement = (
+            f"{self.question_content.strip()}\n\nWrite this as the function {head}, not as a method of a "
+            "class.\n"
+        )
+        seed = f"def {head}:\n    return None\n"
+        return Task(self.name, statement, entry, parameters, seed, tests, (), left_out)
 
-
-def _by_call(name: str, content: str, starter: str, entry: str, cases: _Cases) -> Loaded:
-    parameters = _parameters(starter, entry)
-    head = f"{entry}({', '.join(parameters)})"
-    tests: list[Case] = []
-    left_out: list[str] = []
-    for case in cases:
+    def _function_name(self) -> str:
+        metadata = self.metadata or "{}"
         try:
-            lines = [line for line in str(case["input"]).split("\n") if line.strip()]
-            arguments = tuple(as_json(json.loads(line)) for line in lines)
-            expected = as_json(json.loads(str(case["output"])))
-        except NotJsonError as error:
-            left_out.append(str(error))
-            continue
-        except (ValueError, RecursionError):
-            left_out.append("its arguments or its result are no JSON")
-            continue
-        if len(arguments) == len(parameters):
-            tests.append(Case(arguments, expected))
-        else:
-            left_out.append("it has another number of arguments than the function")
-    statement = f"{content.strip()}\n\nWrite this as the function {head}, not as a method of a class.\n"
-    return finished(name, statement, entry, parameters, f"def {head}:\n    return None\n", tests, left_out)
-
-
-def _function_name(record: Record, name: str) -> str:
-    try:
-        metadata = record.get("metadata") or "{}"
-        found = (json.loads(metadata) if isinstance(metadata, str) else metadata)["func_name"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableError("metadata does not say the function's name (func_name)") from error
-    return str(found)
+            return str((json.loads(metadata) if isinstance(metadata, str) else metadata)["func_name"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnusableError("metadata does not say the function's name (func_name)") from error
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
@@ -99,12 +100,12 @@ def _parameters(starter: str, entry: str) -> tuple[str, ...]:
     for body in ("        pass", "    pass"):
         try:
             tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
-        except UnreadableError:
+        except UnusableError:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name == entry:
                 return tuple(part.arg for part in node.args.args if part.arg != "self")
-    raise UnreadableError(f"its starter code has no function {entry}")
+    raise UnusableError(f"its starter code has no function {entry}")
 
 
 def _cases(value: object, where: str) -> _Cases:

@@ -9,36 +9,36 @@ statements.
 """
 
 import csv
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.reading import GZIP, Record
-from evovpo.problem.importers.tasks import Case, Comparison, Loaded, NotJsonError, Skipped, as_json, finished
+from evovpo.problem.importers.reading import parsed, read_lines
+from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json
 
 TRAIN_ROWS, HELDOUT_ROWS = 200, 200
 FLOAT_TOLERANCE = 1e-3
 """For outputs that are fractions; ours, the benchmark grades such outputs by their distance."""
 _ENDINGS = (".json", ".json.gz", ".csv", ".csv.gz")
+_Row = dict[str, Any]
 
 
-def load(path: Path, limit: int | None = None) -> list[Loaded]:
+def read_problems(path: Path, limit: int | None = None) -> "list[Psb2Problem]":
     """Return the problems below a folder, sorted by name, or the one whose folder or file is given.
 
-    Raises `ProblemError` for files that are not of this format.
+    Raises `ProblemError` where there is none.
     """
-    names = dict(_edge_files(path))
-    if not names:
+    edges = dict(_edge_files(path))
+    if not edges:
         raise ProblemError(
             f"{path}: expected NAME-edge.json (or .csv) beside NAME-random.json, in this folder or one below;"
             " found none"
         )
-    return [_task(name, names[name]) for name in sorted(names)[:limit]]
+    return [Psb2Problem(f"PSB2/{stem}", stem, edges[stem]) for stem in sorted(edges)[:limit]]
 
 
 def _edge_files(path: Path) -> Iterator[tuple[str, Path]]:
@@ -54,43 +54,57 @@ def _edge_files(path: Path) -> Iterator[tuple[str, Path]]:
                 yield found.name.removesuffix(f"-edge{ending}"), found
 
 
-def _task(name: str, edge: Path) -> Loaded:
-    random = edge.with_name(edge.name.replace("-edge.", "-random."))
-    for file in (edge, random):
-        if not file.is_file():
+class Psb2Problem(NamedTuple):
+    name: str
+    stem: str
+    """Of its files."""
+    edge: Path
+
+    def task(self) -> Task:
+        """Return what its two files say; raises `ProblemError` for files that are not of this format."""
+        files = self.edge, self.edge.with_name(self.edge.name.replace("-edge.", "-random."))
+        for file in files:
+            if not file.is_file():
+                raise ProblemError(
+                    f"{file}: expected this file, found none; a problem needs its edge and random rows"
+                )
+        rng = Random(f"psb2:{self.stem}")
+        edge_rows, random_rows = (_read(file, TRAIN_ROWS + HELDOUT_ROWS, rng) for file in files)
+        rows = [*edge_rows, *random_rows]
+        inputs, outputs = (
+            [field for field in rows[0] if field.startswith(part)] for part in ("input", "output")
+        )
+        if not inputs or not outputs:
             raise ProblemError(
-                f"{file}: expected this file, found none; a problem needs its edge and random rows"
+                f"{self.edge}: expected columns input1 and output1, found {', '.join(rows[0])}"
             )
-    rng = Random(f"psb2:{name}")
-    edge_rows, random_rows = (_read(file, TRAIN_ROWS + HELDOUT_ROWS, rng) for file in (edge, random))
-    rows = _typed([*edge_rows, *random_rows])
-    inputs, outputs = (
-        [field for field in edge_rows[0] if field.startswith(part)] for part in ("input", "output")
-    )
-    if not inputs or not outputs:
-        raise ProblemError(f"{edge}: expected columns input1 and output1, found {', '.join(edge_rows[0])}")
-    try:
-        tests = [_test(row, inputs, outputs) for row in rows]
-    except (KeyError, NotJsonError) as error:
-        return Skipped(f"PSB2/{name}", f"a row cannot be used: {error}")
-    if any(_has_fraction(test.expected) for test in tests):
-        tests = [test._replace(comparison=Comparison.CLOSE, tolerance=FLOAT_TOLERANCE) for test in tests]
-    count = max(TRAIN_ROWS, len(edge_rows))
-    head = f"{name.replace('-', '_')}({', '.join(inputs)})"
-    what = outputs[0] if len(outputs) == 1 else f"the list [{', '.join(outputs)}]"
-    statement = (
-        f"The problem '{name}' of the program synthesis benchmark PSB2: the function {head} returns {what}."
-        " The examples show what is wanted.\n"
-    )
-    seed = f"def {head}:\n    return None\n"
-    train, heldout = tests[:count], tests[count : count + HELDOUT_ROWS]
-    return finished(f"PSB2/{name}", statement, head.partition("(")[0], inputs, seed, train, (), heldout)
+        try:
+            tests = [_test(row, inputs, outputs) for row in (_typed(rows) if _is_csv(self.edge) else rows)]
+        except (KeyError, UnusableError) as error:
+            raise UnusableError(f"a row cannot be used: {error}") from error
+        if any(_has_fraction(test.expected) for test in tests):
+            tests = [test._replace(comparison=Comparison.CLOSE, tolerance=FLOAT_TOLERANCE) for test in tests]
+        count = max(TRAIN_ROWS, len(edge_rows))
+        entry = self.stem.replace("-", "_")
+        head = f"{entry}({', '.join(inputs)})"
+        what = outputs[0] if len(outputs) == 1 else f"the list [{', '.join(outputs)}]"
+        statement = (
+            f"The problem '{self.stem}' of the program synthesis benchmark PSB2: the function {head} returns "
+            f"{what}. The examples show what is wanted.\n"
+        )
+        seed = f"def {head}:\n    return None\n"
+        train, heldout = tests[:count], tests[count : count + HELDOUT_ROWS]
+        return Task(self.name, statement, entry, tuple(inputs), seed, train, heldout)
 
 
-def _read(path: Path, count: int, rng: Random) -> list[Record]:
+def _is_csv(path: Path) -> bool:
+    return ".csv" in path.name
+
+
+def _read(path: Path, count: int, rng: Random) -> list[_Row]:
     """Return at most `count` rows, a random choice where a file has more: the files hold a million each."""
-    lines = _lines(path)
-    names = next(csv.reader([next(lines, "")]), []) if ".csv" in path.name else None
+    lines = filter(str.strip, read_lines(path))
+    names = next(csv.reader([next(lines, "")]), []) if _is_csv(path) else None
     rows = [_row(line, names, path) for line in sampled(lines, count, rng)]
     if not rows:
         raise ProblemError(f"{path}: expected at least one row, found none; is the file whole?")
@@ -110,51 +124,27 @@ def sampled(lines: Iterable[str], count: int, rng: Random) -> list[str]:
     return chosen
 
 
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open("rb") as file:
-            is_packed = file.read(2) == GZIP
-            file.seek(0)
-            for line in gzip.GzipFile(fileobj=file) if is_packed else file:
-                text = line.decode("utf-8-sig").strip("\r\n")
-                if text.strip():
-                    yield text
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ProblemError(f"{path}: expected UTF-8 text, found: {error}; is the file whole?") from error
-
-
-def _row(line: str, names: Sequence[str] | None, path: Path) -> Record:
+def _row(line: str, names: Sequence[str] | None, path: Path) -> _Row:
     if names is not None:
         cells = next(csv.reader([line]))
         if len(cells) != len(names):
             raise ProblemError(f"{path}: expected {len(names)} cells a line, found {line!r:.80}")
-        return dict(zip(names, map(_Cell, cells), strict=True))
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ProblemError(f"{path}: expected a JSON object a line, found {line!r:.80}: {error}") from error
+        return dict(zip(names, cells, strict=True))
+    row = parsed(line, f"{path}")
     if not isinstance(row, dict):
         raise ProblemError(f"{path}: expected a JSON object a line, found {line!r:.80}")
     return row
 
 
-class _Cell(str):
-    """A cell of a CSV file, whose type is not known."""
-
-
-def _typed(rows: list[Record]) -> list[Record]:
-    """Return the rows with cells as values where all cells of a column are of one type."""
+def _typed(rows: list[_Row]) -> list[_Row]:
+    """Return rows of cells with values where all cells of a column are of one type, else their texts."""
     typed = [dict(row) for row in rows]
     for name in {name for row in rows for name in row}:
-        values = [_value(row[name]) for row in rows if isinstance(row.get(name), _Cell)]
-        kinds = {float if isinstance(value, int | float) and value is not True and value is not False
-                 else type(value) for value in values}  # fmt: skip
+        values = [_value(row[name]) for row in rows if name in row]
+        kinds = {float if type(value) in (int, float) else type(value) for value in values}
         if len(kinds) == 1 and kinds <= {float, bool, list}:
             for row in typed:
                 row[name] = _value(row[name])
-        elif values:
-            for row in typed:
-                row[name] = str(row[name])
     return typed
 
 
@@ -169,7 +159,7 @@ def _value(text: str) -> object:
     return text
 
 
-def _test(row: Record, inputs: Sequence[str], outputs: Sequence[str]) -> Case:
+def _test(row: _Row, inputs: Sequence[str], outputs: Sequence[str]) -> Case:
     found = [as_json(row[field]) for field in outputs]
     expected = found[0] if len(found) == 1 else found
     return Case(tuple(as_json(row[field]) for field in inputs), expected)

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -49,8 +48,7 @@ class Case(NamedTuple):
     """Largest absolute difference for `CLOSE`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One task of a benchmark."""
 
     name: str
@@ -60,11 +58,11 @@ class Task:
     parameters: tuple[str, ...]
     seed: str
     """A program that runs and is not right."""
-    tests: tuple[Case, ...]
+    tests: Sequence[Case]
     """What programs are rewarded by."""
-    heldout: tuple[Case, ...] = ()
+    heldout: Sequence[Case] = ()
     """For reports only; kept where all tests compare by `EQUAL`."""
-    left_out: tuple[str, ...] = ()
+    left_out: Sequence[str] = ()
     """For each test of the file that is not among them, why."""
 
 
@@ -78,70 +76,55 @@ class Skipped(NamedTuple):
 Loaded: TypeAlias = Task | Skipped
 
 
-class NotJsonError(ValueError):
-    """A value that cannot be passed on as JSON; the message says why."""
+class UnusableError(ValueError):
+    """A value, test or task that cannot be used; the message says why."""
 
 
 def as_json(value: object) -> Json:
-    """Return a Python value as JSON, tuples as lists; raises `NotJsonError` for what has no such form."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        if abs(value) >= 10**_MOST_DIGITS:
-            raise NotJsonError(f"a whole number of more than {_MOST_DIGITS} digits")
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise NotJsonError("a number that is not finite")
-        return value
-    if isinstance(value, list | tuple):
-        return [as_json(part) for part in value]
-    if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
-            raise NotJsonError("a dictionary with keys that are no texts")
-        return {key: as_json(part) for key, part in value.items()}
-    raise NotJsonError(f"a value of type {type(value).__name__}")
+    """Return a Python value as JSON, tuples as lists; raises `UnusableError` for what has no such form."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() if abs(value) >= 10**_MOST_DIGITS:
+            raise UnusableError(f"a whole number of more than {_MOST_DIGITS} digits")
+        case float() if not math.isfinite(value):
+            raise UnusableError("a number that is not finite")
+        case int() | float():
+            return value
+        case list() | tuple():
+            return [as_json(part) for part in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: as_json(part) for key, part in value.items()}
+        case dict():
+            raise UnusableError("a dictionary with keys that are no texts")
+    raise UnusableError(f"a value of type {type(value).__name__}")
 
 
-def finished(
-    name: str,
-    statement: str,
-    entry: str,
-    parameters: Sequence[str],
-    seed: str,
-    tests: Sequence[Case],
-    left_out: Sequence[str] = (),
-    heldout: Sequence[Case] = (),
-) -> Loaded:
-    """Return a task of these tests, without repeated and overlong ones, or why it cannot be one.
+def usable(task: Task) -> Task:
+    """Return a task without repeated and overlong tests.
 
-    Tests that contradict each other make the task unusable, and so do tests that a program which returns
-    nothing passes.
+    Raises `UnusableError` if none is left, if two contradict each other, and if a program that returns
+    nothing passes them.
     """
-    reasons = list(left_out)
+    reasons = list(task.left_out)
     seen: dict[str, Case] = {}
-    parts: list[list[Case]] = []
-    for part in (tests, heldout):
-        kept: list[Case] = []
-        for test in part:
+    kept: dict[str, list[Case]] = {"tests": [], "heldout": []}
+    for part, cases in kept.items():
+        for test in getattr(task, part):
             key = json.dumps(test.arguments, sort_keys=True)
             if len(key) + len(json.dumps(test.expected)) > LONGEST_TEST:
                 reasons.append(f"longer than {LONGEST_TEST:,} characters")
-            elif key not in seen:
-                seen[key] = test
-                kept.append(test)
-            elif seen[key] != test:
-                return Skipped(name, "two of its tests want different things of the same arguments")
-            else:
+            elif seen.setdefault(key, test) is test:
+                cases.append(test)
+            elif seen[key] == test:
                 reasons.append("repeats another test")
-        parts.append(kept)
-    if not parts[0]:
+            else:
+                raise UnusableError("two of its tests want different things of the same arguments")
+    if not kept["tests"]:
         reason = max(set(reasons), key=reasons.count) if reasons else "there are none"
-        return Skipped(name, f"no test can be used: {reason}")
-    if all(test.expected is None for test in parts[0]):
-        return Skipped(name, "every test wants None, which a program that does nothing returns")
-    if not parameters:
-        return Skipped(name, "the function has no parameters")
-    return Task(
-        name, statement, entry, tuple(parameters), seed, tuple(parts[0]), tuple(parts[1]), tuple(reasons)
-    )
+        raise UnusableError(f"no test can be used: {reason}")
+    if all(test.expected is None for test in kept["tests"]):
+        raise UnusableError("every test wants None, which a program that does nothing returns")
+    if not task.parameters:
+        raise UnusableError("the function has no parameters")
+    return task._replace(tests=kept["tests"], heldout=kept["heldout"], left_out=reasons)

@@ -1,13 +1,14 @@
 """Imported tasks to problem folders and a suite file."""
 
-import dataclasses
 import json
 import re
+import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evovpo.config_tree import toml_value
 from evovpo.errors import ProblemError
 from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import Case, Comparison, Loaded, Skipped, Task
@@ -34,38 +35,38 @@ class Written(NamedTuple):
 def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]) -> Written:
     """Write a problem folder for each task, and `suite.toml`, into a new or empty folder.
 
-    Raises `ProblemError`, having written nothing, if the folder holds anything or no task can be used.
+    Raises `ProblemError`, having written nothing, if no task can be used.
     """
-    tasks = [task for task in loaded if isinstance(task, Task)]
+    tasks = [_held_out(task) for task in loaded if isinstance(task, Task)]
     skipped = tuple(task for task in loaded if isinstance(task, Skipped))
-    check_empty(out)
     if not tasks:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in skipped[:3])
         raise ProblemError(
             f"none of {len(skipped)} tasks can be turned into a problem ({reasons}); is it the right format?"
         )
     folders: list[Path] = []
-    names: set[str] = set()
-    tests = heldout = 0
-    left_out: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    lines = ["[suite]", f"name = {toml_value(name)}", f"description = {toml_value(description)}"]
     try:
         out.mkdir(parents=True, exist_ok=True)
         for task in tasks:
-            folder = out / _free_name(folder_name(task.name), names)
-            split = hold_out(task)
-            write_problem(folder, split)
-            folders.append(folder)
-            tests, heldout = tests + len(split.tests), heldout + len(split.heldout)
-            left_out.update(split.left_out)
-        lines = ["[suite]", f"name = {_text(name)}", f"description = {_text(description)}"]
-        for folder in folders:
-            lines += ["", "[[problems]]", f"path = {_text(folder.name)}"]
+            words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
+            taken[words] += 1
+            folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
+            _write_problem(folders[-1], task)
+            lines += ["", "[[problems]]", f"path = {toml_value(folders[-1].name)}"]
         (out / "suite.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
         raise ProblemError(
             f"{out}: the suite cannot be written: {error.strerror}; choose another place"
         ) from error
-    return Written(tuple(folders), skipped, tests, heldout, left_out)
+    return Written(
+        tuple(folders),
+        skipped,
+        tests=sum(len(task.tests) for task in tasks),
+        heldout=sum(len(task.heldout) for task in tasks),
+        left_out=Counter(reason for task in tasks for reason in task.left_out),
+    )
 
 
 def check_empty(out: Path) -> None:
@@ -74,81 +75,61 @@ def check_empty(out: Path) -> None:
         raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
 
 
-def folder_name(name: str) -> str:
-    """Return a task's name as a folder's: lower-case words joined by hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "task"
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}-{number}"
-    taken.add(free)
-    return free
-
-
-def hold_out(task: Task) -> Task:
+def _held_out(task: Task) -> Task:
     """Return the task with some of its tests held out, where that can be done and the file did not do it.
 
     A problem with a scorer has no held-out rows: there those of the file are left out, and counted.
     """
-    if not is_by_example(task):
+    if not _is_by_example(task):
         reasons = ("held out by the file, which a scorer has no place for",) * len(task.heldout)
-        return dataclasses.replace(task, heldout=(), left_out=(*task.left_out, *reasons))
+        return task._replace(heldout=(), left_out=(*task.left_out, *reasons))
     if task.heldout or len(task.tests) < FEWEST_TO_HOLD_OUT:
         return task
     chosen = range(HELDOUT_EVERY - 1, len(task.tests), HELDOUT_EVERY)
-    return dataclasses.replace(
-        task,
-        tests=tuple(test for index, test in enumerate(task.tests) if index not in chosen),
-        heldout=tuple(task.tests[index] for index in chosen),
+    return task._replace(
+        tests=[test for index, test in enumerate(task.tests) if index not in chosen],
+        heldout=[task.tests[index] for index in chosen],
     )
 
 
-def is_by_example(task: Task) -> bool:
+def _is_by_example(task: Task) -> bool:
     """True if all tests of a task compare by equality, so that rows alone say what is right."""
     return all(test.comparison is Comparison.EQUAL for test in (*task.tests, *task.heldout))
 
 
-def write_problem(folder: Path, task: Task) -> None:
+def _write_problem(folder: Path, task: Task) -> None:
     """Write one problem: by example if all its tests compare by equality, else with a scorer."""
     folder.mkdir()
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
-    names = ", ".join(map(_text, task.parameters))
     toml = [
         "[problem]",
-        f"statement = {_text(task.statement)}",
-        f"entry = {_text(task.entry)}",
-        f"inputs = [{names}]",
+        f"statement = {toml_value(task.statement)}",
+        f"entry = {toml_value(task.entry)}",
+        f"inputs = [{', '.join(map(toml_value, task.parameters))}]",
         "",
         "[limits]",
         f"wall_seconds = {_WALL_SECONDS}",
         f"cpu_seconds = {_CPU_SECONDS}",
     ]
-    if is_by_example(task):
-        rows: dict[str, list[dict[str, object]]] = {
-            part: [{"inputs": list(test.arguments), "output": test.expected} for test in chosen]
-            for part, chosen in (("train", task.tests), ("heldout", task.heldout))
-        }
-        _write_json(folder / "examples.json", rows)
-        groups = dealt(len(task.tests))
+    groups = dealt(len(task.tests))
+    if _is_by_example(task):
+        train, heldout = (
+            _listed({"inputs": test.arguments, "output": test.expected} for test in tests)
+            for tests in (task.tests, task.heldout)
+        )
+        rows = f'{{\n"train": {train},\n"heldout": {heldout}\n}}\n'
+        (folder / "examples.json").write_text(rows, encoding="utf-8")
         if len(groups) < len(task.tests):
             lists = [json.dumps([f"row-{index + 1}" for index in group]) for group in groups]
             toml += ["", "[grouping]", "groups = [", *(f"  {group}," for group in lists), "]"]
     else:
-        groups = dealt(len(task.tests))
-        objective = {index: f"tests-{number}" for number, group in enumerate(groups, 1) for index in group}
         for number, group in enumerate(groups, start=1):
             what = f"{len(group)} of {len(task.tests)} tests right"
-            toml += ["", "[[objectives]]", f'name = "tests-{number}"', f"description = {_text(what)}"]
+            toml += ["", "[[objectives]]", f'name = "tests-{number}"', f'description = "{what}"']
         (folder / "data").mkdir()
-        found = [_as_row(test, objective[index]) for index, test in enumerate(task.tests)]
-        (folder / "data" / "tests.json").write_text(
-            "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in found) + "\n]\n", "utf-8"
-        )
-        source = Path(score.__file__).read_text(encoding="utf-8")
-        (folder / "score.py").write_text(source, encoding="utf-8")
+        found = _listed(_row(test, index % len(groups) + 1) for index, test in enumerate(task.tests))
+        (folder / "data" / "tests.json").write_text(found + "\n", encoding="utf-8")
+        shutil.copyfile(score.__file__, folder / "score.py")
     (folder / "problem.toml").write_text("\n".join(toml) + "\n", encoding="utf-8")
 
 
@@ -158,24 +139,12 @@ def dealt(count: int) -> list[list[int]]:
     return [list(range(hand, count, hands)) for hand in range(hands)]
 
 
-def _as_row(test: Case, objective: str) -> dict[str, object]:
-    row: dict[str, object] = {
-        "arguments": list(test.arguments),
-        "expected": test.expected,
-        "comparison": test.comparison.value,
-        "objective": objective,
-    }
-    return row | ({"tolerance": test.tolerance} if test.comparison is Comparison.CLOSE else {})
+def _row(test: Case, hand: int) -> dict[str, object]:
+    row: dict[str, object] = test._asdict() | {"objective": f"tests-{hand}"}
+    tolerance = row.pop("tolerance")
+    return row | ({"tolerance": tolerance} if test.comparison is Comparison.CLOSE else {})
 
 
-def _write_json(path: Path, parts: dict[str, list[dict[str, object]]]) -> None:
-    texts = []
-    for name, rows in parts.items():
-        lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in rows)
-        texts.append(f'  "{name}": [\n{lines}\n  ]' if rows else f'  "{name}": []')
-    path.write_text("{\n" + ",\n".join(texts) + "\n}\n", encoding="utf-8")
-
-
-def _text(text: str) -> str:
-    """Return a text as TOML: a basic string, whose escapes are JSON's but for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _listed(rows: Iterable[dict[str, object]]) -> str:
+    """Return a JSON list, each row on a line of its own."""
+    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
