@@ -1,6 +1,7 @@
 """The commands that look at runs: list, show, replay, doctor, and bring in those of OpenEvolve."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -255,7 +256,7 @@ def import_openevolve(
     for fault in found.faults:
         say(f"left out: {fault}", stderr=True)
     if as_json:
-        print_json(found._asdict())
+        print_json(asdict(found))
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")

@@ -6,13 +6,14 @@ it showed. Judgements that OpenEvolve made are of low trust and keep to a proble
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evovpo.config import StoreConfig
 from evovpo.errors import ProblemError
-from evovpo.integrations.openevolve import CALLS, HANDED, logged_config, slot_texts
+from evovpo.integrations.openevolve import CALLS, HANDED, logged_config
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.metrics import learn, read_rewards
@@ -47,26 +48,27 @@ from evovpo.types import (
 _FEEDBACK_CHARACTERS = 2000
 
 
-class Imported(NamedTuple):
+@dataclass(slots=True)
+class Imported:
     """What an import brought in; `evovpo import-openevolve --json` prints these fields."""
 
     run: str
     is_new: bool
     """False where this checkpoint was imported before: nothing was changed."""
-    programs: int
-    copies: int
+    programs: int = 0
+    copies: int = 0
     """Programs left out because migration had copied them."""
-    parents_gone: int
+    parents_gone: int = 0
     """Programs whose parent is not in the checkpoint."""
-    prompts: int
+    prompts: int = 0
     """Programs with the prompt that they came from."""
-    joined: int
+    joined: int = 0
     """Of these, with the logged call: token ids and log-probabilities where the server gave them."""
-    judged: int
+    judged: int = 0
     """Further answers of those calls that were run here, so that groups are complete."""
-    unclaimed: int
+    unclaimed: int = 0
     """Logged calls that no program of the checkpoint came from."""
-    faults: tuple[str, ...]
+    faults: tuple[str, ...] = ()
     """Files that were left out, each with why."""
 
 
@@ -75,6 +77,15 @@ class _Logged(NamedTuple):
 
     prompt: Prompt
     tells: list[Tell]
+
+
+class _Answer(NamedTuple):
+    """One answer of a completion."""
+
+    program: Program | None
+    text: str
+    theirs: Evaluation | None
+    """OpenEvolve's judgement; without one, a program is judged here."""
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
@@ -119,14 +130,14 @@ def import_checkpoint(
         "openevolve", problem.version, *(f"{program.id} {program.code}" for program in checkpoint.programs)
     )[:12]
     stored = {row.run: row.status for row in store.runs()}
-    is_new = stored.get(run_id) is not RunStatus.STOPPED
-    importer = _Importer(run_id, checkpoint, problem, _logged_calls(store), judge if is_new else None)
-    events = list(importer.events())
-    if is_new:
+    found = Imported(run_id, stored.get(run_id) is not RunStatus.STOPPED, faults=checkpoint.faults)
+    judge = judge if found.is_new else None
+    events = list(_Importer(checkpoint, problem, _logged_calls(store), judge, found).events())
+    if found.is_new:
         store.add_problem(problem)
         if run_id not in stored:
             proposed = sum(event.slots for event in events if isinstance(event, Prompt))
-            store.add_run(_run(run_id, checkpoint, problem, store, proposed))
+            store.add_run(_run(run_id, checkpoint, problem, store, max(1, proposed)))
         told = 0
         for event in events:
             if isinstance(event, Prompt):
@@ -135,7 +146,7 @@ def import_checkpoint(
                 store.add_tell(run_id, event, told)
                 told += 1
         store.set_run_status(run_id, RunStatus.STOPPED)
-    return importer.result(is_new)
+    return found
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imported:
@@ -152,7 +163,7 @@ def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imp
         return import_checkpoint(store, checkpoint, problem, judge)
 
 
-def _run(run_id: str, checkpoint: Checkpoint, problem: Problem, store: Store, proposed: int) -> Run:
+def _run(run_id: str, checkpoint: Checkpoint, problem: Problem, store: Store, evaluations: int) -> Run:
     began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC)
     islands = 1 + max(program.island for program in checkpoint.programs)
     return Run(
@@ -160,8 +171,8 @@ def _run(run_id: str, checkpoint: Checkpoint, problem: Problem, store: Store, pr
         problem_id=problem.id,
         problem_version=problem.version,
         seed=0,
-        evaluations=max(1, proposed),
-        config_json=logged_config(store, islands, max(1, proposed)),
+        evaluations=evaluations,
+        config_json=logged_config(store, islands, evaluations),
         status=RunStatus.RUNNING,
         created_at=began.isoformat(timespec="seconds"),
     )
@@ -171,174 +182,122 @@ def _logged_calls(store: Store) -> dict[str, list[_Logged]]:
     """Return the logged calls by the answer that OpenEvolve was handed, in the order of the calls."""
     found: dict[str, list[_Logged]] = {}
     for run in store.runs_in_full():
-        if run.problem_id != CALLS.id:
-            continue
         calls: dict[str, _Logged] = {}
-        for event in store.history(run.id):
+        for event in store.history(run.id) if run.problem_id == CALLS.id else ():
             if isinstance(event, Prompt):
                 calls[event.id] = _Logged(event, [])
-            else:
-                calls[event.prompt_id].tells.append(event)
-        for call in calls.values():
-            for tell in call.tells:
-                for judged in tell.judged:
-                    if judged.candidate.reason == HANDED:
-                        found.setdefault(judged.candidate.text, []).append(call)
+                continue
+            calls[event.prompt_id].tells.append(event)
+            for judged in event.judged:
+                if judged.candidate.reason == HANDED:
+                    found.setdefault(judged.candidate.text, []).append(calls[event.prompt_id])
     return found
 
 
+@dataclass(slots=True)
 class _Importer:
-    """Turns the programs of one checkpoint into asks and tells, counting what it finds."""
+    """Turns the programs of one checkpoint into asks and tells, counting in `found` what it finds."""
 
-    def __init__(
-        self,
-        run_id: str,
-        checkpoint: Checkpoint,
-        problem: Problem,
-        logged: dict[str, list[_Logged]],
-        judge: Judge | None,
-    ) -> None:
-        self._run_id = run_id
-        self._checkpoint = checkpoint
-        self._problem = problem
-        self._logged = logged
-        self._judge = judge
-        self._programs: dict[str, Program] = {}
-        """By the id that OpenEvolve gave."""
-        self._evaluations: dict[str, Evaluation] = {}
-        """By our program id: the judgement that was told first."""
-        self._tells = 0
-        self._sequence = 0
-        self._copies = self._gone = self._prompts = self._joined = self._judged = 0
-
-    def result(self, is_new: bool) -> Imported:
-        """Return the counts, after all events were taken."""
-        return Imported(
-            run=self._run_id,
-            is_new=is_new,
-            programs=len(self._checkpoint.programs) - self._copies,
-            copies=self._copies,
-            parents_gone=self._gone,
-            prompts=self._prompts,
-            joined=self._joined,
-            judged=self._judged,
-            unclaimed=sum(map(len, self._logged.values())),
-            faults=self._checkpoint.faults,
-        )
+    checkpoint: Checkpoint
+    problem: Problem
+    logged: dict[str, list[_Logged]]
+    judge: Judge | None
+    found: Imported
+    programs: dict[str, Program] = field(default_factory=dict)
+    """By the id that OpenEvolve gave."""
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    """By our program id: the judgement that was told first."""
+    tells: int = 0
+    sequence: int = 0
 
     def events(self) -> Iterator[Prompt | Tell]:
         """Yield the asks, each followed by its tells."""
         known: set[str] = set()
         kept: list[Evolved] = []
-        for evolved in self._checkpoint.programs:
-            program = Program(evolved.code)
-            self._programs[evolved.id] = program
-            is_copy = program.id in known and (evolved.is_copy or not evolved.iteration)
-            self._copies += is_copy
-            kept += [] if is_copy else [evolved]
+        for evolved in self.checkpoint.programs:
+            program = self.programs[evolved.id] = Program(evolved.code)
+            if program.id in known and (evolved.is_copy or not evolved.iteration):
+                self.found.copies += 1
+            else:
+                kept.append(evolved)
             known.add(program.id)
+        self.found.programs = len(kept)
         seeds = [item for item in kept if not item.iteration and item.parent is None] or kept[:1]
-        yield from self._seeds(seeds)
+        programs = tuple(self.programs[seed.id] for seed in seeds)
+        prompt = self._ask(PromptKind.SEED, proposals=programs)
+        answers = [
+            _Answer(program, "", self._theirs(seed)) for seed, program in zip(seeds, programs, strict=True)
+        ]
+        yield prompt
+        yield self._told(prompt, None, answers)
         for evolved in kept:
             if evolved not in seeds:
                 yield from self._evolved(evolved)
-
-    def _seeds(self, seeds: Sequence[Evolved]) -> Iterator[Prompt | Tell]:
-        programs = tuple(self._programs[seed.id] for seed in seeds)
-        prompt = self._ask(PromptKind.SEED, 0, (), None, programs)
-        judged = [
-            self._slot(prompt, None, slot, program, "", self._theirs(seed))
-            for slot, (seed, program) in enumerate(zip(seeds, programs, strict=True))
-        ]
-        yield prompt
-        yield self._told(Tell(prompt.id, None, tuple(judged)))
+        self.found.unclaimed = sum(map(len, self.logged.values()))
 
     def _evolved(self, evolved: Evolved) -> Iterator[Prompt | Tell]:
-        program = self._programs[evolved.id]
-        parent = self._programs.get(evolved.parent or "")
-        self._gone += parent is None
-        self._prompts += bool(evolved.messages)
-        parents = () if parent is None else (Parent(parent.id, ParentRole.PARENT),)
-        calls = self._logged.get(evolved.response)
+        parent = self.programs.get(evolved.parent or "")
+        self.found.parents_gone += parent is None
+        self.found.prompts += bool(evolved.messages)
+        calls = self.logged.get(evolved.response)
         call = calls.pop(0) if calls else None
-        self._joined += call is not None
-        prompt = self._ask(PromptKind.MUTATE, evolved.island, parents, (evolved, call))
+        self.found.joined += call is not None
+        asked: dict[str, Any] = {"messages": evolved.messages}
+        if call is not None:
+            kept = ("messages", "seed") if self.judge is None else ("messages", "seed", "rollouts", "answers")
+            asked = {name: getattr(call.prompt, name) for name in kept}
+        parents = () if parent is None else (Parent(parent.id, ParentRole.PARENT),)
+        prompt = self._ask(PromptKind.MUTATE, island=evolved.island, parents=parents, **asked)
         yield prompt
+        program, theirs = self.programs[evolved.id], self._theirs(evolved)
         if call is None:
-            rollout = _unlogged(prompt, evolved)
-            slot = self._slot(prompt, rollout, 0, program, evolved.response, self._theirs(evolved))
-            yield self._told(Tell(prompt.id, rollout, (slot,)))
+            yield self._told(prompt, _unlogged(prompt, evolved), [_Answer(program, evolved.response, theirs)])
             return
         for tell in call.tells:
-            handed = [item.candidate.slot for item in tell.judged if item.candidate.reason == HANDED]
             assert tell.rollout is not None
-            if self._judge is None:
-                if handed:
-                    rollout = _renamed(tell.rollout, prompt, 0)
-                    text = tell.judged[handed[0]].candidate.text
-                    slot = self._slot(prompt, rollout, 0, program, text, self._theirs(evolved))
-                    yield self._told(Tell(prompt.id, rollout, (slot,)))
-                continue
-            rollout = _renamed(tell.rollout, prompt, tell.rollout.index)
-            slots = []
-            texts = slot_texts(rollout.text, call.prompt.answers)
-            for number, (text, read) in enumerate(
-                zip(texts, self._read(rollout, texts, parent), strict=True)
-            ):
-                if number in handed:
-                    slots.append(self._slot(prompt, rollout, number, program, text, self._theirs(evolved)))
-                else:
-                    slots.append(self._slot(prompt, rollout, number, read, text, None))
-            yield self._told(Tell(prompt.id, rollout, tuple(slots)))
+            answers: list[_Answer] = []
+            for candidate in (item.candidate for item in tell.judged):
+                if candidate.reason == HANDED:
+                    answers.append(_Answer(program, candidate.text, theirs))
+                elif self.judge is not None:
+                    answers.append(self._other(tell.rollout, candidate.text, parent))
+            if answers:
+                index = 0 if self.judge is None else tell.rollout.index
+                named: dict[str, Any] = {
+                    "id": rollout_id(prompt.id, index),
+                    "prompt_id": prompt.id,
+                    "index": index,
+                }
+                yield self._told(prompt, dataclasses.replace(tell.rollout, **named), answers)
 
-    def _read(self, rollout: Rollout, texts: Sequence[str], parent: Program | None) -> list[Program | None]:
-        """Return the programs of a completion's answers, each read as edits or as a whole program."""
-        found: list[Program | None] = []
-        for text in texts:
-            reader = DiffFormat() if "<<<<<<< SEARCH" in text else RewriteFormat()
-            alone = dataclasses.replace(rollout, text=text)
-            found.append(reader.answers(self._problem, alone, 1, parent)[0].program)
-        return found
+    def _other(self, rollout: Rollout, text: str, parent: Program | None) -> _Answer:
+        """Return an answer that OpenEvolve was not handed, read as edits or as a whole program."""
+        reader = DiffFormat() if "<<<<<<< SEARCH" in text else RewriteFormat()
+        read = reader.answers(self.problem, dataclasses.replace(rollout, text=text), 1, parent)[0]
+        return _Answer(read.program, text, None)
 
-    def _ask(
-        self,
-        kind: PromptKind,
-        island: int,
-        parents: tuple[Parent, ...],
-        source: tuple[Evolved, _Logged | None] | None,
-        proposals: tuple[Program, ...] = (),
-    ) -> Prompt:
-        evolved, call = (None, None) if source is None else source
-        is_group = call is not None and self._judge is not None
-        sequence, self._sequence = self._sequence, self._sequence + 1
+    def _ask(self, kind: PromptKind, **fields: Any) -> Prompt:
+        usual: dict[str, Any] = {"island": 0, "parents": (), "messages": (), "rollouts": 1, "answers": 1}
+        sequence, self.sequence = self.sequence, self.sequence + 1
         return Prompt(
-            id=content_id(self._run_id, str(sequence)),
-            run_id=self._run_id,
+            id=content_id(self.found.run, str(sequence)),
+            run_id=self.found.run,
             sequence=sequence,
-            tells_before=self._tells,
+            tells_before=self.tells,
             kind=kind,
-            island=island,
-            parents=parents,
-            messages=call.prompt.messages if call else evolved.messages if evolved else (),
-            rollouts=call.prompt.rollouts if call and is_group else 1,
-            answers=call.prompt.answers if call and is_group else 1,
-            seed=call.prompt.seed if call else 0,
-            proposals=proposals,
+            seed=fields.pop("seed", 0),
+            **usual | fields,
         )
-
-    def _told(self, tell: Tell) -> Tell:
-        self._tells += 1
-        return tell
 
     def _theirs(self, evolved: Evolved) -> Evaluation:
         """Return OpenEvolve's own judgement of a program."""
-        problem, status = self._problem, evolved.status
+        problem, status = self.problem, evolved.status
         assert problem.evaluator is not None
         reading = read_rewards(problem.evaluator.metrics, dict(evolved.metrics))
         lines = [*(reading.faults if status is Status.OK else (str(status),))]
         lines += [f"{name}: {text}" for name, text in evolved.artifacts]
         return Evaluation(
-            program_id=self._programs[evolved.id].id,
+            program_id=self.programs[evolved.id].id,
             problem_version=problem.version,
             status=status,
             rewards=reading.rewards if status is Status.OK else (0.0,) * len(problem.objectives),
@@ -349,42 +308,36 @@ class _Importer:
             trust=Trust.LOW,
         )
 
-    def _slot(
-        self,
-        prompt: Prompt,
-        rollout: Rollout | None,
-        slot: int,
-        program: Program | None,
-        text: str,
-        theirs: Evaluation | None,
-    ) -> Judged:
-        """Return a judged slot: by OpenEvolve, by the judge here, or without a program."""
-        status, executed = ParseStatus.UNPARSED, False
-        evaluation = None
-        if program is not None:
-            evaluation = self._evaluations.get(program.id)
-            status = ParseStatus.PARSED if evaluation is None else ParseStatus.DUPLICATE
-            if evaluation is None and theirs is None:
-                assert self._judge is not None
-                theirs = self._judge.evaluate(program)
-                executed = True
-                self._judged += 1
-            evaluation = evaluation or theirs
-            assert evaluation is not None
-            self._evaluations[program.id] = evaluation
-        owner = prompt.id if rollout is None else rollout.id
-        candidate = Candidate(
-            id=content_id(owner, str(slot)),
-            prompt_id=prompt.id,
-            rollout_id=None if rollout is None else rollout.id,
-            slot=slot,
-            parse_status=status,
-            program=program,
-            token_span=None,
-            parents=prompt.parents,
-            text=text,
-        )
-        return Judged(candidate, evaluation, executed)
+    def _told(self, prompt: Prompt, rollout: Rollout | None, answers: Sequence[_Answer]) -> Tell:
+        """Return a tell whose answers are judged: by OpenEvolve, by the judge here, or without a program."""
+        self.tells += 1
+        judged = []
+        for slot, (program, text, theirs) in enumerate(answers):
+            status, evaluation, executed = ParseStatus.UNPARSED, None, False
+            if program is not None:
+                evaluation = self.evaluations.get(program.id)
+                status = ParseStatus.PARSED if evaluation is None else ParseStatus.DUPLICATE
+                executed = evaluation is None and theirs is None
+                if executed:
+                    assert self.judge is not None
+                    theirs = self.judge.evaluate(program)
+                    self.found.judged += 1
+                evaluation = evaluation or theirs
+                assert evaluation is not None
+                self.evaluations[program.id] = evaluation
+            candidate = Candidate(
+                id=content_id(prompt.id if rollout is None else rollout.id, str(slot)),
+                prompt_id=prompt.id,
+                rollout_id=None if rollout is None else rollout.id,
+                slot=slot,
+                parse_status=status,
+                program=program,
+                token_span=None,
+                parents=prompt.parents,
+                text=text,
+            )
+            judged.append(Judged(candidate, evaluation, executed))
+        return Tell(prompt.id, rollout, tuple(judged))
 
 
 def _unlogged(prompt: Prompt, evolved: Evolved) -> Rollout:
@@ -402,8 +355,3 @@ def _unlogged(prompt: Prompt, evolved: Evolved) -> Rollout:
         finish_reason="unknown",
         seconds=0.0,
     )
-
-
-def _renamed(rollout: Rollout, prompt: Prompt, index: int) -> Rollout:
-    """Return a logged completion as reply `index` of the imported prompt."""
-    return dataclasses.replace(rollout, id=rollout_id(prompt.id, index), prompt_id=prompt.id, index=index)

@@ -88,15 +88,7 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
         """OpenEvolve reads this name for its log."""
         self.last_usage: dict[str, int] | None = None
         """OpenEvolve reads it after each call; tokens are counted in the store."""
-        self._system = str(model_cfg.system_message or "")
-        self._base_url = str(model_cfg.api_base)
-        self._settings = ModelConfig(
-            name=self.model, top_p=1.0 if model_cfg.top_p is None else model_cfg.top_p
-        )
-        temperature = 1.0 if model_cfg.temperature is None else float(model_cfg.temperature)
-        self._sampling = Sampling(temperature, int(model_cfg.max_tokens or 4096))
-        self._timeout_seconds = float(model_cfg.timeout or 60)
-        self._attempts = int(model_cfg.retries or 0) + 1
+        self._wanted = model_cfg
         self._seed = int(model_cfg.random_seed or 0)
         self._store_url = store_url
         self._rollouts = rollouts
@@ -111,7 +103,9 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
 
     async def generate(self, prompt: str, **kwargs: Any) -> str:
         """Return an answer to one message under the model's own system message."""
-        return await self.generate_with_context(self._system, [{"role": "user", "content": prompt}], **kwargs)
+        return await self.generate_with_context(
+            self._wanted.system_message or "", [{"role": "user", "content": prompt}], **kwargs
+        )
 
     async def generate_with_context(
         self, system_message: str, messages: list[dict[str, str]], **kwargs: Any
@@ -131,11 +125,11 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
                     store.add_call(call)
                 self._sent.clear()
             texts = [slot_texts(reply.text, self._answers) for reply in replies]
-            chosen = _first_with_code(texts)
+            places = ((reply, slot) for reply, slots in enumerate(texts) for slot in range(len(slots)))
+            chosen = next((place for place in places if _has_code(texts[place[0]][place[1]])), (0, 0))
             for index, reply in enumerate(replies):
-                store.add_tell(
-                    self._run_id, _tell(prompt, reply, texts[index], chosen), index + self._told(prompt)
-                )
+                tell = _tell(prompt, reply, texts[index], chosen)
+                store.add_tell(self._run_id, tell, prompt.tells_before + index)
         self._calls += 1
         return texts[chosen[0]][chosen[1]]
 
@@ -162,29 +156,28 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
 
     async def _propose(self, prompt: Prompt) -> list[Rollout]:
         if self._proposer is None:
+            top_p = 1.0 if self._wanted.top_p is None else self._wanted.top_p
             self._proposer = OpenAIProposer(
-                self._base_url,
-                models=(self._settings,),
+                str(self._wanted.api_base),
+                models=(ModelConfig(name=self.model, top_p=top_p),),
                 endpoint="chat",
-                timeout_seconds=self._timeout_seconds,
-                attempts=self._attempts,
+                timeout_seconds=float(self._wanted.timeout or 60),
+                attempts=int(self._wanted.retries or 0) + 1,
                 record=self._sent.append,
             )
-        return await self._proposer.propose(prompt, range(self._rollouts), self._sampling)
-
-    def _told(self, prompt: Prompt) -> int:
-        return prompt.sequence * self._rollouts
+        temperature = 1.0 if self._wanted.temperature is None else float(self._wanted.temperature)
+        sampling = Sampling(temperature, int(self._wanted.max_tokens or 4096))
+        return await self._proposer.propose(prompt, range(self._rollouts), sampling)
 
     def _prompt(self, system_message: str, messages: list[dict[str, str]]) -> Prompt:
         asked = [Message("system", system_message)] if system_message else []
         asked += [Message(message["role"], message["content"]) for message in messages]
         if self._answers > 1:
-            last = asked[-1]
-            wanted = " and ".join(f"`{delimiter(number)}`" for number in (1, 2))
             asked[-1] = dataclasses.replace(
-                last,
-                content=f"{last.content}\n\nGive {self._answers} different answers, each complete in itself. "
-                f"Write a line before each of them: {wanted}, and so on.",
+                asked[-1],
+                content=f"{asked[-1].content}\n\nGive {self._answers} different answers, each complete in "
+                f"itself. Write a line before each of them: `{delimiter(1)}` and `{delimiter(2)}`, and "
+                "so on.",
             )
         return Prompt(
             id=content_id(self._run_id, str(self._calls)),
@@ -235,13 +228,8 @@ def slot_texts(text: str, answers: int) -> list[str]:
     return found + [""] * (answers - len(found))
 
 
-def _first_with_code(texts: list[list[str]]) -> tuple[int, int]:
-    """Return completion and slot of the first answer with a code block or an edit, else the first of all."""
-    for index, slots in enumerate(texts):
-        for slot, text in enumerate(slots):
-            if _EDIT.search(text) or blocks(text):
-                return index, slot
-    return 0, 0
+def _has_code(text: str) -> bool:
+    return bool(_EDIT.search(text) or blocks(text))
 
 
 def _tell(prompt: Prompt, reply: Rollout, texts: list[str], chosen: tuple[int, int]) -> Tell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import json
 import pickle
@@ -141,7 +142,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
         rebuild(found.run, store)
     history = list(store.history(found.run))
     again = import_checkpoint(store, checkpoint, problem)
-    assert again == found._replace(is_new=False)
+    assert again == dataclasses.replace(found, is_new=False)
     assert list(store.history(found.run)) == history
     kinds = [event.kind for event in history if isinstance(event, Prompt)]
     assert kinds == [PromptKind.SEED, PromptKind.MUTATE, PromptKind.MUTATE, PromptKind.MUTATE]
