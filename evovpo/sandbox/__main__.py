@@ -5,13 +5,12 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.selftest.run import (
-    Costs,
     Outcome,
     exposed_target,
     hidden_file,
@@ -47,56 +46,52 @@ def _selftest(level: Level | None, is_json: bool) -> int:
             preload=(),
             hidden=[hidden_file()],
             level=level,
-            minimum_level=Level.LANDLOCK_SECCOMP if level is None else level,
+            minimum_level=level or Level.LANDLOCK_SECCOMP,
             retries=0,
         ) as sandbox,
     ):
+        level = sandbox.level
         if not is_json:
-            print(f"level {sandbox.level}, user {os.geteuid()}; {probe().describe()}")
+            print(f"level {level}, user {os.geteuid()}; {probe().describe()}")
         outcomes = []
-        modes = run_mode_attacks(sandbox.level, target) if sandbox.level.has_landlock else ()
+        modes = run_mode_attacks(level, target) if level.has_landlock else ()
         for outcome in itertools.chain(run_attacks(sandbox, target), modes):
             outcomes.append(outcome)
             if not is_json:
                 print(_row(outcome), flush=True)
-        level = sandbox.level
     costs = measure_costs(level)
-    passed = sum(outcome.is_held for outcome in outcomes)
+    found = report(outcomes, costs, level)
     if is_json:
-        print(json.dumps(report(outcomes, costs, level)))
+        print(json.dumps(found))
     else:
-        with_numpy = "" if costs.numpy is None else f", {costs.numpy:.2f} ms with numpy"
-        print(f"{passed} of {len(outcomes)} held; CPU per evaluation {costs.trivial:.2f} ms{with_numpy}")
-        if costs.whole is not None and costs.proxy is not None:
-            print(f"with an evaluator that imports it {costs.whole:.0f} ms, by proxy {costs.proxy:.0f} ms")
-    return 0 if passed == len(outcomes) else 1
+        with_numpy = "" if costs["numpy"] is None else f", {costs['numpy']:.2f} ms with numpy"
+        held = f"{found['passed']} of {found['total']} held"
+        print(f"{held}; CPU per evaluation {costs['trivial']:.2f} ms{with_numpy}")
+        if costs["whole"] is not None:
+            print(
+                f"with an evaluator that imports it {costs['whole']:.0f} ms, by proxy {costs['proxy']:.0f} ms"
+            )
+    return 1 if found["failed"] else 0
 
 
-def report(outcomes: Sequence[Outcome], costs: Costs, level: Level) -> dict[str, Json]:
+def report(outcomes: Sequence[Outcome], costs: Mapping[str, float | None], level: Level) -> dict[str, Json]:
     """Return the machine-readable report."""
+    failed: list[Json] = [outcome.name for outcome in outcomes if not outcome.is_held]
     return {
-        "passed": sum(outcome.is_held for outcome in outcomes),
+        "passed": len(outcomes) - len(failed),
         "total": len(outcomes),
         "level": str(level),
         "uid": os.geteuid(),
-        "cpu_ms_trivial": round(costs.trivial, 3),
-        "cpu_ms_numpy": _rounded(costs.numpy),
-        "cpu_ms_whole": _rounded(costs.whole),
-        "cpu_ms_proxy": _rounded(costs.proxy),
-        "failed": [outcome.name for outcome in outcomes if not outcome.is_held],
+        **{f"cpu_ms_{name}": None if cost is None else round(cost, 3) for name, cost in costs.items()},
+        "failed": failed,
     }
 
 
-def _rounded(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else round(milliseconds, 3)
-
-
 def _row(outcome: Outcome) -> str:
-    result = outcome.result
-    detail = result.detail.partition("\n")[0]
-    remark = f"{result.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
+    detail = outcome.detail.partition("\n")[0]
+    remark = f"{outcome.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"
-    return f"{mark} {outcome.name:<52} {result.status:<12} {result.cpu_ms:6.0f} CPU ms  {remark}"
+    return f"{mark} {outcome.name:<52} {outcome.status:<12} {outcome.cpu_ms:6.0f} CPU ms  {remark}"
 
 
 if __name__ == "__main__":

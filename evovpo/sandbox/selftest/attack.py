@@ -1,6 +1,6 @@
 """What an attack is: a program, and how running it may end."""
 
-import textwrap
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One program and how running it may end."""
+    """One program, held back by any of the expected ends; for `ok`, if nothing was done."""
 
     name: str
     code: str
@@ -43,9 +43,13 @@ class Attack:
     limits: Limits = QUICK
 
 
-def attack(name: str, code: str, *expected: Status, limits: Limits = QUICK) -> Attack:
-    """Return an attack that is held back by any of these ends, or, without one, if nothing is done."""
-    return Attack(name, textwrap.dedent(code).lstrip("\n"), frozenset(expected or (Status.OK,)), limits)
+def read_attacks(text: str, limits: Limits = QUICK) -> list[Attack]:
+    """Return the attacks of a text: a line `# name -> end or end` before each program."""
+    _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)
+    return [
+        Attack(name, code, frozenset(map(Status, ends.split(" or "))), limits)
+        for name, ends, code in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
 
 
 def attempts(name: str, setup: str, statements: Mapping[str, str], *expected: Status) -> Attack:
@@ -54,4 +58,4 @@ def attempts(name: str, setup: str, statements: Mapping[str, str], *expected: St
     for what, statement in statements.items():
         lines += ["    try:", f"        {statement}", f"        done.append({what!r})"]
         lines += [f"    except {REFUSED}:", "        pass"]
-    return attack(name, "\n".join([*lines, "    return done", ""]), *expected)
+    return Attack(name, "\n".join([*lines, "    return done", ""]), frozenset(expected or (Status.OK,)))

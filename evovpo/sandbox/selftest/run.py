@@ -3,14 +3,14 @@
 import contextlib
 import importlib.util
 import os
-import resource
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
 
 from evovpo.sandbox.evaluator_result import WholeResult
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
@@ -19,13 +19,8 @@ from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result
 from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE, QUICK, Attack, Target
-from evovpo.sandbox.selftest.attacks import (
-    attacks,
-    is_untouched,
-    pretend_secrets,
-    proxy_attacks,
-    whole_attacks,
-)
+from evovpo.sandbox.selftest.attacks import attacks, proxy_attacks, whole_attacks
+from evovpo.sandbox.worker import ForkServer
 from evovpo.types import Json, Limits, Status
 
 COST_EVALUATIONS = 300
@@ -46,13 +41,7 @@ WITH_NUMPY = "import numpy as np\ndef f(x):\n    return np.arange(10) * x\n"
 _KEY = "OPENAI_API_KEY"
 _answers: list[str] = []
 
-
-class Runner(Protocol):
-    """What the attacks run in: a `Sandbox` or one of its fork-servers."""
-
-    def run(
-        self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool
-    ) -> Result: ...
+R = TypeVar("R", Result, WholeResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +50,10 @@ class Outcome:
 
     name: str
     is_held: bool
-    result: Result
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """CPU milliseconds of one evaluation: supervisor, fork-server and child together."""
-
-    trivial: float
-    """A one-line program, fork-server without numpy."""
-    numpy: float | None
-    """A program that uses numpy, preloaded; None if it is not installed."""
-    whole: float | None = None
-    """A trivial evaluator with its candidate in one fresh process; None at a level without this mode."""
-    proxy: float | None = None
-    """The same with the candidate in another process."""
+    status: Status = Status.OK
+    outputs: Sequence[Json] = ()
+    detail: str = ""
+    cpu_ms: float = 0.0
 
 
 def hidden_file() -> str:
@@ -90,7 +68,9 @@ def exposed_target() -> Iterator[Target]:
     os.environ[_KEY] = "sk-secret"
     try:
         with tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as home, socket.socket() as listener:
-            pretend_secrets(home)
+            Path(home, ".ssh").mkdir()
+            Path(home, ".ssh", "id_rsa").write_text("PRIVATE")
+            Path(home, ".bashrc").write_text("#\n")
             listener.bind(("127.0.0.1", 0))
             listener.listen(5)
             yield Target(home, os.getpid(), listener.getsockname()[1], hidden_file())
@@ -100,26 +80,37 @@ def exposed_target() -> Iterator[Target]:
             os.environ[_KEY] = before
 
 
-def run_attacks(runner: Runner, target: Target, table: Sequence[Attack] | None = None) -> Iterator[Outcome]:
+def _is_untouched(home: str) -> bool:
+    names = sorted(path.name for path in Path(home).iterdir())
+    return names == [".bashrc", ".ssh"] and Path(home, ".bashrc").read_text() == "#\n"
+
+
+def run_attacks(
+    runner: Sandbox | ForkServer, target: Target, table: Sequence[Attack] | None = None
+) -> Iterator[Outcome]:
     """Run the attacks and yield how each ended, and last whether the home is untouched."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
-    yield Outcome("home untouched", is_untouched(target.home), Result(Status.OK, [[]]))
+    yield Outcome("home untouched", _is_untouched(target.home))
 
 
-def plant_secrets(runner: Runner) -> None:
+def plant_secrets(runner: Sandbox | ForkServer) -> None:
     """Put in place what later programs search memory for: an answer here, data in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
 
 
-def run_attack(runner: Runner, attack: Attack) -> Outcome:
+def run_attack(runner: Sandbox | ForkServer, attack: Attack) -> Outcome:
     """Return how one attack ended."""
     result = runner.run(attack.code, "f", [[1]], attack.limits, False)
-    is_held = result.status in attack.expected and (result.status is not Status.OK or result.outputs == [[]])
-    return Outcome(attack.name, is_held, result)
+    return _outcome(attack.name, attack, result, result.outputs)
+
+
+def _outcome(name: str, attack: Attack, result: Result | WholeResult, outputs: Sequence[Json]) -> Outcome:
+    is_held = result.status in attack.expected and (result.status is not Status.OK or outputs == [[]])
+    return Outcome(name, is_held, result.status, outputs, result.detail, result.cpu_ms)
 
 
 @contextlib.contextmanager
@@ -136,61 +127,63 @@ def run_evaluator(sandbox: WholeSandbox | ProxySandbox, code: str, limits: Limit
 
 
 def run_mode_attacks(level: Level, target: Target) -> Iterator[Outcome]:
-    """Run the attacks on evaluators that import their candidate, in both modes, and yield how each ended."""
-    with evaluator_folder() as folder:
-        with WholeSandbox(folder, workers=1, level=level, retries=0) as whole:
-            for attack in whole_attacks(target):
-                yield _mode_outcome("whole", whole, attack)
-        with ProxySandbox(folder, workers=1, level=level, retries=0, preload=()) as proxy:
-            for attack in proxy_attacks(target):
-                yield _mode_outcome("proxy", proxy, attack)
-    yield Outcome("whole, proxy: home untouched", is_untouched(target.home), Result(Status.OK, [[]]))
+    """Run the attacks on evaluators that import their candidate, in both modes, and yield how each ended.
+
+    Held back means here too that the next program runs.
+    """
+    with (
+        evaluator_folder() as folder,
+        WholeSandbox(folder, workers=1, level=level, retries=0) as whole,
+        ProxySandbox(folder, workers=1, level=level, retries=0, preload=()) as proxy,
+    ):
+        for mode, sandbox, table in (
+            ("whole", whole, whole_attacks(target)),
+            ("proxy", proxy, proxy_attacks(target)),
+        ):
+            for attack in table:
+                found = run_evaluator(sandbox, attack.code, attack.limits)
+                outputs = [dict(found.metrics).get("done")]
+                outcome = _outcome(f"{mode}: {attack.name}", attack, found, outputs)
+                goes_on = run_evaluator(sandbox, TRIVIAL).status is Status.OK
+                yield replace(outcome, is_held=outcome.is_held and goes_on)
+    yield Outcome("whole, proxy: home untouched", _is_untouched(target.home))
 
 
-def _mode_outcome(mode: str, sandbox: WholeSandbox | ProxySandbox, attack: Attack) -> Outcome:
-    """Return how an attack ended, and that the next program runs."""
-    found = run_evaluator(sandbox, attack.code, attack.limits)
-    following = run_evaluator(sandbox, TRIVIAL)
-    outputs = [dict(found.metrics).get("done")]
-    is_held = found.status in attack.expected and (found.status is not Status.OK or outputs == [[]])
-    result = Result(found.status, outputs, found.detail, cpu_ms=found.cpu_ms, isolation=found.isolation)
-    return Outcome(f"{mode}: {attack.name}", is_held and following.status is Status.OK, result)
+def measure_costs(level: Level) -> dict[str, float | None]:
+    """Return CPU milliseconds of one evaluation: supervisor, fork-server and child together.
 
-
-def measure_costs(level: Level) -> Costs:
-    """Return what an evaluation costs at a level."""
+    `trivial`: a one-line program, fork-server without numpy; `numpy`: a program that uses it, preloaded;
+    `whole`: a trivial evaluator with its candidate in one fresh process, and `proxy`: with the candidate in
+    another, both without this process. None is for what is not installed, or not offered at this level.
+    """
+    costs: dict[str, float | None] = {"trivial": _cost(level, (), TRIVIAL)}
     has_numpy = importlib.util.find_spec("numpy") is not None
-    trivial = _cost(level, (), TRIVIAL)
-    numpy = _cost(level, ("numpy",), WITH_NUMPY) if has_numpy else None
+    costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY) if has_numpy else None
     if not level.has_landlock:
-        return Costs(trivial, numpy)
+        return costs | {"whole": None, "proxy": None}
     with evaluator_folder() as folder:
         with WholeSandbox(folder, workers=1, level=level) as whole:
-            whole_cost = _cost_of_mode(whole)
+            costs["whole"] = _cost_of_mode(whole)
         with ProxySandbox(folder, workers=1, level=level, preload=()) as proxy:
-            return Costs(trivial, numpy, whole_cost, _cost_of_mode(proxy))
+            costs["proxy"] = _cost_of_mode(proxy)
+    return costs
 
 
 def _cost_of_mode(sandbox: WholeSandbox | ProxySandbox) -> float:
-    """Return CPU milliseconds of an evaluation; without those of this process, which are few."""
-    results = [run_evaluator(sandbox, TRIVIAL) for _ in range(MODE_EVALUATIONS + 1)][1:]
-    for result in results:
-        if result.status is not Status.OK:
-            raise AssertionError(f"a harmless program ended with {result.status}: {result.detail}")
+    results = [_checked(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)][1:]
     return sum(result.cpu_ms for result in results) / MODE_EVALUATIONS
 
 
 def _cost(level: Level, preload: tuple[str, ...], code: str) -> float:
     with Sandbox(workers=1, preload=preload, level=level, minimum_level=level) as sandbox:
         sandbox.run(code, "f", [[1]])
-        before = _own_cpu_seconds() + sandbox.cpu_seconds()
+        before = time.process_time() + sandbox.cpu_seconds()
         for number in range(COST_EVALUATIONS):
-            result = sandbox.run(code, "f", [[number]])
-            if result.status is not Status.OK:
-                raise AssertionError(f"a harmless program ended with {result.status}: {result.detail}")
-        return (_own_cpu_seconds() + sandbox.cpu_seconds() - before) / COST_EVALUATIONS * 1e3
+            _checked(sandbox.run(code, "f", [[number]]))
+        return (time.process_time() + sandbox.cpu_seconds() - before) / COST_EVALUATIONS * 1e3
 
 
-def _own_cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def _checked(result: R) -> R:
+    if result.status is not Status.OK:
+        raise AssertionError(f"a harmless program ended with {result.status}: {result.detail}")
+    return result
