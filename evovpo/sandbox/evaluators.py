@@ -8,31 +8,34 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Any
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.bwrap import bwrap_command, can_change_user
-from evovpo.sandbox.evaluator_result import Report, WholeResult, judge
-from evovpo.sandbox.forkserver import processes
+from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
-from evovpo.sandbox.pool import Pool, usable_cores
+from evovpo.sandbox.pool import Pool
 from evovpo.sandbox.probe import Level, choose_level, probe
-from evovpo.sandbox.start import ENVIRONMENT, SERVER_FOLDER, memory_file, start_python, starting
-from evovpo.sandbox.worker import compiled_filter
+from evovpo.sandbox.result import Report, WholeResult, judge_whole
+from evovpo.sandbox.start import (
+    ENVIRONMENT,
+    MESSAGE_BYTES,
+    SERVER_FOLDER,
+    end_process,
+    memory_files,
+    start_python,
+)
+from evovpo.sandbox.worker import Settings
 from evovpo.types import Limits, Status
 
 ANSWER_SECONDS = 30.0
 """How long after the wall-clock limit the watcher may take to end everything and report."""
-END_SECONDS = 2.0
-"""How long after its report a watcher may take to end."""
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
 """Besides `SYSTEM_PATHS`: what the programs that an evaluator starts are made of."""
 SYSTEM_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/sys/devices/system/cpu")
@@ -44,7 +47,8 @@ FIRST_PRIVATE_USER = 2_000_000_000
 """Root's evaluations run as users above this number, each as one that nobody else is."""
 TASK_SLACK = 64
 """Added to a user's tasks of the moment: the limit counts all of them, and others come and go."""
-_MESSAGE_BYTES = 1 << 16
+WRITABLE_MB = 64
+"""Largest size of the private folder, in MiB; a smaller limit of a problem counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class WholeJob:
     """Stage i + 1 runs where the metrics up to stage i score `thresholds[i]` or more."""
 
 
-class WholeSandbox:
+class WholeSandbox(Pool):
     """Runs evaluators that import their candidate; a context manager, and safe to call from several threads.
 
     Each evaluation gets a fresh process and a fresh private folder, which is its working directory, home
@@ -80,8 +84,9 @@ class WholeSandbox:
         readable: Further paths that evaluations may read.
         hidden: Paths that they must not read even though they lie below one of these. The evovpo package
             is always hidden.
-        writable_mb: Largest size of the private folder, in MiB; a smaller limit of a problem counts.
         retries: How often an evaluation is run again after the sandbox failed.
+        preload: Modules that candidates find imported, where they have processes of their own
+            (`ProxySandbox`).
 
     Raises `SandboxError` if the machine does not offer the level, or the folder is hidden.
     """
@@ -95,25 +100,26 @@ class WholeSandbox:
         level: Level | None = None,
         readable: Iterable[str | os.PathLike[str]] = (),
         hidden: Iterable[str | os.PathLike[str]] = (),
-        writable_mb: int = 64,
         retries: int = 2,
+        preload: Iterable[str] = ("numpy",),
     ) -> None:
-        self.level = whole_level(minimum_level, level)
+        level = whole_level(minimum_level, level)
         self._folder = Path(folder).resolve()
         self._readable = [os.path.realpath(path) for path in readable]
-        hidden_paths = [*(os.fspath(path) for path in hidden), str(PACKAGE)]
-        roots = [str(self._folder), *self._readable]
-        rules = reading_rules(
-            [*python_paths(), *SYSTEM_PATHS, *PROGRAM_PATHS, *self._namespace_paths(), *roots], hidden_paths
-        )
+        self._has_namespaces = level is Level.BWRAP_LANDLOCK_SECCOMP
+        hidden_paths = tuple(os.fspath(path) for path in hidden)
+        kernels = ("/proc", "/sys") if self._has_namespaces else SYSTEM_FACTS
+        roots = [*python_paths(), *SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder), *self._readable]
+        rules = reading_rules(roots, [*hidden_paths, str(PACKAGE)])
         if not any(path == str(self._folder) for path, _ in rules):
             raise SandboxError(
                 f"the evaluator's folder {folder} is hidden from programs; move it out of {PACKAGE} and of "
                 "whatever else is hidden"
             )
         self._rules = [list(rule) for rule in rules]
-        self._writable_mb = writable_mb
-        self.pool = Pool(range(workers or usable_cores()), retries)
+        # Of its workers only candidates with processes of their own make use.
+        settings = Settings(level, tuple(preload), (*hidden_paths, str(self._folder)))
+        super().__init__(settings, workers, retries)
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
@@ -123,53 +129,39 @@ class WholeSandbox:
         an entry that is not among the files, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
-        return self.pool.run(lambda _: self.attempt(job, limits, None), self.failure)
+        return self.try_free(lambda _: self._attempt(job, limits, None), self._failure)
 
-    def close(self) -> None:
-        """Refuse further evaluations; those that run are ended by their callers' waiting for them."""
-        self.pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def attempt(self, job: WholeJob, limits: Limits, calls: socket.socket | None) -> WholeResult:
-        """Return the result of one try, unchecked; `calls` leads to a candidate in another process.
+    def _attempt(self, job: WholeJob, limits: Limits, calls: socket.socket | None) -> WholeResult:
+        """Return the result of one try; `calls` leads to a candidate in another process.
 
         Raises `SandboxError` if its watcher cannot be started.
         """
+        limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         with contextlib.ExitStack() as stack:
             try:
                 work = stack.enter_context(self._work())
-                files = [stack.enter_context(memory_file(name)) for name in ("payload", "result", "log")]
+                files = stack.enter_context(memory_files())
             except OSError as error:
-                return self.failure(str(error))
+                return self._failure(str(error))
             payload, result, log = files
-            settings = self._settings(job, limits, work, calls is not None)
             with open(payload, "wb", closefd=False) as file:
-                file.write(json.dumps(settings).encode())
-            report = self._watch(limits, [payload, result, log], calls, work)
+                file.write(json.dumps(self._settings(job, limits, work, calls is not None)).encode())
+            report = self._watch(limits, files, calls, work)
             written = os.pread(result, limits.result_bytes + 1, 0)
             log_bytes = os.pread(log, limits.log_bytes, 0)
         for folder in (work, str(self._folder)):  # where they lie is chance, and feedback must not be
             prefix = f"{folder}/".encode()
             written, log_bytes = written.replace(prefix, b""), log_bytes.replace(prefix, b"")
-        return judge(report, written, log_bytes, limits, self.level)
+        return judge_whole(report, written, log_bytes, limits, self.level)
 
-    def failure(self, detail: str) -> WholeResult:
+    def _failure(self, detail: str) -> WholeResult:
         """Return the result of an evaluation that failed by the sandbox's own fault."""
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, isolation=self.level)
-
-    def _namespace_paths(self) -> list[str]:
-        """Return what of the kernel's own file systems may be read."""
-        return ["/proc", "/sys"] if self.level is Level.BWRAP_LANDLOCK_SECCOMP else list(SYSTEM_FACTS)
 
     @contextlib.contextmanager
     def _work(self) -> Iterator[str]:
         """Make the private folder for the time of a block; in namespaces it makes itself."""
-        if self.level is Level.BWRAP_LANDLOCK_SECCOMP:
+        if self._has_namespaces:
             yield WORK_IN_NAMESPACES
             return
         folder = tempfile.mkdtemp(prefix="evovpo-evaluation-")
@@ -180,18 +172,15 @@ class WholeSandbox:
 
     def _settings(self, job: WholeJob, limits: Limits, work: str, has_calls: bool) -> dict[str, Any]:
         """Return what the watcher reads."""
-        is_alone = self.level is Level.BWRAP_LANDLOCK_SECCOMP
+        is_alone = self._has_namespaces
         is_locked = self.level is not Level.NONE
         has_private_user = can_change_user() if is_alone else is_locked
         filters = ["outside", "whole"] if is_alone else ["metadata", "outside", "whole"]
         return {
-            "files": dict(job.files),
-            "entry": job.entry,
+            **asdict(job),
             "evaluator": str(self._folder / job.evaluator),
-            "functions": list(job.functions),
-            "thresholds": list(job.thresholds),
             "work": work,
-            "limits": {**asdict(limits), "disk_mb": min(limits.disk_mb, self._writable_mb)},
+            "limits": asdict(limits),
             "is_locked": is_locked,
             "private_user": FIRST_PRIVATE_USER + secrets.randbelow(1 << 31) if has_private_user else None,
             "has_disk_limit": is_alone,
@@ -212,10 +201,9 @@ class WholeSandbox:
         Raises `SandboxError` if it cannot be started.
         """
         around: list[str] = []
-        if self.level is Level.BWRAP_LANDLOCK_SECCOMP:
-            size = min(limits.disk_mb, self._writable_mb)
+        if self._has_namespaces:
             readable = [*self._readable, str(self._folder), str(SERVER_FOLDER)]
-            namespaces = bwrap_command(readable, size, can_change_user())
+            namespaces = bwrap_command(readable, limits.disk_mb, can_change_user())
             around = [*namespaces[:-1], "--dir", work, "--chdir", work, "--"]
         environment = {
             **ENVIRONMENT,
@@ -224,22 +212,15 @@ class WholeSandbox:
             "TMPDIR": work,
             "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
         }
-        with starting():
-            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        process, control = start_python("watcher", files, calls, around=around, environment=environment)
         with control:
-            with theirs:
-                passed = [*files, theirs.fileno(), *([] if calls is None else [calls.fileno()])]
-                process = start_python("watcher", passed, files[2], around=around, environment=environment)
             try:
                 control.settimeout(limits.wall_seconds + ANSWER_SECONDS)
-                message = control.recv(_MESSAGE_BYTES)
-            except OSError:
-                message = b""
+                found = json.loads(control.recv(MESSAGE_BYTES))
+            except (OSError, ValueError):
+                return "the watcher ended or does not answer"
             finally:
                 end_process(process)
-        if not message:
-            return "the watcher ended or does not answer"
-        found = json.loads(message)
         return str(found["error"]) if "error" in found else Report(**found)
 
 
@@ -271,20 +252,6 @@ def check_job(job: WholeJob, folder: Path) -> None:
         raise ConfigError(f"entry {job.entry!r} is not among the candidate's files {sorted(job.files)}")
     if not (folder / job.evaluator).is_file():
         raise ConfigError(f"{folder / job.evaluator}: expected an evaluator, found no file; correct the name")
-
-
-def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a watcher that has reported; kill it with all that it started if it does not end."""
-    pidfd = os.pidfd_open(process.pid)  # waiting by Popen sleeps for longer and longer
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        if not poll.poll(END_SECONDS * 1e3):
-            processes.end_all(process.pid)
-            process.kill()
-    finally:
-        os.close(pidfd)
-    process.wait()
 
 
 def remove_folder(folder: str) -> None:

@@ -2,17 +2,16 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Self
 
 from evovpo.errors import ConfigError
-from evovpo.sandbox.pool import Pool, usable_cores
+from evovpo.sandbox.pool import Pool
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, sandbox_failure
-from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.sandbox.worker import Settings
 from evovpo.types import Json, Limits
 
 
-class Sandbox:
+class Sandbox(Pool):
     """Runs untrusted programs; a context manager, and safe to call from several threads.
 
     Each of `workers` fork-servers runs one program at a time; a call takes a free one or waits. They
@@ -44,10 +43,9 @@ class Sandbox:
         retries: int = 2,
         recycle_after: int = 10_000,
     ) -> None:
-        self.level = choose_level(probe(), minimum_level, level)
-        settings = Settings(self.level, tuple(preload), tuple(os.fspath(path) for path in hidden))
-        self.pool = Pool([ForkServer(settings) for _ in range(workers or usable_cores())], retries)
-        self._recycle_after = recycle_after
+        level = choose_level(probe(), minimum_level, level)
+        settings = Settings(level, tuple(preload), tuple(os.fspath(path) for path in hidden), recycle_after)
+        super().__init__(settings, workers, retries)
 
     def run(
         self,
@@ -73,31 +71,15 @@ class Sandbox:
                     f"limits.{name} is {getattr(limits, name)}; this sandbox refuses {name}, which it cannot "
                     "count; set it to 0"
                 )
-
-        def attempt(worker: ForkServer) -> Result:
-            if worker.evaluations >= self._recycle_after:
-                worker.stop()
-            return worker.run(code, entry, cases, limits, per_case)
-
-        return self.pool.run(attempt, lambda detail: sandbox_failure(detail, len(cases), self.level))
+        return self.try_free(
+            lambda worker: worker.run(code, entry, cases, limits, per_case),
+            lambda detail: sandbox_failure(detail, len(cases), self.level),
+        )
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the running fork-servers and their children have used so far.
 
         Waits until no program runs.
         """
-        with self.pool.all_workers() as workers:
+        with self.all_workers() as workers:
             return sum(worker.cpu_seconds() for worker in workers)
-
-    def close(self) -> None:
-        """End all fork-servers, after the programs that are running; calling it again changes nothing."""
-        with self.pool.all_workers() as workers:
-            self.pool.close()
-            for worker in workers:
-                worker.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()

@@ -4,35 +4,32 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Self, TypeVar
 
 from evovpo.errors import SandboxError
+from evovpo.sandbox.result import Result, WholeResult
+from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Status
 
-
-class _Result(Protocol):
-    @property
-    def status(self) -> Status: ...
+R = TypeVar("R", Result, WholeResult)
 
 
-W = TypeVar("W")
-R = TypeVar("R", bound=_Result)
+class Pool:
+    """Fork-servers that do one thing at a time each; a context manager, safe to use from several threads.
 
-
-class Pool(Generic[W]):
-    """Workers of which each does one thing at a time; safe to use from several threads.
-
-    What ends as `sandbox_error` (the sandbox failed, not the program) is tried up to `retries` more times.
+    They start when first needed. What ends as `sandbox_error` (the sandbox failed, not the program) is tried
+    up to `retries` more times.
     """
 
-    def __init__(self, workers: Sequence[W], retries: int) -> None:
+    def __init__(self, settings: Settings, workers: int | None, retries: int) -> None:
+        self.level = settings.level
         self.failures = 0
         """Tries so far that failed by the sandbox's fault, those that were made again included."""
-        self.workers = workers
+        self.workers = [ForkServer(settings) for _ in range(workers or len(os.sched_getaffinity(0)))]
         # Last in, first out: as many processes start as there are programs at a time.
-        self._free: queue.LifoQueue[W] = queue.LifoQueue()
-        for worker in workers:
+        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
+        for worker in self.workers:
             self._free.put(worker)
         self._retries = retries
         self._has_started = False
@@ -40,7 +37,7 @@ class Pool(Generic[W]):
         self._counting = threading.Lock()
         self._gathering = threading.Lock()
 
-    def run(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
+    def try_free(self, attempt: Callable[[ForkServer], R], failure: Callable[[str], R]) -> R:
         """Return the first result of `attempt` on a free worker that is not `sandbox_error`, or the last one.
 
         A worker that cannot be started, and so raises `SandboxError`, ends the call if none ever was; later
@@ -67,7 +64,7 @@ class Pool(Generic[W]):
             self._free.put(worker)
 
     @contextlib.contextmanager
-    def all_workers(self) -> Iterator[Sequence[W]]:
+    def all_workers(self) -> Iterator[list[ForkServer]]:
         """Hold every worker for the time of a block, which begins when nothing runs any more."""
         with self._gathering:  # two takers at once would each wait for what the other holds
             workers = [self._free.get() for _ in self.workers]
@@ -78,10 +75,14 @@ class Pool(Generic[W]):
                     self._free.put(worker)
 
     def close(self) -> None:
-        """Refuse further calls; those that run go on."""
-        self._is_closed = True
+        """End all processes, after the programs that are running; calling it again changes nothing."""
+        with self.all_workers() as workers:
+            self._is_closed = True
+            for worker in workers:
+                worker.stop()
 
+    def __enter__(self) -> Self:
+        return self
 
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    def __exit__(self, *exception: object) -> None:
+        self.close()

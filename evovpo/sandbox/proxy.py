@@ -8,67 +8,25 @@ classes or constants.
 
 import ast
 import dataclasses
-import os
 import socket
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Self
 
 from evovpo.errors import ConfigError
-from evovpo.sandbox.evaluator_result import WholeResult
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox, check_job
 from evovpo.sandbox.forkserver import calls
-from evovpo.sandbox.pool import Pool, usable_cores
-from evovpo.sandbox.probe import Level
-from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.sandbox.result import WholeResult
+from evovpo.sandbox.worker import ForkServer
 from evovpo.types import Limits, Status
 
 START_SECONDS = 60.0
 """Added to a candidate's wall-clock limit: it waits while the evaluator starts, whose limit ends both."""
 
 
-class ProxySandbox:
+class ProxySandbox(WholeSandbox):
     """As `WholeSandbox`, with the candidate alone in a process of its own; the result can be trusted.
 
     The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
-    is that of `WholeSandbox`. Each has the limits for itself. Besides that sandbox's arguments:
-
-    Args:
-        preload: Modules that candidates find imported.
-        recycle_after: Replace a candidates' fork-server after so many programs.
+    is that of `WholeSandbox`. Each has the limits for itself.
     """
-
-    def __init__(
-        self,
-        folder: Path | str,
-        *,
-        workers: int | None = None,
-        minimum_level: Level = Level.LANDLOCK_SECCOMP,
-        level: Level | None = None,
-        readable: Iterable[str | os.PathLike[str]] = (),
-        hidden: Iterable[str | os.PathLike[str]] = (),
-        writable_mb: int = 64,
-        retries: int = 2,
-        preload: Iterable[str] = ("numpy",),
-        recycle_after: int = 10_000,
-    ) -> None:
-        workers = workers or usable_cores()
-        hidden_paths = [os.fspath(path) for path in hidden]
-        self._folder = Path(folder).resolve()
-        self._evaluators = WholeSandbox(
-            folder,
-            workers=workers,
-            minimum_level=minimum_level,
-            level=level,
-            readable=readable,
-            hidden=hidden_paths,
-            writable_mb=writable_mb,
-            retries=0,
-        )
-        self.level = self._evaluators.level
-        settings = Settings(self.level, tuple(preload), (*hidden_paths, str(self._folder)))
-        self.pool = Pool([ForkServer(settings) for _ in range(workers)], retries)
-        self._recycle_after = recycle_after
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
@@ -90,48 +48,27 @@ class ProxySandbox:
             detail = f"{type(error).__name__}: {error}"
             return WholeResult(Status.ERROR, detail=detail, isolation=self.level)
         stubbed = dataclasses.replace(job, files={job.entry: stub})
-        return self.pool.run(
-            lambda server: self._attempt(server, code, stubbed, limits), self._evaluators.failure
-        )
+        return self.try_free(lambda server: self._attempt_both(server, code, stubbed, limits), self._failure)
 
-    def _attempt(self, server: ForkServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
-        if server.evaluations >= self._recycle_after:
-            server.stop()
+    def _attempt_both(self, server: ForkServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
         candidates = dataclasses.replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 server.serve(code, candidates, theirs)
             try:
-                result = self._evaluators.attempt(job, limits, ours)
+                result = self._attempt(job, limits, ours)
             finally:
                 candidate = server.finish(limits)
         log = f"{result.log}{candidate.log}"[: limits.log_bytes]
-        cpu_ms = result.cpu_ms + candidate.cpu_ms
-        result = dataclasses.replace(result, log=log, cpu_ms=cpu_ms)
-        if candidate.status is Status.OK:
-            return result
-        if candidate.status is not Status.SANDBOX_ERROR and result.status in (
-            Status.OK,
-            Status.SANDBOX_ERROR,
+        result = dataclasses.replace(result, log=log, cpu_ms=result.cpu_ms + candidate.cpu_ms)
+        is_evaluators_word = result.status in (Status.OK, Status.SANDBOX_ERROR)
+        if candidate.status is Status.OK or (
+            is_evaluators_word and candidate.status is not Status.SANDBOX_ERROR
         ):
             return result
         detail = f"the candidate: {candidate.detail}\n{result.detail}".strip()
         return dataclasses.replace(result, status=candidate.status, detail=detail)
-
-    def close(self) -> None:
-        """End all processes, after the evaluations that are running; calling it again changes nothing."""
-        with self.pool.all_workers() as servers:
-            self.pool.close()
-            for server in servers:
-                server.stop()
-        self._evaluators.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def stub_of(code: str) -> str:

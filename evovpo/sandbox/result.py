@@ -1,139 +1,179 @@
-"""Turns what the kernel reported and what the child wrote into a `Result`; trusts only the former."""
+"""Turns what the kernel reported and an untrusted process wrote into a result; trusts only the former."""
 
-import errno
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
-from evovpo.sandbox.forkserver.strict_json import Decoder
+from evovpo.sandbox.probe import Level
+from evovpo.sandbox.written import Line, Lines, read_line, read_lines
 from evovpo.types import Json, Limits, Status
 
-_TEXT_LIMIT = 300
+_LOG_TAIL = 300
+_DETAIL_LIMIT = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """How running a program ended."""
+class _Ending:
+    """How something untrusted ended. All text in it may be the candidate's: untrusted."""
 
     status: Status
-    outputs: list[Json]
-    """One value for each case; None where there is none."""
+    _: KW_ONLY
     detail: str = ""
-    """Why the status is not `ok`. Partly the candidate's own words: untrusted."""
+    """Why the status is not `ok`."""
     log: str = ""
-    """Start of what it wrote to standard output and error; untrusted."""
+    """Start of what was written to standard output and error."""
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
-    maxrss_mb: float = 0.0
+    """Of all its processes; for an evaluation, the start of Python included."""
     isolation: str = ""
     """The `Level` that was in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result(_Ending):
+    """How running a program ended."""
+
+    outputs: list[Json]
+    """One value for each case; None where there is none."""
+    _: KW_ONLY
+    maxrss_mb: float = 0.0
     errors: list[str | None] = field(default_factory=list)
     """One text for each case that went wrong on its own, None for the others; only `per_case` runs
-    have such texts. Untrusted."""
+    have such texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeResult(_Ending):
+    """How an evaluation ended."""
+
+    metrics: tuple[tuple[str, Json], ...] = ()
+    """As the evaluator returned them, in order; not finite numbers as text. Of the stages that were
+    completed, where a later one failed."""
+    artifacts: tuple[tuple[str, str], ...] = ()
 
 
 class Report(NamedTuple):
-    """What the fork-server says about a child; trusted."""
+    """What the fork-server says about a child, or the watcher about an evaluation; trusted."""
 
     status: int
     """Wait status."""
     is_ready: bool
-    """The child was locked down and about to run the candidate."""
-    is_killed: bool
-    """The server ended it at its wall-clock limit."""
+    """The process was locked down and about to run what is untrusted."""
+    ended_for: str
+    """Why it was ended: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`, or not at all."""
     wall_ms: float
     cpu_ms: float
-    maxrss_kb: int
-
-
-class Lines(NamedTuple):
-    """What the child wrote, as far as it could be understood."""
-
-    outputs: list[Json]
-    errors: list[str | None]
-    is_done: bool
-    exception: dict[str, Any] | None
-    fault: str
-    """Why the rest is unusable; empty if it is not."""
+    child_cpu_ms: float
+    """Of that process alone, which is what its own limit counts."""
+    maxrss_kb: int = 0
+    is_over: bool = True
+    """Nothing of it is left."""
 
 
 def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
     """Return the result of a run that failed by the sandbox's own fault."""
-    return Result(Status.SANDBOX_ERROR, [None] * cases, detail, isolation=isolation, errors=[None] * cases)
+    none: list[Any] = [None] * cases
+    return Result(Status.SANDBOX_ERROR, none, detail=detail, isolation=isolation, errors=none)
 
 
 def judge(
-    report: Report, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, isolation: str
+    report: Report, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
     """Return the result of a run. `written` holds at most one byte more than the limit on results."""
-    is_too_long = len(written) > limits.result_bytes
-    if is_too_long:
-        lines = Lines([None] * cases, [None] * cases, False, None, "")
-    else:
+    lines = Lines([None] * cases, [None] * cases)
+    if len(written) <= limits.result_bytes:
         # What ended by force may have stopped in the middle of a line.
         whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
         lines = read_lines(whole, cases, per_case)
-    status, detail = _verdict(report, lines, is_too_long, limits)
-    if not report.is_ready:
-        detail = f"{detail}: {log[-_TEXT_LIMIT:].decode(errors='replace').strip()}"
     return Result(
-        status=status,
         outputs=lines.outputs,
-        detail=detail,
-        log=log.decode(errors="replace"),
-        wall_ms=report.wall_ms,
-        cpu_ms=report.cpu_ms,
-        maxrss_mb=report.maxrss_kb / 1024,
-        isolation=isolation,
         errors=lines.errors,
+        maxrss_mb=report.maxrss_kb / 1024,
+        **_ending(report, lines, written, log, limits, level),
     )
 
 
-def judge_serving(report: Report, log: bytes, limits: Limits, isolation: str) -> Result:
+def judge_serving(report: Report, log: bytes, limits: Limits, level: Level) -> Result:
     """Return how a program ended that answered calls until it was told to end, which is no fault."""
-    status, detail = Status.OK, ""
-    if not report.is_ready:
-        status = Status.SANDBOX_ERROR
-        detail = f"the child failed before the candidate ran: {log[-_TEXT_LIMIT:].decode(errors='replace')}"
-    elif not report.is_killed and os.WIFSIGNALED(report.status):
-        status, detail = signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
-    elif not report.is_killed and report.status != 0:
-        status, detail = Status.CRASH, f"exit status {os.WEXITSTATUS(report.status)}"
-    return Result(
-        status,
-        [],
-        detail,
-        log.decode(errors="replace"),
-        report.wall_ms,
-        report.cpu_ms,
-        report.maxrss_kb / 1024,
-        isolation,
-    )
+    if report.ended_for:
+        report = report._replace(ended_for="", status=0)
+    return Result(outputs=[], **_ending(report, Line(is_done=True), b"", log, limits, level))
 
 
-def _verdict(report: Report, lines: Lines, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
-    """Return status and detail: the kernel's word first, the child's last."""
+def judge_whole(
+    report: Report | str, written: bytes, log: bytes, limits: Limits, level: Level
+) -> WholeResult:
+    """Return the result of an evaluation, or of the failure to have any report.
+
+    `written` holds at most one byte more than the limit on results.
+    """
+    if isinstance(report, str):
+        text = log.decode(errors="replace")
+        detail = f"{report}: {text[-_LOG_TAIL:].strip()}"
+        return WholeResult(Status.SANDBOX_ERROR, detail=detail, log=text, isolation=level)
+    is_read = report.is_over and 0 < len(written) <= limits.result_bytes
+    line = read_line(written) if is_read else Line()
+    ending = _ending(report, line, written, log, limits, level)
+    return WholeResult(metrics=line.metrics, artifacts=line.artifacts, **ending)
+
+
+def _ending(
+    report: Report, said: Lines | Line, written: bytes, log: bytes, limits: Limits, level: Level
+) -> dict[str, Any]:
+    """Return what every result has."""
+    status, detail = _verdict(report, said, len(written) > limits.result_bytes, limits)
+    text = log.decode(errors="replace")
+    if not report.is_ready or not report.is_over:
+        detail = f"{detail}: {text[-_LOG_TAIL:].strip()}"
+    return {
+        "status": status,
+        "detail": detail[:_DETAIL_LIMIT],
+        "log": text,
+        "wall_ms": report.wall_ms,
+        "cpu_ms": report.cpu_ms,
+        "isolation": level,
+    }
+
+
+def _verdict(report: Report, said: Lines | Line, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
+    """Return status and detail: the kernel's word first, that of the untrusted process last."""
+    ended = {
+        "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),
+        "tasks": (
+            Status.FORBIDDEN,
+            f"more than {limits.processes + limits.threads} processes and threads besides the first",
+        ),
+        "memory": (Status.MEMORY, f"all processes together used far more than {limits.memory_mb} MiB"),
+        "disk": (Status.OUTPUT_LIMIT, f"more than {limits.disk_mb} MiB in the private folder"),
+        "log": (Status.OUTPUT_LIMIT, "standard output without end"),
+        "supervisor": (Status.SANDBOX_ERROR, "the supervisor ended it"),
+    }
     if not report.is_ready:
         return Status.SANDBOX_ERROR, "the child failed before the candidate ran"
-    if report.is_killed:
-        return Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"
+    if not report.is_over:
+        return Status.SANDBOX_ERROR, "processes of the evaluation could not be ended"
+    if report.ended_for:
+        return ended[report.ended_for]
     if os.WIFSIGNALED(report.status):
-        return signal_verdict(os.WTERMSIG(report.status), report.cpu_ms, limits)
+        return _signal_verdict(os.WTERMSIG(report.status), report.child_cpu_ms, limits)
     if is_too_long:
         return Status.OUTPUT_LIMIT, f"more than {limits.result_bytes} bytes of results"
-    if lines.fault:
-        return Status.BAD_OUTPUT, lines.fault
+    if said.fault:
+        return Status.BAD_OUTPUT, said.fault
     if report.status != 0:
         return Status.CRASH, f"exit status {os.WEXITSTATUS(report.status)}"
-    if lines.exception is not None:
-        return _exception_verdict(lines.exception)
-    if not lines.is_done:
-        return Status.BAD_OUTPUT, "ended without a result for every case"
+    if said.raised is not None:
+        return said.raised
+    if not said.is_done:
+        return (
+            Status.BAD_OUTPUT,
+            f"ended without a result{' for every case' if isinstance(said, Lines) else ''}",
+        )
     return Status.OK, ""
 
 
-def signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
+def _signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
     """Return status and detail of a process that a signal ended after `cpu_ms` of CPU time."""
     if number == signal.SIGSYS:
         return Status.FORBIDDEN, "a system call that is never allowed"
@@ -144,53 +184,3 @@ def signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, 
     if number == signal.SIGXFSZ:
         return Status.OUTPUT_LIMIT, "wrote past the limit on results and log"
     return Status.CRASH, signal.Signals(number).name
-
-
-def _exception_verdict(exception: dict[str, Any]) -> tuple[Status, str]:
-    name, number, line = (exception.get(key) for key in ("exc", "errno", "line"))
-    detail = f"{name}: {exception.get('msg')}"[:_TEXT_LIMIT]
-    if isinstance(line, int):
-        detail += f" (line {line})"
-    return exception_status(name, number), detail
-
-
-def exception_status(name: object, number: object) -> Status:
-    """Return what an exception of that class name and `errno` says of a program: mostly `error`."""
-    if name == "MemoryError" or number == errno.ENOMEM:
-        return Status.MEMORY
-    if number in (errno.EPERM, errno.EACCES):
-        return Status.FORBIDDEN
-    return Status.OUTPUT_LIMIT if number in (errno.EFBIG, errno.ENOSPC) else Status.ERROR
-
-
-def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
-    """Return the child's lines, strictly read: plain JSON, finite floats, integers of at most 40 digits.
-
-    With `per_case` an output that breaks these rules is an error of its case; otherwise it is a fault
-    of the whole run, as is with both whatever is not a line of the protocol.
-    """
-    outputs: list[Json] = [None] * cases
-    errors: list[str | None] = [None] * cases
-    is_done, exception = False, None
-    for raw in filter(None, data.split(b"\n")):
-        try:
-            line, impurity = Decoder().read(raw)
-            index = line.get("i")
-            if "exc" in line:
-                exception = line
-            elif line.get("done") is True:
-                is_done = True
-            elif type(index) is not int or not 0 <= index < cases:
-                raise ValueError(f"a line for case {str(index)[:20]} of {cases}")
-            elif "out" in line and not impurity:
-                outputs[index] = line["out"]
-            else:
-                errors[index] = str(line.get("err") or line.get("bad") or impurity or "no output")[
-                    :_TEXT_LIMIT
-                ]
-                if not per_case:
-                    raise ValueError(errors[index])
-        except (ValueError, RecursionError) as error:
-            fault = f"unusable output: {error}"[:_TEXT_LIMIT]
-            return Lines([None] * cases, [None] * cases, False, None, fault)
-    return Lines(outputs, errors, is_done, exception, "")

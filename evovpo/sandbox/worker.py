@@ -5,7 +5,6 @@ import functools
 import json
 import marshal
 import os
-import platform
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -13,11 +12,18 @@ from dataclasses import asdict, dataclass
 
 from evovpo.errors import SandboxError
 from evovpo.sandbox.bwrap import bwrap_command
-from evovpo.sandbox.filters import filter_path
+from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
-from evovpo.sandbox.start import SERVER_FOLDER, memory_file, start_python, starting
+from evovpo.sandbox.start import (
+    MESSAGE_BYTES,
+    SERVER_FOLDER,
+    end_process,
+    memory_files,
+    start_python,
+    starting,
+)
 from evovpo.types import Json, Limits
 
 END_REQUEST = b"end"
@@ -25,8 +31,6 @@ END_REQUEST = b"end"
 START_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
-CLOSE_SECONDS = 2.0
-_MESSAGE_BYTES = 1 << 16
 
 SEALED_PRELOAD = (
     "abc, array, base64, binascii, calendar, cmath, collections.abc, colorsys, contextlib, csv, decimal, "
@@ -46,6 +50,8 @@ class Settings:
     """Modules that the fork-server imports, so that candidates find them imported."""
     hidden: tuple[str, ...] = ()
     """Paths that are not readable even below the Python installation."""
+    recycle_after: int = 10_000
+    """Start a new fork-server after so many programs."""
     switched_off: frozenset[str] = frozenset()
     """`landlock`, `seccomp`: left out, for tests that show what each is for."""
     landlock_abi: int | None = None
@@ -62,7 +68,7 @@ class ForkServer:
         """Memory files: payload, result, log."""
         self._opened = contextlib.ExitStack()
         """What `stop` ends and closes."""
-        self.evaluations = 0
+        self._evaluations = 0
         """Programs run since the start."""
 
     @property
@@ -77,11 +83,8 @@ class ForkServer:
 
         Raises `SandboxError` if the fork-server cannot be started.
         """
-        if self._process is None:
-            self._start()
-        self.evaluations += 1
         # Through JSON, so that a candidate gets plain lists whatever sequences the caller has.
-        self._rewind(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
+        self._prepare(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
         message = self._ask(_request(limits), limits.wall_seconds + ANSWER_SECONDS)
         _, result, log = self._descriptors
         log_start = os.pread(log, limits.log_bytes, 0)
@@ -89,25 +92,16 @@ class ForkServer:
             self.stop()
             detail = f"the fork-server died or does not answer: {log_start[-300:].decode(errors='replace')}"
             return sandbox_failure(detail, len(cases), self._settings.level)
-        return judge(
-            Report(**json.loads(message)),
-            os.pread(result, limits.result_bytes + 1, 0),
-            log_start,
-            len(cases),
-            limits,
-            per_case,
-            self._settings.level,
-        )
+        written = os.pread(result, limits.result_bytes + 1, 0)
+        report = Report(**json.loads(message))
+        return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
         """Have the program `code` answer calls that come by a socket, until `finish` or its limits.
 
         Raises `SandboxError` if the fork-server cannot be started or fails.
         """
-        if self._process is None:
-            self._start()
-        self.evaluations += 1
-        self._rewind(marshal.dumps((code, "", [], False)))
+        self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
             socket.send_fds(self._control, [_request(limits)], [calls.fileno()])
@@ -132,47 +126,44 @@ class ForkServer:
     def stop(self) -> None:
         """End the fork-server and whatever it runs; does nothing if there is none."""
         self._opened.close()
-        self.evaluations = 0
+
+    def _prepare(self, payload: bytes) -> None:
+        """Have a fork-server that is not too old, for the next program."""
+        if self._evaluations >= self._settings.recycle_after:
+            self.stop()
+        if self._process is None:
+            self._start()
+        self._evaluations += 1
+        self._rewind(payload)
 
     def _start(self) -> None:
+        settings = self._settings
+        around: list[str] = []
+        if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
+            around = bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)])
         with starting(), contextlib.ExitStack() as opened:
-            names = ("payload", "result", "log")
-            self._descriptors = [opened.enter_context(memory_file(name)) for name in names]
-            self._rewind(json.dumps(_server_settings(self._settings)).encode())
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            opened.enter_context(self._control)
-            with theirs:
-                passed = [*self._descriptors, theirs.fileno()]
-                self._process = start_python(
-                    "server", passed, self._descriptors[2], around=_namespaces(self._settings)
-                )
+            self._descriptors = opened.enter_context(memory_files())
+            self._rewind(json.dumps(_server_settings(settings)).encode())
+            self._process, self._control = start_python("server", self._descriptors, around=around)
             opened.callback(self._end)
-            reason = self._refusal()
+            self._control.settimeout(START_SECONDS)
+            try:
+                reason = str(json.loads(self._control.recv(MESSAGE_BYTES)).get("error") or "")
+            except (OSError, ValueError):
+                log = os.pread(self._descriptors[2], MESSAGE_BYTES, 0).decode(errors="replace")
+                reason = log.strip()[-500:] or f"no sign of life within {START_SECONDS:g} s"
             if reason:
-                level, preload = self._settings.level, list(self._settings.preload)
                 raise SandboxError(
-                    f"the fork-server (level {level}, preload {preload}) did not start: {reason}; "
-                    "run `python -m evovpo.sandbox --selftest` to see what works here"
+                    f"the fork-server (level {settings.level}, preload {list(settings.preload)}) did not "
+                    f"start: {reason}; run `python -m evovpo.sandbox --selftest` to see what works here"
                 )
+            self._evaluations = 0
             self._opened = opened.pop_all()
-
-    def _refusal(self) -> str:
-        """Return why the fork-server that was just started does not work; empty if it does."""
-        self._control.settimeout(START_SECONDS)
-        try:
-            return str(json.loads(self._control.recv(_MESSAGE_BYTES)).get("error") or "")
-        except (OSError, ValueError):
-            log = os.pread(self._descriptors[2], _MESSAGE_BYTES, 0).decode(errors="replace")
-            return log.strip()[-500:] or f"no sign of life within {START_SECONDS:g} s"
 
     def _end(self) -> None:
         assert self._process is not None
         self._control.close()  # the server ends by itself, and so does bubblewrap around it
-        try:
-            self._process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_process(self._process)
         self._process = None
 
     def _rewind(self, payload: bytes) -> None:
@@ -189,7 +180,7 @@ class ForkServer:
         self._control.settimeout(seconds)
         try:
             self._control.send(request)
-            return self._control.recv(_MESSAGE_BYTES)
+            return self._control.recv(MESSAGE_BYTES)
         except OSError:
             return b""
 
@@ -215,15 +206,3 @@ def _server_settings(settings: Settings) -> dict[str, Json]:
         "server_filter": compiled_filter("sealed" if is_sealed else "server") if has_seccomp else "",
         "child_filter": compiled_filter("child") if has_seccomp else "",
     }
-
-
-def compiled_filter(name: str) -> str:
-    """Return a seccomp filter for this processor, in hexadecimal digits."""
-    return filter_path(name, platform.machine()).read_bytes().hex()
-
-
-def _namespaces(settings: Settings) -> list[str]:
-    """Return the command line of what is around a fork-server. It holds no secrets."""
-    if settings.level is not Level.BWRAP_LANDLOCK_SECCOMP:
-        return []
-    return bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)])

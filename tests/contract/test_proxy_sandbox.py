@@ -246,11 +246,11 @@ def test_a_fork_server_that_died_is_replaced(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with ProxySandbox(tmp_path, workers=1, level=Level.LANDLOCK_SECCOMP) as opened:
         assert run(opened, HONEST).status is Status.OK
-        pid = opened.pool.workers[0].pid
+        pid = opened.workers[0].pid
         assert pid is not None
         os.kill(pid, 9)
         assert run(opened, HONEST).metrics == (("combined_score", 1.0),)
-        assert opened.pool.failures >= 1
+        assert opened.failures >= 1
     with pytest.raises(SandboxError, match="closed"):
         run(opened, HONEST)
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

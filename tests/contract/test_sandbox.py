@@ -234,7 +234,7 @@ def test_programs_run_at_the_same_time() -> None:
         thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
         thread.start()
         _wait_until(lambda: _running(sandbox) == 1, "no fork-server started")
-        busy = next(worker.pid for worker in sandbox.pool.workers if worker.pid)
+        busy = next(worker.pid for worker in sandbox.workers if worker.pid)
         assert sandbox.run(IDENTITY, "f", [[1]]).outputs == [1]
         assert thread.is_alive()
         os.kill(busy, signal.SIGKILL)
@@ -245,11 +245,11 @@ def test_a_program_ends_with_its_fork_server() -> None:
     sleeper = "import time\ndef f(x):\n    print(1)\n    time.sleep(600)\n"
     with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP, retries=0) as sandbox:
         sandbox.run(IDENTITY, "f", [[1]])
-        server = sandbox.pool.workers[0].pid
+        server = sandbox.workers[0].pid
         assert server is not None
         thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
         thread.start()
-        worker = sandbox.pool.workers[0]
+        worker = sandbox.workers[0]
         assert isinstance(worker, ForkServer)
         log = worker._descriptors[2]
         _wait_until(lambda: os.pread(log, 1, 0) == b"1", "the program did not start")
@@ -264,18 +264,18 @@ def test_a_fork_server_is_replaced_after_its_share_of_programs() -> None:
         pids = []
         for number in range(5):
             assert sandbox.run(IDENTITY, "f", [[number]]).outputs == [number]
-            pids.append(sandbox.pool.workers[0].pid)
+            pids.append(sandbox.workers[0].pid)
     assert [pids[0] == pids[1], pids[1] == pids[2], pids[2] == pids[3]] == [True, False, True]
 
 
 def test_a_fork_server_that_dies_is_counted_and_the_program_runs_again() -> None:
     with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP) as sandbox:
         sandbox.run(IDENTITY, "f", [[1]])
-        pid = sandbox.pool.workers[0].pid
+        pid = sandbox.workers[0].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         result = sandbox.run(IDENTITY, "f", [[2]])
-    assert (result.status, result.outputs, sandbox.pool.failures) == (Status.OK, [2], 1)
+    assert (result.status, result.outputs, sandbox.failures) == (Status.OK, [2], 1)
 
 
 def test_a_fault_of_the_sandbox_that_stays_becomes_a_result() -> None:
@@ -283,7 +283,7 @@ def test_a_fault_of_the_sandbox_that_stays_becomes_a_result() -> None:
     with Sandbox(workers=1, preload=()) as sandbox:
         result = sandbox.run(IDENTITY, "f", [[1], [2]], impossible)
         assert (result.status, result.outputs) == (Status.SANDBOX_ERROR, [None, None])
-        assert (result.errors, sandbox.pool.failures) == ([None, None], 3)
+        assert (result.errors, sandbox.failures) == ([None, None], 3)
         assert sandbox.run(IDENTITY, "f", [[1]]).status is Status.OK
 
 
@@ -305,7 +305,7 @@ def test_closing_waits_for_the_program_that_runs() -> None:
     code = "import time\ndef f(x):\n    time.sleep(0.5)\n    return x\n"
     thread = threading.Thread(target=lambda: results.append(sandbox.run(code, "f", [[7]])))
     thread.start()
-    while not sandbox.pool._free.empty():
+    while not sandbox._free.empty():
         time.sleep(0.01)
     sandbox.close()
     thread.join()
@@ -319,7 +319,7 @@ def test_everything_ends_with_the_supervisor(level: Level) -> None:
         f"level = Level({str(level)!r})\n"
         "s = Sandbox(workers=1, preload=(), level=level, minimum_level=level)\n"
         "s.run('def f(x): return x', 'f', [[1]])\n"
-        "print(s.pool.workers[0].pid, flush=True)\n"
+        "print(s.workers[0].pid, flush=True)\n"
         "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]], Limits(wall_seconds=300.0))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:
@@ -507,7 +507,7 @@ def test_a_module_that_starts_threads_is_not_preloaded(
 
 
 def _running(sandbox: Sandbox) -> int:
-    return sum(worker.pid is not None for worker in sandbox.pool.workers)
+    return sum(worker.pid is not None for worker in sandbox.workers)
 
 
 def _wait_until(condition: object, message: str) -> None:

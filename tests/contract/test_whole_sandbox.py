@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators
-from evovpo.sandbox.evaluator_result import Report, judge
+from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, start
 from evovpo.sandbox.forkserver import metrics, processes
 from evovpo.sandbox.probe import Offer
+from evovpo.sandbox.result import Report, judge_whole
 from evovpo.types import Limits, Status
 
 pytestmark = pytest.mark.slow
@@ -486,7 +486,7 @@ def test_a_watcher_that_hangs_is_ended_with_all_it_started(
     sandbox: WholeSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluators, "ANSWER_SECONDS", 0.0)
-    monkeypatch.setattr(evaluators, "END_SECONDS", 0.1)
+    monkeypatch.setattr(start, "END_SECONDS", 0.1)
 
     def stop_the_watcher() -> None:
         _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")
@@ -612,18 +612,18 @@ RAW = {
     "other lists": b'{"metrics": [1], "artifacts": [], "done": true}',
     "pickle": b"\x80\x04\x95",
 }
-ENDED_WELL = Report(0, True, "", True, 1.0, 1.0, 1.0)
+ENDED_WELL = Report(0, True, "", 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("name", RAW)
 def test_results_are_read_strictly(name: str) -> None:
     raw = RAW[name].replace(b"\\\\u", b"\\u")
-    assert judge(ENDED_WELL, raw, b"", Limits(), Level.NONE).status is Status.BAD_OUTPUT
+    assert judge_whole(ENDED_WELL, raw, b"", Limits(), Level.NONE).status is Status.BAD_OUTPUT
 
 
 def test_forged_artifacts_are_cut_too() -> None:
     raw = b'{"metrics": [], "artifacts": [["a", "' + b"x" * 90_000 + b'"]], "done": true}'
-    (artifact,) = judge(ENDED_WELL, raw, b"", Limits(), Level.NONE).artifacts
+    (artifact,) = judge_whole(ENDED_WELL, raw, b"", Limits(), Level.NONE).artifacts
     assert len(artifact[1]) == metrics.TEXT_LIMIT
 
 

@@ -7,6 +7,7 @@ one costs time in proportion to its size: the long one is loaded once, a child l
 its own, and `metadata` the owners, modes and times of files.
 """
 
+import platform
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -15,3 +16,8 @@ FOLDER = Path(__file__).parent
 def filter_path(name: str, architecture: str) -> Path:
     """Return where a filter of an architecture (as `platform.machine()`) is kept."""
     return FOLDER / f"{name}-{architecture}.bpf"
+
+
+def compiled_filter(name: str) -> str:
+    """Return a seccomp filter for this processor, in hexadecimal digits."""
+    return filter_path(name, platform.machine()).read_bytes().hex()

@@ -90,9 +90,7 @@ def _array(parts: Any) -> Any:
 
 def _send(descriptor: int, message: dict[str, Any]) -> None:
     data = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
-    view = memoryview(_LENGTH.pack(len(data)) + data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    program.write_all(descriptor, _LENGTH.pack(len(data)) + data)
 
 
 def _receive(descriptor: int, most_bytes: int) -> bytes:

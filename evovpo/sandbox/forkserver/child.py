@@ -1,48 +1,41 @@
-"""What a forked child does: lock itself down, then run the candidate."""
+"""What a forked child does: lock itself down, then run what is not trusted."""
 
 import contextlib
 import os
-import resource
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
-from . import calls, kernel, program
-
-CONTROL, READY_READER, READY_WRITER = 5, 6, 7
-"""File descriptors of the server, after those of `program`; the child keeps only the latter. In place of
-`CONTROL` a candidate that answers calls has the socket that they come by."""
+from . import kernel
 
 
-def become_candidate(
-    server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None, call_socket: int | None
+def become(
+    parent: int, lock_down: Callable[[], None], ready: int, first_closed: int, run: Callable[[], None]
 ) -> NoReturn:
-    """Lock this fresh child down, run the candidate of the payload, or let it answer calls, and exit.
+    """Lock this fresh child of `parent` down, run what is not trusted, and exit.
 
-    Landlock, the server's seccomp filter and the other resource limits are inherited. A byte on the
-    ready pipe says that the lock-down is complete; the pipe is closed before the candidate runs, so
-    it cannot forge the byte, nor pass its own failure off as the sandbox's.
+    A byte on the pipe `ready` says that the lock-down is complete; the pipe is closed, with every
+    descriptor from `first_closed` on, before anything runs that could forge the byte, or pass its own
+    failure off as the sandbox's.
     """
     code = 1
     try:
         kernel.die_with_parent()
-        if os.getppid() != server_pid:  # it died before the call above
+        if os.getppid() != parent:  # it died before the call above
             os._exit(1)
-        resource.setrlimit(resource.RLIMIT_CPU, cpu_seconds)
-        if child_filter is not None:
-            child_filter.load()
-        os.write(READY_WRITER, b"R")
-        if call_socket is None:
-            os.closerange(CONTROL, 1 << 16)
-            program.run_payload()
-        else:
-            os.dup2(call_socket, CONTROL)
-            os.closerange(CONTROL + 1, 1 << 16)
-            calls.serve(CONTROL, program.read_payload()[0])
-        with contextlib.suppress(OSError):  # the log is full
-            sys.stdout.flush()
-            sys.stderr.flush()
+        lock_down()
+        os.write(ready, b"R")
+        os.closerange(first_closed, 1 << 16)
+        run()
         code = 0
     except BaseException as error:  # the last frame of an untrusted process: report and end
         os.write(2, f"[sandbox child] {type(error).__name__}: {error}\n".encode(errors="replace"))
     finally:
         os._exit(code)
+
+
+def flush(*expected: type[Exception]) -> None:
+    """Write out what was printed, but for these errors: the log may be full, or closed."""
+    with contextlib.suppress(*expected):
+        sys.stdout.flush()
+        sys.stderr.flush()

@@ -8,7 +8,7 @@ One JSON object is left in the result file:
 Evaluator and candidate share this process, and so the candidate can write it too.
 """
 
-import contextlib
+import fcntl
 import importlib.machinery
 import importlib.util
 import json
@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
-from . import calls, kernel, metrics
+from . import calls, child, kernel, metrics, program
 from .limits import clamped, mapped_bytes
 
 RESULT, CALLS = 3, 4
@@ -35,16 +35,18 @@ _TRACE_FRAMES = 4
 _TRACE_LIMIT = 1200
 
 
-def become_evaluation(settings: Settings, watcher: int, user: int | None, ready: int) -> NoReturn:
-    """Lock this fresh child down, run the evaluation, and exit.
+def become_evaluation(
+    settings: Settings, watcher: int, user: int | None, kept: list[int], log: int, ready: int
+) -> NoReturn:
+    """Lock this fresh child down, with `kept` as its descriptors from `RESULT` on, and run the evaluation."""
+    first_free = RESULT + len(kept)
 
-    A byte on the pipe `ready` says that the lock-down is complete, as in `child`.
-    """
-    code = 1
-    try:
-        kernel.die_with_parent()
-        if os.getppid() != watcher:
-            os._exit(1)
+    def lock_down() -> None:
+        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in (log, log, *kept, ready)]
+        for place, number in zip((1, 2, *range(RESULT, first_free + 1)), high, strict=True):
+            os.dup2(number, place, inheritable=place <= 2)
+        os.closerange(first_free + 1, 1 << 16)
+        sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.setsid()
         limit_resources(settings, user)
         os.chdir(settings["work"])
@@ -61,20 +63,16 @@ def become_evaluation(settings: Settings, watcher: int, user: int | None, ready:
             kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
             kernel.SUPERVISOR_PLACEHOLDER: settings["supervisor"],
         }
-        for program in settings["filters"]:
-            kernel.Filter(bytes.fromhex(program)).load(places)
-        os.write(ready, b"R")
-        os.closerange(CALLS + bool(settings["has_calls"]), 1 << 16)
+        for compiled in settings["filters"]:
+            kernel.Filter(bytes.fromhex(compiled)).load(places)
+
+    def run_and_write() -> None:
         line = run(settings)
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        write_result(line)
-        code = 0
-    except BaseException as error:  # the last frame of an untrusted process: report and end
-        os.write(2, f"[sandbox evaluation] {type(error).__name__}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(code)
+        child.flush(OSError, ValueError)
+        data = json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace")
+        program.write_all(RESULT, data)
+
+    child.become(watcher, lock_down, first_free, first_free, run_and_write)
 
 
 def limit_resources(settings: Settings, user: int | None) -> None:
@@ -155,13 +153,6 @@ def load_evaluator(path: str, program: str) -> ModuleType:
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     spec.loader.exec_module(module)
     return module
-
-
-def write_result(line: dict[str, Any]) -> None:
-    """Write the one line of the result file."""
-    view = memoryview(json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace"))
-    while view:
-        view = view[os.write(RESULT, view) :]
 
 
 def _function(evaluator: ModuleType, name: str) -> Callable[[str], Any]:

@@ -116,6 +116,11 @@ def _write(line: dict[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         text = _printable(f"{type(error).__name__}: {error}")
         data = json.dumps({"i": line.get("i"), "bad": text}).encode()
-    view = memoryview(data + b"\n")
+    write_all(RESULT, data + b"\n")
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, which a system call may do in parts."""
+    view = memoryview(data)
     while view:
-        view = view[os.write(RESULT, view) :]
+        view = view[os.write(descriptor, view) :]

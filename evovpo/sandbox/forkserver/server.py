@@ -22,10 +22,10 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from . import child, kernel, program
-from .limits import clamped, mapped_bytes
+from . import calls, child, kernel, program
+from .limits import clamped, cpu_ms, mapped_bytes, own_cpu_ms
 
 PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
@@ -53,13 +53,15 @@ LIMITED_TO_ZERO = (
     resource.RLIMIT_MSGQUEUE,
     resource.RLIMIT_RTPRIO,
 )
-_READY_BYTE = b"R"
+CONTROL, READY_READER, READY_WRITER = 5, 6, 7
+"""File descriptors, after those of `program`; the child keeps only the latter. In place of `CONTROL` a
+candidate that answers calls has the socket that they come by."""
 
 
 def main(arguments: list[str]) -> None:
     """Serve until the supervisor closes the control socket or dies."""
     _take_places([int(argument) for argument in arguments])
-    with socket.socket(fileno=child.CONTROL) as control:
+    with socket.socket(fileno=CONTROL) as control:
         try:
             settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
             _load(settings["library_paths"], settings["preload"])
@@ -89,14 +91,14 @@ def _take_places(descriptors: list[int]) -> None:
         (log, 2),
         (payload, program.PAYLOAD),
         (result, program.RESULT),
-        (control, child.CONTROL),
+        (control, CONTROL),
     ):
         os.dup2(descriptor, place)
     os.closerange(64, 1 << 20)
-    for end, place in zip(os.pipe(), (child.READY_READER, child.READY_WRITER), strict=True):
+    for end, place in zip(os.pipe(), (READY_READER, READY_WRITER), strict=True):
         if end != place:
             raise OSError(f"the ready pipe got descriptor {end}, expected {place}")
-    os.set_blocking(child.READY_READER, False)
+    os.set_blocking(READY_READER, False)
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:
@@ -155,7 +157,7 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes
         if not received:
             return
         if received == USAGE_REQUEST:
-            control.send(json.dumps({"cpu_seconds": _cpu_seconds()}).encode())
+            control.send(json.dumps({"cpu_seconds": own_cpu_ms() / 1e3}).encode())
             continue
         if received == END_REQUEST:
             continue  # the child had just ended by itself
@@ -168,12 +170,37 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            child.become_candidate(server_pid, cpu_seconds, child_filter, sockets[0] if sockets else None)
+            _become_candidate(server_pid, cpu_seconds, child_filter, sockets)
         for number in sockets:
             os.close(number)
         report = _wait_for(pid, poll, wall_ms, control)
         report["wall_ms"] = (time.monotonic() - started) * 1e3
         control.send(json.dumps(report).encode())
+
+
+def _become_candidate(
+    server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None, sockets: list[int]
+) -> NoReturn:
+    """Run the candidate of the payload, or let it answer the calls that come by a socket.
+
+    Landlock, the server's seccomp filter and the other resource limits are inherited.
+    """
+
+    def lock_down() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, cpu_seconds)
+        if sockets:
+            os.dup2(sockets[0], CONTROL)
+        if child_filter is not None:
+            child_filter.load()
+
+    def run() -> None:
+        if sockets:
+            calls.serve(CONTROL, program.read_payload()[0])
+        else:
+            program.run_payload()
+        child.flush(OSError)
+
+    child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
 
 
 def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket) -> dict[str, Any]:
@@ -184,23 +211,26 @@ def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket)
     pidfd = os.pidfd_open(pid)
     poll.register(pidfd, select.POLLIN)
     events = {descriptor for descriptor, _ in poll.poll(wall_ms)}
-    is_in_time = pidfd in events
-    if not is_in_time:
+    ended_for = ""
+    if pidfd not in events:
         os.kill(pid, signal.SIGKILL)
+        ended_for = "wall"
         if events:
+            ended_for = "supervisor"
             control.recv(64)
     _, status, usage = os.wait4(pid, 0)
     poll.unregister(pidfd)
     os.close(pidfd)
     try:
-        is_ready = os.read(child.READY_READER, 1) == _READY_BYTE
+        is_ready = os.read(READY_READER, 1) == b"R"
     except BlockingIOError:
         is_ready = False
     return {
         "status": status,
         "is_ready": is_ready,
-        "is_killed": not is_in_time,
-        "cpu_ms": (usage.ru_utime + usage.ru_stime) * 1e3,
+        "ended_for": ended_for,
+        "cpu_ms": cpu_ms(usage),
+        "child_cpu_ms": cpu_ms(usage),
         "maxrss_kb": usage.ru_maxrss,
     }
 
@@ -218,9 +248,3 @@ def _limit_resources(wanted: dict[str, Any], own_bytes: int) -> None:
         (resource.RLIMIT_NOFILE, wanted["open_files"]),
     ):
         resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
-
-
-def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of the children that it has waited for."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

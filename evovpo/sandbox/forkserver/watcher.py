@@ -7,18 +7,16 @@ evaluation writes but its log, and that only to cut it.
 """
 
 import contextlib
-import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import stat
-import sys
 import time
 from typing import Any
 
 from . import evaluation, kernel, processes
+from .limits import cpu_ms, own_cpu_ms
 
 WATCH_SECONDS = 0.02
 """Between two looks at processes and memory."""
@@ -51,9 +49,10 @@ def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) ->
     ready_reader, ready_writer = os.pipe()
     log_reader, log_writer = os.pipe()
     started = time.monotonic()
+    watcher = os.getpid()
     child = os.fork()
     if child == 0:
-        _become_child(settings, kept, log_writer, ready_writer, user)
+        evaluation.become_evaluation(settings, watcher, user, kept, log_writer, ready_writer)
     os.close(ready_writer)
     os.close(log_writer)
     watch = _Watch(settings, child, log_reader, log, control)
@@ -62,9 +61,9 @@ def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) ->
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-        _, status, child_usage = os.wait4(child, 0)
+        _, status, usage = os.wait4(child, 0)
         wall_ms = (time.monotonic() - started) * 1e3
-        is_over = processes.end_all(os.getpid())
+        is_over = processes.end_all(watcher)
     watch.drain()
     if ended_for == "supervisor":  # which removes the private folder otherwise
         import shutil
@@ -76,36 +75,9 @@ def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) ->
         "ended_for": ended_for,
         "is_over": is_over,
         "wall_ms": wall_ms,
-        "cpu_ms": sum(
-            map(_cpu_ms, map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
-        ),
-        "child_cpu_ms": _cpu_ms(child_usage),
+        "cpu_ms": own_cpu_ms(),
+        "child_cpu_ms": cpu_ms(usage),
     }
-
-
-def _cpu_ms(usage: resource.struct_rusage) -> float:
-    return (usage.ru_utime + usage.ru_stime) * 1e3
-
-
-def _become_child(
-    settings: dict[str, Any], kept: list[int], log_writer: int, ready_writer: int, user: int | None
-) -> None:
-    """Arrange the descriptors of the fresh child, and go on as the evaluation; does not return."""
-    try:
-        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in (log_writer, ready_writer, *kept)]
-        os.dup2(high[0], 1)
-        os.dup2(high[0], 2)
-        for place, number in enumerate(high[2:], evaluation.RESULT):
-            os.dup2(number, place, inheritable=False)
-        first_free = evaluation.RESULT + len(kept)
-        os.dup2(high[1], first_free)
-        os.closerange(first_free + 1, 1 << 16)
-        sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
-        evaluation.become_evaluation(settings, os.getppid(), user, first_free)
-    except BaseException as error:
-        os.write(2, f"[sandbox watcher] {type(error).__name__}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(1)
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
@@ -128,22 +100,16 @@ class _Watch:
     """Looks after one evaluation: its end, its log, and what all its processes use."""
 
     def __init__(self, settings: dict[str, Any], child: int, log_reader: int, log: int, control: int) -> None:
-        limits = settings["limits"]
-        self._child = child
-        self._log_reader, self._log = log_reader, log
-        self._log_left, self._logged = limits["log_bytes"], 0
-        self._most_tasks = 1 + limits["processes"] + limits["threads"]
-        self._most_memory = MEMORY_SHARE * limits["memory_mb"] << 20
-        self._most_disk = limits["disk_mb"] << 20
+        self._limits = settings["limits"]
         self._work = None if settings["has_disk_limit"] else settings["work"]
+        self._log_reader, self._log, self._control = log_reader, log, control
+        self._logged = 0
         self._folder_watched = time.monotonic()
         os.set_blocking(log_reader, False)
         self._pidfd = os.pidfd_open(child)
         self._poll = select.poll()
-        self._poll.register(self._pidfd, select.POLLIN)
-        self._poll.register(log_reader, select.POLLIN)
-        self._poll.register(control, select.POLLIN)
-        self._control = control
+        for number in (self._pidfd, log_reader, control):
+            self._poll.register(number, select.POLLIN)
 
     def until_end(self, deadline: float) -> str:
         """Return why the evaluation is to be ended; an empty text when it ended by itself."""
@@ -170,8 +136,7 @@ class _Watch:
         """Move what is in the pipe into the log, up to its limit, and throw the rest away."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._log_reader, _CHUNK_BYTES):
-                os.write(self._log, chunk[: self._log_left])
-                self._log_left -= min(len(chunk), self._log_left)
+                os.write(self._log, chunk[: max(0, self._limits["log_bytes"] - self._logged)])
                 self._logged += len(chunk)
                 if self._logged > FLOOD_BYTES:
                     return
@@ -181,15 +146,16 @@ class _Watch:
     def _excess(self, now: float) -> str:
         """Return which limit is passed by all processes together; an empty text if none is."""
         used = processes.usage(processes.descendants(os.getpid()))
-        if used.tasks > self._most_tasks:
+        if used.tasks > 1 + self._limits["processes"] + self._limits["threads"]:
             return "tasks"
-        if used.memory_bytes > self._most_memory:
+        if used.memory_bytes > MEMORY_SHARE * self._limits["memory_mb"] << 20:
             return "memory"
         if self._logged > FLOOD_BYTES:
             return "log"
         if self._work is not None and now - self._folder_watched > FOLDER_WATCH_SECONDS:
             self._folder_watched = now
-            if folder_bytes(self._work, self._most_disk) > self._most_disk:
+            most_bytes = self._limits["disk_mb"] << 20
+            if folder_bytes(self._work, most_bytes) > most_bytes:
                 return "disk"
         return ""
 

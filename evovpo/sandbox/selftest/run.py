@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from evovpo.sandbox.evaluator_result import WholeResult
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
-from evovpo.sandbox.result import Result
+from evovpo.sandbox.result import Result, WholeResult
 from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE, QUICK, Attack, Target
 from evovpo.sandbox.selftest.attacks import attacks, proxy_attacks, whole_attacks
 from evovpo.sandbox.worker import ForkServer
