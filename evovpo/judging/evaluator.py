@@ -5,8 +5,6 @@ returns outputs, and everything that turns outputs into rewards happens here.
 """
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import itertools
 import json
 import math
@@ -15,14 +13,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
 from evovpo.problem.examples import same_value
-from evovpo.sandbox import Level, Sandbox
-from evovpo.types import Evaluation, Json, Limits, Objective, Problem, Program, Rewards, Status
+from evovpo.sandbox import Level, Result, Sandbox
+from evovpo.types import Evaluation, Example, Json, Objective, Problem, Program, Rewards, Status
 
 FEEDBACK_CHARACTERS = 2000
 """Longest feedback text that is kept."""
@@ -31,38 +29,6 @@ OUTPUT_CHARACTERS = 200
 """Longest output, as JSON text, that is kept for prompts; of a longer one `None` is kept."""
 
 _scorer_numbers = itertools.count()
-
-
-class SandboxResult(Protocol):
-    """What an evaluation reads of a sandbox's answer."""
-
-    @property
-    def status(self) -> Status: ...
-    @property
-    def outputs(self) -> Sequence[Json]: ...
-    @property
-    def errors(self) -> Sequence[str | None]: ...
-    @property
-    def detail(self) -> str: ...
-    @property
-    def wall_ms(self) -> float: ...
-    @property
-    def isolation(self) -> str: ...
-
-
-class CodeRunner(Protocol):
-    """What an `Evaluator` needs of a sandbox; `evovpo.sandbox.Sandbox` is one."""
-
-    def run(
-        self,
-        code: str,
-        entry: str,
-        cases: Sequence[Sequence[Json]],
-        limits: Limits = ...,
-        per_case: bool = ...,
-    ) -> SandboxResult:
-        """Return what `entry` of `code` gives for each case; with `per_case` a case may raise alone."""
-        ...
 
 
 class Judge(Protocol):
@@ -91,7 +57,7 @@ class Scorer(NamedTuple):
     failed: Callable[[str], object] = lambda error: None
     """What stands in place of the output of a case that raised, made of its error."""
 
-    def answer(self, result: SandboxResult, name: str) -> tuple[object, str]:
+    def answer(self, result: Result, name: str) -> tuple[object, str]:
         """Return what `score` says of a run, unchecked, and its text; `name` is what errors call the scorer.
 
         Raises `ProblemError` if it raises, or gives something else in place of the text.
@@ -124,16 +90,18 @@ class Evaluator:
     Without `scorer` that of the problem's folder is loaded; raises `ProblemError` when it cannot be.
     """
 
-    def __init__(self, problem: Problem, sandbox: CodeRunner, scorer: Scorer | None = None) -> None:
+    def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
         self._sandbox = sandbox
         self._scorer = scorer
         self._scorer_lock = threading.Lock()
         if problem.is_by_example:
             self._cases = tuple(example.inputs for example in problem.train)
+            self._labels = [f"{objective.name}: " for objective in problem.objectives]
         else:
             self._scorer = scorer or load_scorer(problem)
             self._cases = self._scorer.cases
+            self._labels = [""] * len(self._cases)
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`.
@@ -160,11 +128,13 @@ class Evaluator:
             rewards, feedback = None, result.detail
         elif status is not Status.OK:
             feedback = f"{status}: {result.detail}" if result.detail else str(status)
-        elif self._scorer is not None:
-            raised = [error for error in result.errors if error is not None]
+        else:
+            errors = zip(self._labels, result.errors, strict=True)
+            raised = [f"{label}{error}" for label, error in errors if error is not None]
+            feedback = raised[0] if raised else ""
             if len(raised) == len(self._cases):
-                status, feedback = Status.ERROR, raised[0]
-            else:
+                status = Status.ERROR
+            elif self._scorer is not None:
                 with self._scorer_lock:  # people write scorers without a thought of threads
                     returned, feedback = self._scorer.answer(result, str(problem.scorer_path))
                 rewards = checked_rewards(
@@ -172,22 +142,8 @@ class Evaluator:
                 )
                 if raised:
                     feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
-        else:
-            errors = [
-                f"{objective.name}: {error}"
-                for objective, error in zip(problem.objectives, result.errors, strict=True)
-                if error is not None
-            ]
-            feedback = errors[0] if errors else ""
-            if len(errors) == len(problem.train):
-                status = Status.ERROR
             else:
-                rewards = tuple(
-                    float(error is None and same_value(output, example.output))
-                    for example, output, error in zip(
-                        problem.train, result.outputs, result.errors, strict=True
-                    )
-                )
+                rewards = tuple(map(float, _right_rows(problem.train, result)))
                 outputs = tuple(map(_kept_output, result.outputs))
         return Evaluation(
             program_id=program.id,
@@ -220,10 +176,14 @@ class Evaluator:
             raise SandboxError(f"the held-out rows of {self._problem.id} could not be run: {result.detail}")
         if result.status is not Status.OK:
             return (False,) * len(rows)
-        return tuple(
-            error is None and same_value(output, row.output)
-            for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
-        )
+        return _right_rows(rows, result)
+
+
+def _right_rows(rows: Sequence[Example], result: Result) -> tuple[bool, ...]:
+    return tuple(
+        error is None and same_value(output, row.output)
+        for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
+    )
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
@@ -268,39 +228,27 @@ def load_scorer(problem: Problem) -> Scorer:
     """
     path = str(problem.scorer_path)
     name = f"evovpo_scorer_{next(_scorer_numbers)}"
-    spec = importlib.util.spec_from_loader(name, _UncachedLoader(name, path))
-    assert spec is not None  # a loader was given
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = path
     sys.modules[name] = module  # dataclasses in a scorer look their module up
     try:
-        _UncachedLoader(name, path).exec_module(module)
+        # Not imported: byte code is neither left in the problem's folder nor read from it. A cache is
+        # trusted by size and whole seconds, so an edited scorer could be missed.
+        exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: running the file raised {_raised(error)}; correct the scorer") from error
-    functions = {key: getattr(module, key, None) for key in ("cases", "score")}
-    for key, function in functions.items():
+    for key in ("cases", "score"):
+        function = getattr(module, key, None)
         if not callable(function):
             raise ProblemError(f"{path}: expected a function {key!r}, found {function!r:.80}; define it")
-    cases, score = functions["cases"], functions["score"]
-    assert callable(cases)
-    assert callable(score)
     try:
-        found = cases()
+        found = module.cases()
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: cases() raised {_raised(error)}; correct the scorer") from error
     per_case = getattr(module, "per_case", False)
     if not isinstance(per_case, bool):
         raise ProblemError(f"{path}: per_case: expected True or False, found {per_case!r:.80}; correct it")
-    return Scorer(_checked_cases(found, problem.parameters, path), score, per_case)
-
-
-class _UncachedLoader(importlib.machinery.SourceFileLoader):
-    """Compiles the file every time: byte code is neither left in the problem's folder nor read from it.
-
-    A cache is trusted by size and whole seconds, so an edited scorer could be missed.
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+    return Scorer(_checked_cases(found, problem.parameters, path), module.score, per_case)
 
 
 def _checked_cases(found: object, parameters: Sequence[str], path: str) -> tuple[tuple[Json, ...], ...]:

@@ -73,14 +73,9 @@ class HeldEvaluators:
 _held = HeldEvaluators()
 
 
-def _evaluate(job: Job, program: Program) -> Evaluation:
-    """Judge a program where the task runs."""
-    return _held.judge(job).evaluate(program)
-
-
-def _evaluate_heldout(job: Job, program: Program) -> tuple[bool, ...]:
-    """Say for each held-out row, where the task runs, whether a program is right on it."""
-    return _held.judge(job).evaluate_heldout(program)
+def _evaluate(job: Job, method: str, program: Program) -> Any:
+    """Return what a method of `Judge` says of a program, where the task runs."""
+    return getattr(_held.judge(job), method)(program)
 
 
 # ---------------------------------------------------------------- where the run is
@@ -95,7 +90,6 @@ class RayJudge:
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
         self._job = ray.put(Job(problem, judging))
         self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)
-        self._evaluate_heldout = ray.remote(max_retries=_RETRIES)(_evaluate_heldout)
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`; raises as the evaluator does.
@@ -103,7 +97,7 @@ class RayJudge:
         Where the cluster cannot run it, that is a `sandbox_error`: no fault of the program.
         """
         try:
-            evaluation: Evaluation = _result(self._evaluate.remote(self._job, program))
+            evaluation: Evaluation = self._result("evaluate", program)
         except RayError as error:
             return Evaluation(
                 program_id=program.id,
@@ -119,22 +113,21 @@ class RayJudge:
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; raises `SandboxError`."""
         try:
-            right: tuple[bool, ...] = _result(self._evaluate_heldout.remote(self._job, program))
+            right: tuple[bool, ...] = self._result("evaluate_heldout", program)
         except RayError as error:
             raise SandboxError(
                 f"the held-out rows of {self._problem.id} could not be run on Ray: {_first_line(error)}"
             ) from error
         return right
 
-
-def _result(reference: Any) -> Any:
-    """Return what a task gives, or raise what it raised, as if it had been called here."""
-    try:
-        return ray.get(reference)
-    except RayTaskError as error:
-        if isinstance(error.cause, EvovpoError):
-            raise error.cause from error
-        raise
+    def _result(self, method: str, program: Program) -> Any:
+        """Return what a task gives, or raise what it raised, as if it had been called here."""
+        try:
+            return ray.get(self._evaluate.remote(self._job, method, program))
+        except RayTaskError as error:
+            if isinstance(error.cause, EvovpoError):
+                raise error.cause from error
+            raise
 
 
 def _first_line(error: BaseException) -> str:
