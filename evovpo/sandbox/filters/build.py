@@ -8,7 +8,8 @@ import errno
 import os
 import socket
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import pyseccomp as seccomp
 
@@ -49,7 +50,7 @@ HOSTILE = _names("""
 ptrace process_vm_readv process_vm_writev process_madvise mount umount2 pivot_root chroot setns unshare bpf
 kexec_load kexec_file_load init_module finit_module delete_module reboot swapon swapoff perf_event_open keyctl
 add_key request_key userfaultfd open_by_handle_at name_to_handle_at move_pages migrate_pages fanotify_init
-quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd pidfd_send_signal mount_setattr
+quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd mount_setattr
 fsopen fsmount move_mount open_tree
 """)
 """System calls that no honest program makes: they end the process instead of failing."""
@@ -83,10 +84,8 @@ IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
 FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
 """F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. Not F_SETFL nor locks: status flags and locks
 live in the open file, which outlives the child, and would pass from one candidate to the next."""
-FCNTL_EVALUATION = (*range(8), 36, 37, 38, 1030, 1031, 1032)
+FCNTL_EVALUATION = (4, 5, 6, 7, 36, 37, 38, 1031, 1032)
 """Besides those: F_SETFL, locks and the size of pipes. Not F_SETOWN, which sends signals."""
-IOCTL_EVALUATION = (*IOCTL_QUERIES, 0x5421)
-"""Besides those: FIONBIO, which makes sockets non-blocking."""
 SOCKET_KIND = 0xF
 """Bits of the type of a socket that say its kind."""
 WORD = 0xFFFFFFFF
@@ -96,16 +95,118 @@ PRCTL_OWN = (15, 16, 3, 21, 23, 39)
 """PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS."""
 
 
+Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
+"""What the named calls are answered with, where the arguments fit."""
+
+ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS
+REFUSE, UNKNOWN, PRETEND = (seccomp.ERRNO(code) for code in (errno.EPERM, errno.ENOSYS, 0))
+"""`PRETEND`: the call is not carried out and still answered with success."""
+
+
+def equal(index: int, value: int) -> Any:
+    """Return that an argument of a call has this value."""
+    return seccomp.Arg(index, seccomp.EQ, value)
+
+
+def masked(index: int, mask: int, value: int) -> Any:
+    """Return that an argument of a call has this value where `mask` has bits."""
+    return seccomp.Arg(index, seccomp.MASKED_EQ, mask, value)
+
+
+COMMON: list[Rule] = [
+    (ALLOW, HARMLESS),
+    (KILL, HOSTILE),
+    (UNKNOWN, ABSENT),
+    (ALLOW, "clone", masked(0, CLONE_NEW_NAMESPACES, 0)),
+    (ALLOW, "prlimit64", equal(0, 0)),
+    *((ALLOW, "ioctl", equal(1, request)) for request in IOCTL_QUERIES),
+    *((ALLOW, "fcntl", equal(1, command)) for command in FCNTL_OWN_DESCRIPTOR),
+    *((ALLOW, "prctl", equal(0, operation)) for operation in PRCTL_SETUP + PRCTL_OWN),
+]
+
+SEALED: list[Rule] = [
+    *COMMON,
+    (ALLOW, [*SERVER_ONLY, "kill", "tgkill", "pidfd_open"]),
+    (KILL, "pidfd_send_signal"),
+]
+"""The allow-list of a candidate, or the fork-server itself, that may open no file."""
+
+SERVER: list[Rule] = [
+    *SEALED,
+    # Opening for writing is refused here too: Landlock before ABI 3 does not govern truncation, and
+    # "no writes" should not hang on one mechanism.
+    (ALLOW, "open", masked(1, OPEN_TO_CHANGE, 0)),
+    (ALLOW, "openat", masked(2, OPEN_TO_CHANGE, 0)),
+]
+
+CHILD: list[Rule] = [
+    (REFUSE, [*SERVER_ONLY, "clone"]),
+    (UNKNOWN, "pidfd_open"),
+    (REFUSE, ["kill", "tgkill"], seccomp.Arg(0, seccomp.NE, PID_PLACEHOLDER)),
+    (REFUSE, "prlimit64", seccomp.Arg(2, seccomp.NE, 0)),
+    *((REFUSE, "prctl", equal(0, operation)) for operation in PRCTL_SETUP),
+]
+"""What is taken away from a candidate on top: the fork-server's own calls."""
+
+WHOLE: list[Rule] = [
+    *COMMON,
+    (ALLOW, [*EVALUATION, *METADATA, "open", "openat", "setrlimit"]),
+    (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_STREAM)),
+    (ALLOW, "seccomp", equal(0, 2)),  # SECCOMP_GET_ACTION_AVAIL
+    (ALLOW, "ioctl", equal(1, 0x5421)),  # FIONBIO, which makes sockets non-blocking
+    *((ALLOW, "fcntl", equal(1, command)) for command in FCNTL_EVALUATION),
+]
+"""The allow-list of an evaluation: processes and files of its own, no network.
+
+Sockets come in connected pairs only, as event loops need them, and as streams: a datagram socket can
+send to any path.
+"""
+
+TRUNCATING = os.O_ACCMODE | os.O_TRUNC
+OUTSIDE: list[Rule] = [
+    *(
+        (REFUSE, ["kill", "tgkill"], masked(0, WORD, process))
+        for process in (WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER, WORD)
+    ),
+    # Truncating without writing: Landlock before ABI 3 does not govern it.
+    (REFUSE, "open", masked(1, TRUNCATING, os.O_TRUNC)),
+    (REFUSE, "openat", masked(2, TRUNCATING, os.O_TRUNC)),
+]
+"""What is taken away from an evaluation that sees processes outside its own; `WORD` is kill(-1)."""
+
+FILTERS: dict[str, tuple[int, list[Rule]]] = {
+    "server": (REFUSE, SERVER),
+    "sealed": (REFUSE, SEALED),
+    "child": (ALLOW, CHILD),
+    "whole": (REFUSE, WHOLE),
+    "outside": (ALLOW, OUTSIDE),
+    # Landlock does not govern metadata. Copying a file ends with such a call, and would fail.
+    "metadata": (ALLOW, [(PRETEND, METADATA)]),
+}
+"""The answer to calls that no rule names, and the rules."""
+
+
 def compile_filters(architecture: str) -> dict[str, bytes]:
     """Return the classic BPF programs of one architecture by name."""
-    return {
-        "server": _server_filter(architecture),
-        "sealed": _server_filter(architecture, can_open=False),
-        "child": _child_filter(architecture),
-        "whole": _whole_filter(architecture),
-        "outside": _outside_filter(architecture),
-        "metadata": _metadata_filter(architecture),
-    }
+    return {name: _compiled(architecture, *rules) for name, rules in FILTERS.items()}
+
+
+def _compiled(architecture: str, default: int, rules: list[Rule]) -> bytes:
+    found: Any = seccomp.SyscallFilter(default)
+    wanted = ARCHITECTURES[architecture]
+    if seccomp.system_arch() != wanted:
+        found.add_arch(wanted)
+        found.remove_arch(seccomp.system_arch())
+    found.set_attr(seccomp.Attr.ACT_BADARCH, KILL)
+    for action, names, *arguments in rules:
+        for name in [names] if isinstance(names, str) else names:
+            if seccomp.resolve_syscall(wanted, name) >= 0:  # an architecture may lack a call
+                # Numbers of the native architecture: libseccomp translates them itself.
+                found.add_rule(action, name, *arguments)
+    descriptor = os.memfd_create("filter")
+    with open(descriptor, "r+b") as file:
+        found.export_bpf(file)
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def main() -> None:
@@ -114,120 +215,6 @@ def main() -> None:
         for name, program in compile_filters(architecture).items():
             filter_path(name, architecture).write_bytes(program)
             sys.stdout.write(f"{name}-{architecture}.bpf: {len(program) // 8} instructions\n")
-
-
-class _Filter:
-    """A filter under construction; a rule for a call that the architecture lacks is left out."""
-
-    def __init__(self, architecture: str, default: int) -> None:
-        self._filter: Any = seccomp.SyscallFilter(default)
-        if seccomp.system_arch() != ARCHITECTURES[architecture]:
-            self._filter.add_arch(ARCHITECTURES[architecture])
-            self._filter.remove_arch(seccomp.system_arch())
-        self._filter.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
-        self._architecture = ARCHITECTURES[architecture]
-        self._default = default
-
-    def add(self, action: int, names: str | list[str], *arguments: Any) -> None:
-        """Answer the named calls, where the arguments fit, with `action`."""
-        for name in [names] if isinstance(names, str) else names:
-            if seccomp.resolve_syscall(self._architecture, name) >= 0:
-                # Numbers of the native architecture: libseccomp translates them itself.
-                self._filter.add_rule(action, name, *arguments)
-
-    def compile(self) -> bytes:
-        """Return the program as bytes."""
-        descriptor = os.memfd_create("filter")
-        with open(descriptor, "r+b") as file:
-            self._filter.export_bpf(file)
-            return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def _server_filter(architecture: str, can_open: bool = True) -> bytes:
-    """Return the allow-list: what a candidate or the fork-server itself may call."""
-    rules = _Filter(architecture, seccomp.ERRNO(errno.EPERM))
-    rules.add(seccomp.ALLOW, HARMLESS + SERVER_ONLY)
-    rules.add(seccomp.KILL_PROCESS, HOSTILE)
-    rules.add(seccomp.ERRNO(errno.ENOSYS), ABSENT)
-    # Opening for writing is refused here too: Landlock before ABI 3 does not govern truncation, and
-    # "no writes" should not hang on one mechanism.
-    if can_open:
-        rules.add(seccomp.ALLOW, "open", seccomp.Arg(1, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
-        rules.add(seccomp.ALLOW, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, OPEN_TO_CHANGE, 0))
-    rules.add(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, CLONE_NEW_NAMESPACES, 0))
-    rules.add(seccomp.ALLOW, ["kill", "tgkill", "pidfd_open"])
-    rules.add(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0))
-    for request in IOCTL_QUERIES:
-        rules.add(seccomp.ALLOW, "ioctl", seccomp.Arg(1, seccomp.EQ, request))
-    for command in FCNTL_OWN_DESCRIPTOR:
-        rules.add(seccomp.ALLOW, "fcntl", seccomp.Arg(1, seccomp.EQ, command))
-    for operation in PRCTL_SETUP + PRCTL_OWN:
-        rules.add(seccomp.ALLOW, "prctl", seccomp.Arg(0, seccomp.EQ, operation))
-    return rules.compile()
-
-
-def _child_filter(architecture: str) -> bytes:
-    """Return what is taken away from a candidate on top: the fork-server's own calls."""
-    rules = _Filter(architecture, seccomp.ALLOW)
-    refused = seccomp.ERRNO(errno.EPERM)
-    rules.add(refused, [*SERVER_ONLY, "clone"])
-    rules.add(seccomp.ERRNO(errno.ENOSYS), "pidfd_open")
-    rules.add(refused, ["kill", "tgkill"], seccomp.Arg(0, seccomp.NE, PID_PLACEHOLDER))
-    rules.add(refused, "prlimit64", seccomp.Arg(2, seccomp.NE, 0))
-    for operation in PRCTL_SETUP:
-        rules.add(refused, "prctl", seccomp.Arg(0, seccomp.EQ, operation))
-    return rules.compile()
-
-
-def _whole_filter(architecture: str) -> bytes:
-    """Return the allow-list of an evaluation: processes and files of its own, no network.
-
-    Sockets come in connected pairs only, as event loops need them, and as streams: a datagram socket can
-    send to any path.
-    """
-    rules = _Filter(architecture, seccomp.ERRNO(errno.EPERM))
-    rules.add(seccomp.ALLOW, HARMLESS + EVALUATION)
-    rules.add(seccomp.KILL_PROCESS, [name for name in HOSTILE if name != "pidfd_send_signal"])
-    rules.add(seccomp.ERRNO(errno.ENOSYS), ABSENT)
-    rules.add(seccomp.ALLOW, ["open", "openat"])
-    rules.add(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, CLONE_NEW_NAMESPACES, 0))
-    rules.add(seccomp.ALLOW, "socketpair", seccomp.Arg(1, seccomp.MASKED_EQ, SOCKET_KIND, socket.SOCK_STREAM))
-    rules.add(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0))
-    rules.add(seccomp.ALLOW, "setrlimit")
-    rules.add(seccomp.ALLOW, "seccomp", seccomp.Arg(0, seccomp.EQ, 2))  # SECCOMP_GET_ACTION_AVAIL
-    for request in IOCTL_EVALUATION:
-        rules.add(seccomp.ALLOW, "ioctl", seccomp.Arg(1, seccomp.EQ, request))
-    for command in FCNTL_EVALUATION:
-        rules.add(seccomp.ALLOW, "fcntl", seccomp.Arg(1, seccomp.EQ, command))
-    for operation in PRCTL_SETUP + PRCTL_OWN:
-        rules.add(seccomp.ALLOW, "prctl", seccomp.Arg(0, seccomp.EQ, operation))
-    rules.add(seccomp.ALLOW, METADATA)
-    return rules.compile()
-
-
-def _outside_filter(architecture: str) -> bytes:
-    """Return what is taken away from an evaluation that sees processes outside its own."""
-    rules = _Filter(architecture, seccomp.ALLOW)
-    refused = seccomp.ERRNO(errno.EPERM)
-    everyone = WORD  # kill(-1)
-    for process in (WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER, everyone):
-        rules.add(refused, ["kill", "tgkill"], seccomp.Arg(0, seccomp.MASKED_EQ, WORD, process))
-    # Truncating without writing: Landlock before ABI 3 does not govern it.
-    kind = os.O_ACCMODE | os.O_TRUNC
-    rules.add(refused, "open", seccomp.Arg(1, seccomp.MASKED_EQ, kind, os.O_TRUNC))
-    rules.add(refused, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, kind, os.O_TRUNC))
-    return rules.compile()
-
-
-def _metadata_filter(architecture: str) -> bytes:
-    """Return what is taken away from an evaluation that sees files outside its own.
-
-    Landlock does not govern metadata. The calls are not carried out and still answered with success:
-    copying a file ends with one, and would fail.
-    """
-    rules = _Filter(architecture, seccomp.ALLOW)
-    rules.add(seccomp.ERRNO(0), METADATA)
-    return rules.compile()
 
 
 if __name__ == "__main__":
