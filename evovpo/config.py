@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from evovpo.config_tree import LARGEST, AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 from evovpo.errors import ConfigError
@@ -22,6 +22,20 @@ SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+se
 SELECTIONS: tuple[str, ...] = get_args(SelectionName)
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
 SANDBOX_LEVELS: tuple[str, ...] = get_args(SandboxLevel)
+
+
+def _numbers(text: str) -> str:
+    """Return a text of finite numbers with commas between them; raises `ValueError` for any other."""
+    if not all(math.isfinite(float(part)) for part in text.split(",") if part.strip()):
+        raise ValueError
+    return text
+
+
+def _object(text: str) -> str:
+    """Return a text that is a JSON object, or empty; raises `ValueError` for any other."""
+    if not isinstance(json.loads(text or "{}"), dict):
+        raise ValueError
+    return text
 
 
 class SearchConfig(Section):
@@ -81,7 +95,7 @@ class SearchConfig(Section):
     """Asks of an island without progress after which it starts anew; for long runs, 0 never does."""
     patience: Count = 0
     """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
-    target: str = ""
+    target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
     """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
     in_flight: Annotated[int, Field(ge=1, le=1024)] = 8
     """Asks open at a time; 1 makes a run reproducible, more keep a server busy."""
@@ -89,8 +103,6 @@ class SearchConfig(Section):
     """Stop at the first program that passes every training row; off to spend the whole budget."""
 
     def check(self) -> None:
-        if self.target_value is not None and not math.isfinite(self.target_value):
-            raise ConfigError(f"search.target: expected a finite number, found {self.target!r}; change it")
         if self.crossover_share + self.repair_share > 1.0:
             raise ConfigError(
                 f"search.crossover_share and search.repair_share are {self.crossover_share:g} and "
@@ -112,10 +124,7 @@ class SearchConfig(Section):
     @property
     def target_value(self) -> float | None:
         """The number in `target`, or none."""
-        try:
-            return float(self.target) if self.target else None
-        except ValueError:
-            return math.nan
+        return float(self.target) if self.target else None
 
 
 class SamplingConfig(Section):
@@ -134,7 +143,9 @@ class ProposerConfig(Section):
     """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
     model: str = ""
     """Model folder of your own, empty for the built-in one; of a server, the name it has there."""
-    policy: str = "start"
+    policy: Annotated[
+        str, Field(pattern=r"^(start|served|\d+)$"), "start, served or the number of a policy version"
+    ] = "start"
     """What to sample from: start (that model), served (follows what training publishes) or a number."""
     base_url: str = ""
     """Address of the server's API, for vLLM http://HOST:PORT/v1; its key is in OPENAI_API_KEY."""
@@ -156,13 +167,6 @@ class ProposerConfig(Section):
     """Largest difference of a server's log-probabilities to the trainer's; 0.2 for one in bfloat16."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """Torch threads; 0 leaves them to the environment, 1 is best on a busy machine."""
-
-    def check(self) -> None:
-        if self.policy not in ("start", "served") and not self.policy.isdecimal():
-            raise ConfigError(
-                f"proposer.policy: expected start, served or the number of a policy version, found "
-                f"{self.policy!r}; change it"
-            )
 
 
 class ModelConfig(Section):
@@ -193,18 +197,12 @@ class ModelConfig(Section):
     """Price of a million completion tokens, in the same currency."""
     system: str = ""
     """System message in place of the prompt's own; empty keeps that."""
-    extra: str = ""
+    extra: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
     """Further fields of the request as a JSON object, for example {"reasoning_effort": "low"}."""
 
     def check(self) -> None:
         if not self.name:
             raise ConfigError("models.name is empty; expected the name under which the server offers a model")
-        try:
-            fields = json.loads(self.extra or "{}")
-        except ValueError:
-            fields = None
-        if not isinstance(fields, dict):
-            raise ConfigError(f"models.extra: expected a JSON object, found {self.extra!r:.200}; change it")
 
     @property
     def extra_fields(self) -> dict[str, object]:
@@ -241,17 +239,12 @@ class SandboxConfig(Section):
     """
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     """Programs run at a time; 0 is the number of cores, fewer leave room for the model."""
-    executor: str = "local"
+    executor: Annotated[str, Field(pattern=r"^(local|ray|ray://.*)$"), "local, ray or ray://HOST:PORT"] = (
+        "local"
+    )
     """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
     too large for one machine.
     """
-
-    def check(self) -> None:
-        if self.executor not in ("local", "ray") and not self.executor.startswith("ray://"):
-            raise ConfigError(
-                f"sandbox.executor: expected local, ray or ray://HOST:PORT, found {self.executor!r}; "
-                "change it"
-            )
 
 
 class EvaluatorConfig(Section):
@@ -269,23 +262,14 @@ class EvaluatorConfig(Section):
     """Processes and threads of one evaluation; raise it for evaluators that start many."""
     cascade: bool = True
     """Run evaluate_stage1 and the following where they exist; off to always run evaluate."""
-    thresholds: str = "0.5, 0.75, 0.9"
+    thresholds: Annotated[str, AfterValidator(_numbers), "finite numbers with commas between them"] = (
+        "0.5, 0.75, 0.9"
+    )
     """What a stage must reach for the next to run; lower them if good programs stop early."""
     artifacts: bool = True
     """Show models what evaluators return as artifacts; off where it gives answers away."""
     artifact_bytes: Annotated[int, Field(ge=0, le=20480)] = 2000
     """Most bytes of artifacts in a feedback; raise it for models with room."""
-
-    def check(self) -> None:
-        try:
-            is_usable = all(map(math.isfinite, self.cascade_thresholds))
-        except ValueError:
-            is_usable = False
-        if not is_usable:
-            raise ConfigError(
-                f"evaluator.thresholds: expected finite numbers with commas between them, found "
-                f"{self.thresholds!r}; change it"
-            )
 
     @property
     def cascade_thresholds(self) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from evovpo.errors import ConfigError, nearest_hint
+from evovpo.errors import ConfigError, EvovpoError, nearest_hint
 
 LARGEST = 2**63 - 1
 """The largest whole number that a setting may hold."""
@@ -133,7 +133,7 @@ class Tree(_Checked):
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:
-            layers.append(cls._read(_toml(path), str(path)))
+            layers.append(cls._read(read_toml(path), str(path)))
         layers += [cls._read(cls._override(text), f"override {text!r}") for text in overrides]
         tree: dict[str, Any] = {}
         for layer in layers:
@@ -251,10 +251,14 @@ def _sentence(field: FieldInfo) -> str:
 
 def _expected(field: FieldInfo) -> str:
     """Return in words which values a setting may have."""
+    said = [one for one in field.metadata if isinstance(one, str)]
     if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(get_args(field.annotation))
+        said = ["one of " + ", ".join(get_args(field.annotation))]
+    if said:
+        return said[0]
     names: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    name = names.get(field.annotation, "a section")
+    kind = next((part for part in get_args(field.annotation) if part in names), field.annotation)
+    name = names.get(kind, "a section")
     above, low, high = (
         next((getattr(one, bound) for one in field.metadata if hasattr(one, bound)), None)
         for bound in ("gt", "ge", "le")
@@ -266,15 +270,14 @@ def _expected(field: FieldInfo) -> str:
     return name
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, Any]:
+    """Return the content of a TOML file; raises an error of this kind for one that cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{path}: expected a TOML file, but it cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8 text ({error}); save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: expected TOML: {error}") from error
+        raise kind(f"{path}: expected a TOML file, but it cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise kind(f"{path}: expected TOML in UTF-8: {error}; correct it") from error
 
 
 def toml_value(value: object) -> str:

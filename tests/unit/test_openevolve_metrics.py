@@ -92,11 +92,11 @@ def test_the_initial_programs_numbers_become_objectives_but_not_the_mixture_of_t
 def test_what_is_declared_wins_over_what_is_learned() -> None:
     scored: dict[str, Json] = {"speed": 2.0, "time": 3.0, "noise": 1.0, "combined_score": 0.5}
     declared = {
-        "speed": Declared(0.0, 10.0),
+        "speed": Declared(low=0.0, high=10.0),
         "time": Declared(lower_is_better=True),
         "noise": Declared(ignore=True),
-        "combined_score": Declared(0.0, 1.0),
-        "later": Declared(-1.0, 1.0),
+        "combined_score": Declared(low=0.0, high=1.0),
+        "later": Declared(low=-1.0, high=1.0),
     }
     assert learn(scored, declared) == (
         Metric("speed", 0.0, 10.0),
@@ -123,7 +123,7 @@ def test_declared_bounds_are_read(tmp_path: Path) -> None:
         "[metrics.x]\nignore = true\n"
     )
     assert read_declared(path) == {
-        "speed": Declared(0.0, 2.5),
+        "speed": Declared(low=0.0, high=2.5),
         "run time": Declared(lower_is_better=True),
         "x": Declared(ignore=True),
     }
@@ -196,7 +196,9 @@ def test_suggested_bounds_leave_room_but_do_not_cross_zero_where_no_value_does(
     path = tmp_path / "metrics.toml"
     path.write_text(text)
     # The direction of a metric that reads like a cost is left open, so that the next check still asks.
-    assert read_declared(path) == {"right_error": Declared(low, high, True if is_lower else None)}
+    assert read_declared(path) == {
+        "right_error": Declared(low=low, high=high, lower_is_better=True if is_lower else None)
+    }
     assert ("The run took higher as better" in text) is not is_lower
 
 

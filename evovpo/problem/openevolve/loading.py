@@ -129,7 +129,8 @@ def _declared(project: Project, config: Config) -> dict[str, Declared]:
 def _said_in(declared: dict[str, Declared]) -> str:
     """Return declarations as what a version hashes: the same for what is not said and for what is usual."""
     whole = {
-        name: said._replace(lower_is_better=bool(said.lower_is_better)) for name, said in declared.items()
+        name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
+        for name, said in declared.items()
     }
     return json.dumps(whole, sort_keys=True)
 

@@ -7,12 +7,14 @@ between which bounds is in `Problem.evaluator.metrics`, and so in the version th
 import json
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.errors import ProblemError, nearest_hint
+from pydantic import ConfigDict
+
+from evovpo.config_tree import Section, read_toml
+from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.types import Json, Metric, Rewards
 
 COMBINED = "combined_score"
@@ -23,7 +25,6 @@ NOT_A_REWARD = ("error", COMBINED)
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
 """Distance of a soft reward to 0 and to 1, both of which it never reaches."""
-_KEYS = ("low", "high", "lower_is_better", "ignore")
 _COSTS = frozenset(
     (
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
@@ -43,8 +44,10 @@ _MERITS = frozenset(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-class Declared(NamedTuple):
+class Declared(Section):
     """What `metrics.toml` says of one metric."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
     """With `high`, or none: the bounds are learned."""
@@ -52,6 +55,18 @@ class Declared(NamedTuple):
     lower_is_better: bool | None = None
     """None where nothing is said of it; higher is better then."""
     ignore: bool = False
+
+    def check(self) -> None:
+        if (self.low, self.high) == (None, None):
+            return
+        low, high = number(self.low), number(self.high)
+        if low is None or high is None or not low < high:
+            raise ConfigError(
+                f"expected two finite numbers, low below high, found low {self.low} and high {self.high}; "
+                "give both or neither"
+            )
+        if not math.isfinite(high - low):
+            raise ConfigError("expected bounds whose distance is a finite number; bring them closer")
 
 
 class Reading(NamedTuple):
@@ -130,12 +145,13 @@ def learn(metrics: Mapping[str, Json], declared: Mapping[str, Declared]) -> tupl
     `combined_score` counts where it is declared, or where there is no other number. Empty if nothing counts.
     """
     found = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
+    said = {name: declared.get(name, Declared()) for name in (*metrics, *declared)}
     names = [name for name in found if name not in NOT_A_REWARD or name in declared]
-    names += [name for name, said in declared.items() if name not in found and said.low is not None]
-    names = [name for name in names if not declared.get(name, Declared()).ignore]
-    if not names and COMBINED in found and not declared.get(COMBINED, Declared()).ignore:
+    names += [name for name in declared if name not in found and said[name].low is not None]
+    names = [name for name in names if not said[name].ignore]
+    if not names and COMBINED in found and not said[COMBINED].ignore:
         names = [COMBINED]
-    return tuple(_metric(name, found.get(name), declared.get(name, Declared())) for name in names)
+    return tuple(_metric(name, found.get(name), said[name]) for name in names)
 
 
 def _metric(name: str, value: float | None, said: Declared) -> Metric:
@@ -154,14 +170,7 @@ def read_declared(path: Path) -> dict[str, Declared]:
     The file holds `[metrics.NAME]` sections with `low` and `high` (both or neither), `lower_is_better` and
     `ignore`.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ProblemError(
-            f"{path}: expected a file with metrics, but it cannot be read: {error.strerror}"
-        ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ProblemError(f"{path}: expected TOML: {error}; correct it") from error
+    data = read_toml(path, ProblemError)
     faults = [f"unknown key {key!r}; {nearest_hint(key, ['metrics'])}" for key in data if key != "metrics"]
     tables = data.get("metrics", {})
     if not isinstance(tables, dict):
@@ -173,24 +182,10 @@ def read_declared(path: Path) -> dict[str, Declared]:
         if not isinstance(table, dict):
             faults.append(f"{place}: expected a section, found {table!r:.80}")
             continue
-        faults += [
-            f"{place} {key}: unknown key; {nearest_hint(key, _KEYS)}" for key in table if key not in _KEYS
-        ]
-        low, high = (number(table[key]) if key in table else None for key in ("low", "high"))
-        has_both = low is not None and high is not None
-        if ("low" in table or "high" in table) and (low is None or high is None or not low < high):
-            found = ", ".join(f"{key} = {table[key]!r:.40}" for key in ("low", "high") if key in table)
-            faults.append(
-                f"{place}: expected two finite numbers, low below high, found {found}; give both or neither"
-            )
-        elif has_both and not math.isfinite(float(high or 0) - float(low or 0)):
-            faults.append(f"{place}: expected bounds whose distance is a finite number; bring them closer")
-        faults += [
-            f"{place} {key}: expected true or false, found {table[key]!r:.80}"
-            for key in ("lower_is_better", "ignore")
-            if key in table and not isinstance(table[key], bool)
-        ]
-        declared[name] = Declared(low, high, table.get("lower_is_better"), table.get("ignore") is True)
+        try:
+            declared[name] = Declared(**table)
+        except ConfigError as error:
+            faults += [f"{place}: {fault}" for fault in Declared.faults(table) or [str(error)]]
     if faults:
         raise ProblemError(f"{path}: " + "; ".join(faults))
     return declared
@@ -209,26 +204,21 @@ def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]
         "# not beyond 0 where no value was.",
     ]
     for metric in wanted:
-        values = sorted(
-            value for metrics in judged if (value := number(metrics.get(metric.name))) is not None
-        )
+        sign = -1.0 if metric.lower_is_better else 1.0
+        found = (number(metrics.get(metric.name)) for metrics in judged)
+        values = sorted(sign * value for value in found if value is not None)
         if len(values) < 2 or values[0] == values[-1]:
             name = json.dumps(metric.name)
             lines += ["", f"# {name}: {len(values)} values, all the same; no bounds can be learned"]
             continue
-        if metric.lower_is_better:
-            worse, best = values[-1 - len(values) // 20], values[0]
-        else:
-            worse, best = values[len(values) // 20], values[-1]
+        worse, best = values[len(values) // 20], values[-1]
         if worse == best:
-            worse = values[-1] if metric.lower_is_better else values[0]
+            worse = values[0]
         better = best + (best - worse) / 4
-        if metric.lower_is_better and values[0] >= 0.0:
-            better = max(better, 0.0)
-        elif not metric.lower_is_better and values[-1] <= 0.0:
+        if best <= 0.0:
             better = min(better, 0.0)
-        low, high = sorted((worse, better))
-        lines += ["", section_line(metric.name), f"low = {float(low)!r}", f"high = {float(high)!r}"]
+        low, high = sorted((sign * worse + 0.0, sign * better + 0.0))  # 0.0 makes no -0.0
+        lines += ["", section_line(metric.name), f"low = {low!r}", f"high = {high!r}"]
         if metric.lower_is_better:
             lines.append("lower_is_better = true")
         elif suggests_lower(metric.name):
