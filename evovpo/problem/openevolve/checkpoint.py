@@ -4,13 +4,20 @@ Only the files are read, nothing is run. A file that is torn or of another form 
 """
 
 import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from evovpo.errors import ProblemError
-from evovpo.types import Json, Message, Status
+from evovpo.types import Message, Status
 
 _SUFFIXES = {
     "python": ".py",
@@ -24,40 +31,84 @@ _SUFFIXES = {
     "text": ".txt",
 }
 """File endings by the names that OpenEvolve gives languages."""
+_NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+"""Numbers that its writer lets through and JSON does not know, as text."""
 
 
-class Evolved(NamedTuple):
+def _else(default: object) -> WrapValidator:
+    """Return what makes a field `default` where a file has something of another type there."""
+
+    def validated(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return validate(value)
+        except ValidationError:
+            return default
+
+    return WrapValidator(validated)
+
+
+def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
+    try:
+        data = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return ()
+    found = data.items() if isinstance(data, dict) else ()
+    return tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in found)
+
+
+class Evolved(BaseModel, strict=True):
     """One program of a checkpoint."""
 
     id: str
     """Its id there."""
     code: str
-    parent: str | None
-    iteration: int
-    timestamp: float
-    island: int
-    metrics: tuple[tuple[str, Json], ...]
+    language: Annotated[str, _else("")] = ""
+    parent: Annotated[str | None, _else(None)] = Field(None, alias="parent_id")
+    iteration: Annotated[int, _else(0)] = Field(0, alias="iteration_found")
+    timestamp: Annotated[float, _else(0.0)] = 0.0
+    island: int = 0
+    metrics: Annotated[
+        tuple[tuple[str, Any], ...],
+        BeforeValidator(lambda value: tuple(value.items()) if isinstance(value, dict) else ()),
+    ] = ()
     """Not finite numbers as text."""
-    artifacts: tuple[tuple[str, str], ...]
-    messages: tuple[Message, ...]
-    """The prompt that it came from; empty where the checkpoint has none."""
-    response: str
-    """What the model answered, or empty."""
-    is_copy: bool
-    """A migrant: the copy of a program of another island."""
+    artifacts: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_artifacts)] = Field(
+        (), alias="artifacts_json"
+    )
+    metadata: Annotated[dict[str, Any], _else({})] = {}
+    prompts: Annotated[dict[str, Any], _else({})] = {}
 
     @property
     def status(self) -> Status:
         """How judging it ended, as far as its metrics say."""
-        values = dict(self.metrics)
-        if values.get("timeout") is True:
+        if dict(self.metrics).get("timeout") is True:
             return Status.TIMEOUT
-        numbers = [
-            name
-            for name, value in self.metrics
-            if name != "error" and isinstance(value, int | float) and not isinstance(value, bool)
-        ]
-        return Status.OK if numbers else Status.ERROR
+        is_scored = any(name != "error" and type(value) in (int, float) for name, value in self.metrics)
+        return Status.OK if is_scored else Status.ERROR
+
+    @property
+    def is_copy(self) -> bool:
+        """True for a migrant: the copy of a program of another island."""
+        return self.metadata.get("migrant") is True
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The prompt that it came from; empty where the checkpoint has none."""
+        asked = self._template()
+        roles = (role for role in ("system", "user") if isinstance(asked.get(role), str) and asked[role])
+        return tuple(Message(role, asked[role]) for role in roles)
+
+    @property
+    def response(self) -> str:
+        """What the model answered, or empty."""
+        responses = self._template().get("responses")
+        first = responses[0] if isinstance(responses, list) and responses else ""
+        return first if isinstance(first, str) else ""
+
+    def _template(self) -> dict[str, Any]:
+        """Return what was asked and answered under the first template that made a program."""
+        templates = (value for value in self.prompts.values() if isinstance(value, dict))
+        return next((value for value in templates if isinstance(value.get("user"), str)), {})
 
 
 class Checkpoint(NamedTuple):
@@ -88,29 +139,31 @@ def read_checkpoint(path: Path) -> Checkpoint:
         for member in members if isinstance(members, list) else ():
             islands.setdefault(str(member), index)
     programs: list[Evolved] = []
-    languages: list[str] = []
     for file in sorted((folder / "programs").glob("*.json")):
         data = _object(file, faults)
         if data is None:
             continue
-        if not isinstance(data.get("code"), str) or not isinstance(data.get("id"), str):
+        try:
+            program = Evolved.model_validate(data)
+        except ValidationError:
             faults.append(f"{file.name}: expected a program with id and code, found other keys")
             continue
-        programs.append(_evolved(data, islands))
-        languages.append(str(data.get("language")))
+        own = program.metadata.get("island")
+        island = islands.get(program.id, own if isinstance(own, int) and own >= 0 else 0)
+        programs.append(program.model_copy(update={"island": island}))
     if not programs:
         said = f" ({'; '.join(faults[:5])})" if faults else ""
         raise ProblemError(
             f"{folder}: expected programs/*.json of OpenEvolve, found none that can be read{said}"
         )
-    programs.sort(key=lambda program: (program.iteration, program.timestamp, program.id))
-    iteration = metadata.get("last_iteration")
+    suffix = _SUFFIXES.get(programs[0].language.lower(), ".txt")
     best = next((file for file in sorted(folder.glob("best_program.*")) if file.suffix != ".json"), None)
+    iteration = metadata.get("last_iteration")
     return Checkpoint(
         folder=folder,
         name=_name(folder),
-        programs=tuple(programs),
-        suffix=best.suffix if best is not None else _SUFFIXES.get(languages[0].lower(), ".txt"),
+        programs=tuple(sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))),
+        suffix=suffix if best is None else best.suffix,
         iteration=iteration if isinstance(iteration, int) else 0,
         faults=tuple(faults),
     )
@@ -121,14 +174,9 @@ def _checkpoint_folder(path: Path) -> Path:
     if (path / "programs").is_dir():
         return path.resolve()
     found = [
-        folder
-        for pattern in (
-            "checkpoint_*",
-            "checkpoints/checkpoint_*",
-            "openevolve_output/checkpoints/checkpoint_*",
-        )
-        for folder in path.glob(pattern)
-        if (folder / "programs").is_dir()
+        programs.parent
+        for above in ("", "checkpoints/", "openevolve_output/checkpoints/")
+        for programs in path.glob(f"{above}checkpoint_*/programs/")
     ]
     if not found:
         raise ProblemError(
@@ -154,78 +202,13 @@ def _name(folder: Path) -> str:
 def _object(file: Path, faults: list[str]) -> dict[str, Any] | None:
     """Return the JSON object in a file, or none after adding a fault."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_NOT_FINITE.get)
     except OSError as error:
         faults.append(f"{file.name}: cannot be read: {error.strerror}")
-        return None
     except (ValueError, RecursionError) as error:
         faults.append(f"{file.name}: no JSON: {str(error)[:100]}")
-        return None
-    if not isinstance(data, dict):
+    else:
+        if isinstance(data, dict):
+            return data
         faults.append(f"{file.name}: expected an object, found {data!r:.40}")
-        return None
-    return data
-
-
-def _evolved(data: Mapping[str, Any], islands: Mapping[str, int]) -> Evolved:
-    metrics = data.get("metrics")
-    metadata = data.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    parent, iteration = data.get("parent_id"), data.get("iteration_found")
-    timestamp, island = data.get("timestamp"), metadata.get("island")
-    messages, response = _prompt(data.get("prompts"))
-    return Evolved(
-        id=data["id"],
-        code=data["code"],
-        parent=parent if isinstance(parent, str) else None,
-        iteration=iteration if isinstance(iteration, int) else 0,
-        timestamp=float(timestamp) if isinstance(timestamp, int | float) else 0.0,
-        island=islands.get(data["id"], island if isinstance(island, int) and island >= 0 else 0),
-        metrics=tuple((str(name), _finite(value)) for name, value in metrics.items())
-        if isinstance(metrics, dict)
-        else (),
-        artifacts=_artifacts(data.get("artifacts_json")),
-        messages=messages,
-        response=response,
-        is_copy=metadata.get("migrant") is True,
-    )
-
-
-def _finite(value: Any) -> Json:
-    """Return JSON as it is, with NaN and infinities, which its writer lets through, as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, dict):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    found: Json = value
-    return found
-
-
-def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
-    try:
-        data = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
-        return ()
-    if not isinstance(data, dict):
-        return ()
-    return tuple(
-        (str(name), value if isinstance(value, str) else json.dumps(value)) for name, value in data.items()
-    )
-
-
-def _prompt(prompts: object) -> tuple[tuple[Message, ...], str]:
-    """Return messages and response of the first template that made a program."""
-    for template in prompts.values() if isinstance(prompts, dict) else ():
-        if not isinstance(template, dict) or not isinstance(template.get("user"), str):
-            continue
-        messages = tuple(
-            Message(role, template[role])
-            for role in ("system", "user")
-            if isinstance(template.get(role), str) and template[role]
-        )
-        responses = template.get("responses")
-        first = responses[0] if isinstance(responses, list) and responses else ""
-        return messages, first if isinstance(first, str) else ""
-    return (), ""
+    return None

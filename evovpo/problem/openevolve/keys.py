@@ -2,18 +2,10 @@
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 NO_JUDGE = "judgements come from the evaluator alone"
-
-
-def _positive(number: int) -> int | None:
-    """A negative patience there means: stop where a score is exactly the threshold."""
-    return number if number > 0 else None
-
-
-def _inspirations(config: Any) -> int:
-    return int(config.prompt.num_top_programs + config.prompt.num_diverse_programs)
 
 
 def _elites(config: Any) -> int:
@@ -22,47 +14,48 @@ def _elites(config: Any) -> int:
     return max(1, math.ceil(size / max(1, islands)))
 
 
+_SETTINGS = {
+    "max_iterations": "search.evaluations",
+    "random_seed": "run.seed",
+    "diff_based_evolution": "prompt.style",
+    "early_stopping_patience": "search.patience",
+    "llm.api_base": "proposer.base_url",
+    "llm.temperature": "sampling.temperature",
+    "llm.max_tokens": "sampling.max_tokens",
+    "llm.timeout": "proposer.timeout_seconds",
+    "llm.retries": "proposer.attempts",
+    "prompt.num_top_programs": "search.inspirations",
+    "prompt.num_diverse_programs": "search.inspirations",
+    "prompt.include_artifacts": "evaluator.artifacts",
+    "prompt.max_artifact_bytes": "evaluator.artifact_bytes",
+    "database.num_islands": "search.islands",
+    "database.migration_interval": "search.migration_interval",
+    "database.archive_size": "search.elites",
+    "database.migration_rate": "search.migrants",
+    "database.embedding_model": "search.novelty_model",
+    "database.similarity_threshold": "search.novelty_cosine",
+    "evaluator.timeout": "evaluator.timeout_seconds",
+    "evaluator.memory_limit_mb": "evaluator.memory_mb",
+    "evaluator.cascade_evaluation": "evaluator.cascade",
+    "evaluator.cascade_thresholds": "evaluator.thresholds",
+    "evaluator.parallel_evaluations": "sandbox.workers",
+    "evaluator.enable_artifacts": "evaluator.artifacts",
+}
+_VALUES: dict[str, Callable[[Any], object]] = {
+    "prompt.style": lambda c: "diff" if c.diff_based_evolution else "rewrite",
+    # A negative patience there means: stop where a score is exactly the threshold.
+    "search.patience": lambda c: c.early_stopping_patience if c.early_stopping_patience > 0 else None,
+    "proposer.attempts": lambda c: c.llm.retries + 1,
+    "search.inspirations": lambda c: c.prompt.num_top_programs + c.prompt.num_diverse_programs,
+    "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
+    "evaluator.artifact_bytes": lambda c: min(c.prompt.max_artifact_bytes, 20_480),
+    "search.elites": _elites,
+    "search.migrants": lambda c: math.ceil(c.database.migration_rate * _elites(c)),
+    "evaluator.thresholds": lambda c: ", ".join(str(float(x)) for x in c.evaluator.cascade_thresholds),
+}
+"""Values that are not taken as they are there."""
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
-    "max_iterations": ("search.evaluations", lambda c: c.max_iterations),
-    "random_seed": ("run.seed", lambda c: c.random_seed),
-    "diff_based_evolution": ("prompt.style", lambda c: "diff" if c.diff_based_evolution else "rewrite"),
-    "early_stopping_patience": ("search.patience", lambda c: _positive(c.early_stopping_patience)),
-    "llm.api_base": ("proposer.base_url", lambda c: c.llm.api_base),
-    "llm.temperature": ("sampling.temperature", lambda c: c.llm.temperature),
-    "llm.max_tokens": ("sampling.max_tokens", lambda c: c.llm.max_tokens),
-    "llm.timeout": ("proposer.timeout_seconds", lambda c: c.llm.timeout),
-    "llm.retries": ("proposer.attempts", lambda c: c.llm.retries + 1),
-    "prompt.num_top_programs": ("search.inspirations", lambda c: _inspirations(c)),
-    "prompt.num_diverse_programs": ("search.inspirations", lambda c: _inspirations(c)),
-    "prompt.include_artifacts": (
-        "evaluator.artifacts",
-        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
-    ),
-    "prompt.max_artifact_bytes": (
-        "evaluator.artifact_bytes",
-        lambda c: min(c.prompt.max_artifact_bytes, 20_480),
-    ),
-    "database.num_islands": ("search.islands", lambda c: c.database.num_islands),
-    "database.migration_interval": ("search.migration_interval", lambda c: c.database.migration_interval),
-    "database.archive_size": ("search.elites", lambda c: _elites(c)),
-    "database.migration_rate": (
-        "search.migrants",
-        lambda c: math.ceil(c.database.migration_rate * _elites(c)),
-    ),
-    "database.embedding_model": ("search.novelty_model", lambda c: c.database.embedding_model),
-    "database.similarity_threshold": ("search.novelty_cosine", lambda c: c.database.similarity_threshold),
-    "evaluator.timeout": ("evaluator.timeout_seconds", lambda c: c.evaluator.timeout),
-    "evaluator.memory_limit_mb": ("evaluator.memory_mb", lambda c: c.evaluator.memory_limit_mb),
-    "evaluator.cascade_evaluation": ("evaluator.cascade", lambda c: c.evaluator.cascade_evaluation),
-    "evaluator.cascade_thresholds": (
-        "evaluator.thresholds",
-        lambda c: ", ".join(str(float(value)) for value in c.evaluator.cascade_thresholds),
-    ),
-    "evaluator.parallel_evaluations": ("sandbox.workers", lambda c: c.evaluator.parallel_evaluations),
-    "evaluator.enable_artifacts": (
-        "evaluator.artifacts",
-        lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
-    ),
+    key: (setting, _VALUES.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
 }
 """Key -> our setting, and its value from the loaded configuration."""
 _REASONS = {

@@ -34,7 +34,8 @@ class CombinedPoint(NamedTuple):
 
 def best_combined(scores: Sequence[Scored]) -> Scored | None:
     """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
-    return max((item for item in scores if item.combined is not None), key=_combined, default=None)
+    scored = (item for item in scores if item.combined is not None)
+    return max(scored, key=lambda item: item.combined or 0.0, default=None)
 
 
 def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
@@ -45,9 +46,3 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
         if value is not None and (not points or value > points[-1].combined_score):
             points.append(CombinedPoint(item.evaluations, value))
     return tuple(points)
-
-
-def _combined(item: Scored) -> float:
-    value = item.combined
-    assert value is not None
-    return value

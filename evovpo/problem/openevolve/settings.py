@@ -5,7 +5,6 @@ does not know without a word, so the keys themselves are compared here: every ke
 exactly one line of `Settings.keys`. A secret in a file is neither kept nor shown.
 """
 
-import copy
 import dataclasses
 import json
 import re
@@ -69,13 +68,8 @@ class Settings(NamedTuple):
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
         """Return the grid axes that exist here: the length of the source, and any objective."""
-        found = []
-        for name, bins in self.axes:
-            if name == "complexity":
-                found.append(Feature("length", bins=bins))
-            elif name in objectives:
-                found.append(Feature(f"reward:{name}", bins=bins))
-        return tuple(found)
+        known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length"}
+        return tuple(Feature(known[name], bins=bins) for name, bins in self.axes if name in known)
 
 
 NO_SETTINGS = Settings({}, (), "", (), ())
@@ -99,6 +93,7 @@ def read_settings(path: Path) -> Settings:
     for name, value in _leaves(raw):
         section, _, last = name.rpartition(".")
         setting, of = MAPPED.get(name, ("", None))
+        mapped = None if of is None or value is None else of(loaded)
         if value is None:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
         elif last == "api_key":
@@ -109,16 +104,17 @@ def read_settings(path: Path) -> Settings:
             keys.append(Key(name, Effect.MAPPED, "grid axes: complexity is length, metrics are rewards"))
         elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
-        elif of is not None and of(loaded) is None:
+        elif setting and mapped is None:
             keys.append(Key(name, Effect.NONE, f"{setting} has no such value; it stays as it is"))
-        elif of is not None:
-            values[setting] = of(loaded)
-            keys.append(Key(name, Effect.MAPPED, f"{setting} = {values[setting]}"))
+        elif setting:
+            values[setting] = mapped
+            keys.append(Key(name, Effect.MAPPED, f"{setting} = {mapped}"))
         elif name == TOP_LEVEL_WORKERS:
             values["sandbox.workers"] = value
             keys.append(Key(name, Effect.MAPPED, f"sandbox.workers = {value}; OpenEvolve ignores it here"))
         else:
-            reason = _reason(name)
+            is_judge = name.startswith("llm.evaluator_models[].")
+            reason = NO_JUDGE if is_judge else WITHOUT_EFFECT.get(name)
             keys.append(Key(name, Effect.NONE if reason else Effect.UNKNOWN, reason or NO_SETTING))
     own = [model for model in models if model.keys() - {"name", "weight"}]
     tables = tuple(models) if len(models) > 1 or own else ()
@@ -140,6 +136,7 @@ def _statement(loaded: Any) -> str:
 def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the file as it is, and the keys that it holds twice."""
     import yaml
+    from openevolve.config import Config
 
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -151,7 +148,7 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
         raise ConfigError(f"{path}: expected YAML: {_one_line(error)}; correct it") from error
     if raw is None:
         return {}, []
-    known = {field.name for field in _sections()[""]} | {TOP_LEVEL_WORKERS}
+    known = {field.name for field in dataclasses.fields(Config)} | {TOP_LEVEL_WORKERS}
     if not isinstance(raw, dict) or not known & raw.keys():
         found = ", ".join(str(key) for key in list(raw)[:8]) if isinstance(raw, dict) else f"{raw!r:.80}"
         raise ConfigError(
@@ -163,12 +160,10 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _repeated(node: Any, prefix: str) -> Iterator[str]:
     """Yield the keys that a mapping of a YAML tree holds more than once."""
-    import yaml
-
-    if isinstance(node, yaml.SequenceNode):
+    if node.id == "sequence":
         for item in node.value:
             yield from _repeated(item, f"{prefix.rstrip('.')}[].")
-    if isinstance(node, yaml.MappingNode):
+    if node.id == "mapping":
         seen: set[str] = set()
         for key, value in node.value:
             name = f"{prefix}{key.value}"
@@ -176,15 +171,6 @@ def _repeated(node: Any, prefix: str) -> Iterator[str]:
                 yield name
             seen.add(name)
             yield from _repeated(value, f"{name}.")
-
-
-def _sections() -> dict[str, tuple[dataclasses.Field[Any], ...]]:
-    """Return OpenEvolve's own settings, by section; "" is the top level."""
-    from openevolve.config import Config
-
-    whole = Config()
-    fields = {"": dataclasses.fields(Config)}
-    return fields | {name: dataclasses.fields(getattr(whole, name)) for name in _SECTIONS}
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
@@ -200,10 +186,11 @@ def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
             raise ConfigError(
                 f"{path}: {name}: expected a section with keys, found {raw[name]!r:.80}; correct it"
             )
-    data = _without_secrets(copy.deepcopy(dict(raw)))
+    data = _without_secrets(raw)
+    llm = data.get("llm", {})
     for model in ("primary_model", "secondary_model"):
-        if "llm" in data and model not in data["llm"]:
-            data["llm"].pop(f"{model}_weight", None)  # of no model
+        if model not in llm:
+            llm.pop(f"{model}_weight", None)  # of no model
     try:
         return Config.from_dict(data)
     except Exception as error:  # whatever its loader and its data classes raise is a fault of the file
@@ -248,23 +235,22 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, object]]:
+def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, Any]]:
     """Return a table of `[[models]]` for each model that the file names; weights of like ones are added.
 
     Only what a model has of its own is in its table; the rest it has from `[proposer]` and `[sampling]`.
     """
     shared = raw.get("llm") or {}
     entries = shared.get("models") or []
-    tables: list[dict[str, object]] = []
+    tables: dict[str, dict[str, Any]] = {}
     for index, model in enumerate(loaded.llm.models):  # those of the list first, then the named two
         entry = entries[index] if index < len(entries) else {}
         if not model.name or not model.weight:
             continue
-        table: dict[str, object] = {
-            OF_MODEL[key]: entry[key]
-            for key in ("api_base", "temperature", "max_tokens")
-            if entry.get(key) is not None
-        }
+        table: dict[str, Any] = {"name": str(model.name)}
+        for key in ("api_base", "temperature", "max_tokens"):
+            if entry.get(key) is not None:
+                table[OF_MODEL[key]] = entry[key]
         if model.top_p is not None:
             table["top_p"] = float(model.top_p)
         if model.reasoning_effort is not None:
@@ -272,14 +258,9 @@ def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, object]]:
         variable = _variable(entry.get("api_key") or shared.get("api_key"))
         if variable:
             table["key_variable"] = variable
-        table = {"name": str(model.name), "weight": float(model.weight), **table}
-        for other in tables:
-            if {**other, "weight": 0.0} == {**table, "weight": 0.0}:
-                other["weight"] = float(str(other["weight"])) + float(model.weight)
-                break
-        else:
-            tables.append(table)
-    return tables
+        same = tables.setdefault(repr(table), table)
+        same["weight"] = same.get("weight", 0.0) + float(model.weight)
+    return list(tables.values())
 
 
 def _variable(secret: object) -> str | None:
@@ -308,10 +289,3 @@ def _model_key(name: str, last: str) -> Key:
     elif reason is None and f"llm.{last}" in MAPPED:
         reason = "one value for all models: give it in llm"
     return Key(name, Effect.UNKNOWN if reason is None else Effect.NONE, reason or NO_SETTING)
-
-
-def _reason(name: str) -> str | None:
-    """Return why a key has no effect here, or none if OpenEvolve has no such key."""
-    if name.startswith("llm.evaluator_models[]."):
-        return NO_JUDGE
-    return WITHOUT_EFFECT.get(name)
