@@ -1,10 +1,11 @@
 """Files that several processes use: holding one, and writing one so that nobody ever sees half of it."""
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -54,6 +55,17 @@ def write_json(path: Path, value: object, indent: int | None = None) -> None:
     """Write a value that JSON can hold, whole."""
     with written_whole(path) as partial:
         partial.write_text(json.dumps(value, indent=indent) + "\n")
+
+
+def file_digests(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 of those of the paths that are files, by their names relative to `folder`."""
+    digests = {}
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+            digests[path.relative_to(folder).as_posix()] = digest.hexdigest()
+    return digests
 
 
 def _remove(path: Path) -> None:

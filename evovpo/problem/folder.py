@@ -7,7 +7,6 @@ and a scorer runs first when an `Evaluator` is made.
 """
 
 import dataclasses
-import hashlib
 import json
 import keyword
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.errors import ProblemError, nearest_hint
+from evovpo.files import file_digests
 from evovpo.problem.examples import read_examples
 from evovpo.problem.faults import (
     EXAMPLES,
@@ -124,11 +124,7 @@ def _version(problem: Problem) -> str:
     digests: dict[str, str] = {}
     if problem.scorer_path is not None:
         scorer = Path(problem.scorer_path)
-        for path in (scorer, *sorted((scorer.parent / "data").rglob("*"))):
-            if path.is_file():
-                with path.open("rb") as file:
-                    name = path.relative_to(scorer.parent).as_posix()
-                    digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        digests = file_digests(scorer.parent, (scorer, *(scorer.parent / "data").rglob("*")))
     return content_id(json.dumps(values, sort_keys=True), json.dumps(digests, sort_keys=True))
 
 

@@ -1,8 +1,7 @@
 """Program -> `Evaluation` by an evaluator that imports the candidate itself, all of it in the sandbox."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
@@ -13,8 +12,6 @@ from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
-    Json,
-    Limits,
     Problem,
     Program,
     Status,
@@ -30,21 +27,15 @@ _EVERY_STAGE = -1e308
 """A threshold that every stage reaches."""
 
 
-class WholeRunner(Protocol):
-    """What an `OpenEvolveEvaluator` needs of a sandbox; `WholeSandbox` and `ProxySandbox` are such."""
-
-    def run(self, job: WholeJob, limits: Limits) -> WholeResult:
-        """Return what the evaluator said of one program."""
-        ...
-
-
 class OpenEvolveEvaluator:
     """Judges programs with the evaluator of `problem`; several threads may use one.
 
     Raises `ProblemError` for a problem without such an evaluator.
     """
 
-    def __init__(self, problem: Problem, sandbox: WholeRunner, artifact_bytes: int = 2000) -> None:
+    def __init__(
+        self, problem: Problem, sandbox: WholeSandbox | ProxySandbox, artifact_bytes: int = 2000
+    ) -> None:
         if problem.evaluator is None:
             raise ProblemError(f"problem '{problem.id}': expected an evaluator of its own, found none")
         self._problem = problem
@@ -73,44 +64,32 @@ class OpenEvolveEvaluator:
         problem = self._problem
         job = job_of(program, problem.suffix, self._folder.file, thresholds)
         if job is None:
-            metrics: dict[str, Json] = {}
-            status, isolation, seconds = Status.BAD_OUTPUT, "", 0.0
-            feedback = "bad_output: the program is not a folder of files"
+            answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
         else:
             answer = self._sandbox.run(job, problem.limits)
-            metrics = dict(answer.metrics)
-            status, isolation, seconds = answer.status, answer.isolation, answer.wall_ms / 1000
-            feedback = self._feedback(answer, metrics)
-        rewards: tuple[float, ...] | None = (0.0,) * len(problem.objectives)
-        if status is Status.SANDBOX_ERROR:
-            rewards = None
-        elif status is Status.OK:
-            rewards = read_rewards(self._folder.metrics, metrics).rewards
+        reading = read_rewards(self._folder.metrics, dict(answer.metrics))
+        rewards = {Status.OK: reading.rewards, Status.SANDBOX_ERROR: None}
         return Evaluation(
             program_id=program.id,
             problem_version=problem.version,
-            status=status,
-            rewards=rewards,
-            feedback=feedback,
-            seconds=seconds,
-            isolation=isolation,
-            metrics=tuple(metrics.items()),
+            status=answer.status,
+            rewards=rewards.get(answer.status, (0.0,) * len(problem.objectives)),
+            feedback=self._feedback(answer, reading.faults),
+            seconds=answer.wall_ms / 1000,
+            isolation=answer.isolation,
+            metrics=answer.metrics,
             trust=problem.trust,
         )
 
-    def _feedback(self, answer: WholeResult, metrics: Mapping[str, Json]) -> str:
+    def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
         """Return what a model is told beside the numbers, each part capped; untrusted text."""
-        parts: list[str] = []
-        if answer.status is not Status.OK:
-            detail = _tail(answer.detail, MESSAGE_CHARACTERS)
-            parts.append(f"{answer.status}: {detail}" if detail else str(answer.status))
-        else:
-            parts += read_rewards(self._folder.metrics, metrics).faults
-            parts += [
-                f"{name}: {value[:MESSAGE_CHARACTERS]}"
-                for name, value in metrics.items()
-                if isinstance(value, str) and value.lower() not in _NOT_FINITE
-            ]
+        detail = _tail(answer.detail, MESSAGE_CHARACTERS)
+        parts = [f"{answer.status}: {detail}" if detail else str(answer.status)]
+        if answer.status is Status.OK:
+            parts = [*faults]
+            for name, value in answer.metrics:
+                if isinstance(value, str) and value.lower() not in _NOT_FINITE:
+                    parts.append(f"{name}: {value[:MESSAGE_CHARACTERS]}")
         if self._folder.artifacts:
             parts += _artifacts(answer.artifacts, self._artifact_bytes)
         if answer.log.strip():

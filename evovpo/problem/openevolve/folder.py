@@ -4,12 +4,14 @@ Everything here only reads and parses; nothing of a project runs outside the san
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.errors import ProblemError
+from evovpo.files import file_digests
 from evovpo.prompts.bundles import pack
 from evovpo.prompts.reading import defined_names
 from evovpo.types import Program
@@ -70,11 +72,7 @@ def read_project(path: Path) -> Project:
     names = _defined(evaluator)
     if names is None:
         raise ProblemError(f"{evaluator}: expected a Python file, and it cannot be parsed; correct it")
-    stages: list[str] = []
-    for stage in _STAGES:
-        if stage not in names:
-            break
-        stages.append(stage)
+    stages = tuple(itertools.takewhile(names.__contains__, _STAGES))
     if "evaluate" not in names and not stages:
         raise ProblemError(
             f"{evaluator}: expected a function evaluate(program_path), found none; define it, or give the "
@@ -84,7 +82,7 @@ def read_project(path: Path) -> Project:
     return Project(
         folder=folder,
         evaluator=evaluator.name,
-        stages=tuple(stages),
+        stages=stages,
         has_evaluate="evaluate" in names,
         initial=_program(initial),
         suffix="/" if initial.is_dir() else initial.suffix,
@@ -100,15 +98,11 @@ def content_digest(project: Project) -> str:
     Left out are settings (what they change is hashed with the problem), hidden files, caches, pictures,
     databases, logs and notes: what runs and people leave behind.
     """
-    digests: dict[str, str] = {}
-    skipped = {path for path in (project.config, project.metrics) if path is not None}
-    for path in _files(project.folder):
-        if path in skipped or path.name.endswith(_SKIPPED_ENDINGS):
-            continue
-        with path.open("rb") as file:
-            digests[path.relative_to(project.folder).as_posix()] = hashlib.file_digest(
-                file, "sha256"
-            ).hexdigest()
+    settings = (project.config, project.metrics)
+    read = (path for path in _files(project.folder) if path not in settings)
+    digests = file_digests(
+        project.folder, (path for path in read if not path.name.endswith(_SKIPPED_ENDINGS))
+    )
     return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
 
 
@@ -127,12 +121,12 @@ def _evaluators(folder: Path) -> list[Path]:
     usual = folder / EVALUATOR
     if usual.is_file():
         return [usual]
-    found = []
-    for path in sorted(folder.glob("*.py")):
-        names = _defined(path)
-        if names is not None and ("evaluate" in names or _STAGES[0] in names):
-            found.append(path)
-    return [path for path in found if not path.name.startswith(("initial_", "init_"))]
+    return [
+        path
+        for path in sorted(folder.glob("*.py"))
+        if not path.name.startswith(("initial_", "init_"))
+        and (_defined(path) or frozenset()) & {"evaluate", _STAGES[0]}
+    ]
 
 
 def _the_evaluator(folder: Path) -> Path:
@@ -146,9 +140,9 @@ def _the_evaluator(folder: Path) -> Path:
             f"evovpo evolve {folder}/{found[0].name}"
         )
     signs = _signs(folder)
-    looks = (
-        f" (it looks like an OpenEvolve project without its evaluator: {', '.join(signs)})" if signs else ""
-    )
+    looks = ""
+    if signs:
+        looks = f" (it looks like an OpenEvolve project without its evaluator: {', '.join(signs)})"
     raise ProblemError(
         f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path) and returns "
         f"a dictionary of numbers, found none{looks}; add one, or give a folder with a problem.toml"
@@ -171,14 +165,9 @@ def _defined(path: Path) -> frozenset[str] | None:
 
 def _initial(folder: Path, evaluator: str) -> Path:
     """Return the initial program: the most usual kind of name decides, and one file must have it."""
-    kinds = (
-        [path for path in folder.glob("initial_program.*") if path.is_file()],
-        [path for path in folder.glob("init_program.*") if path.is_file()],
-        [path for path in (folder / "initial_program",) if path.is_dir()],
-        [path for path in folder.glob("initial_*.*") if path.is_file()],
-    )
-    for kind in kinds:
-        found = sorted(path for path in kind if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)
+    for pattern in ("initial_program.*", "init_program.*", "initial_program/", "initial_*.*"):
+        there = [path for path in folder.glob(pattern) if path.is_dir() is pattern.endswith("/")]
+        found = sorted(path for path in there if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)
         if len(found) == 1:
             return found[0]
         if found:

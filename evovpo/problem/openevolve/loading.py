@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
@@ -51,10 +51,8 @@ class Loaded(NamedTuple):
     """Doubtful things that do not stop a run, each with what to do."""
 
 
-class OpenEvaluator(Protocol):
-    """Starts an evaluator; `open_openevolve` is one."""
-
-    def __call__(self, problem: Problem, config: Config) -> AbstractContextManager[OpenEvolveEvaluator]: ...
+OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
+"""Starts an evaluator; `open_openevolve` is one."""
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
@@ -62,8 +60,7 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file))
-    said = _said_in(_declared(project, config))
-    return _version(problem, content_digest(project), said) == problem.version
+    return _version(problem, _content(project, _declared(project, config))) == problem.version
 
 
 def load_openevolve(
@@ -88,36 +85,31 @@ def load_openevolve(
     project = read_project(path)
     declared = _declared(project, config)
     draft = _draft(project, config, settings)
-    content = content_digest(project)
-    said = _said_in(declared)
-    kept = next((problem for problem in frozen if _version(problem, content, said) == problem.version), None)
+    content = _content(project, declared)
+    kept = next((problem for problem in frozen if _version(problem, content) == problem.version), None)
+    learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
-        problem = _with_metrics(draft, settings, kept.evaluator.metrics, content, said)
+        learned = kept.evaluator.metrics
+        problem = _with_metrics(draft, settings, learned, content)
         if problem.version == kept.version:
             return Loaded(problem, None, tuple(_remarks(problem, declared, None)))
     with open_evaluator(draft, config) as evaluator:
         initial = evaluator.evaluate_all_stages(project.initial)
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial)
-    frozen_metrics = () if kept is None or kept.evaluator is None else kept.evaluator.metrics
-    learned = frozen_metrics or learn(metrics, declared)
+    learned = learned or learn(metrics, declared)
     if not learned:
-        found = (
-            ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items()) or "nothing"
-        )
+        found = ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items())
+        said = f"it said: {initial.feedback}; " if initial.feedback else ""
         raise ProblemError(
             f"{project.folder / project.evaluator}: expected at least one finite number for the initial "
-            f"program {project.initial_name}, found {found}; {_said(initial)}return a number that is higher "
-            "for a better program, or declare one in metrics.toml"
+            f"program {project.initial_name}, found {found or 'nothing'}; {said}return a number that is "
+            "higher for a better program, or declare one in metrics.toml"
         )
-    problem = _with_metrics(draft, settings, learned, content, said)
-    return Loaded(
-        problem,
-        dataclasses.replace(
-            initial, problem_version=problem.version, rewards=read_rewards(learned, metrics).rewards
-        ),
-        tuple(_remarks(problem, declared, initial)),
-    )
+    problem = _with_metrics(draft, settings, learned, content)
+    rewards = read_rewards(learned, metrics).rewards
+    initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
+    return Loaded(problem, initial, tuple(_remarks(problem, declared, initial)))
 
 
 def _declared(project: Project, config: Config) -> dict[str, Declared]:
@@ -126,13 +118,16 @@ def _declared(project: Project, config: Config) -> dict[str, Declared]:
     return {} if project.metrics is None else read_declared(project.metrics)
 
 
-def _said_in(declared: dict[str, Declared]) -> str:
-    """Return declarations as what a version hashes: the same for what is not said and for what is usual."""
+def _content(project: Project, declared: dict[str, Declared]) -> tuple[str, str]:
+    """Return what a version hashes beside a problem: the files, and what is declared of metrics.
+
+    Declarations are the same for what is not said and for what is usual.
+    """
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
     }
-    return json.dumps(whole, sort_keys=True)
+    return content_digest(project), json.dumps(whole, sort_keys=True)
 
 
 def _draft(project: Project, config: Config, settings: Settings) -> Problem:
@@ -145,19 +140,23 @@ def _draft(project: Project, config: Config, settings: Settings) -> Problem:
             f"{project.folder / project.evaluator}: expected a function evaluate(program_path), found only "
             f"{', '.join(project.stages)}; define it, or give evaluator.thresholds for the stages"
         )
-    seconds = wanted.timeout_seconds
+    kind = "the files of the program" if project.suffix == "/" else f"the program {project.initial_name}"
+    usual = (
+        f"Improve {kind}, which an evaluator runs and measures. Keep the names that it defines and what they "
+        "take and return."
+    )
     return Problem(
         id=project.folder.name,
         version="",
-        statement=settings.statement or _statement(project),
+        statement=settings.statement or usual,
         entry="",
         parameters=(),
         objectives=(),
         seeds=(project.initial,),
         limits=Limits(
-            wall_seconds=seconds,
+            wall_seconds=wanted.timeout_seconds,
             # Of one process; threads count together, and the time limit ends the evaluation anyway.
-            cpu_seconds=int(4 * seconds) + 1,
+            cpu_seconds=int(4 * wanted.timeout_seconds) + 1,
             memory_mb=wanted.memory_mb,
             result_bytes=_RESULT_BYTES,
             open_files=_OPEN_FILES,
@@ -171,35 +170,25 @@ def _draft(project: Project, config: Config, settings: Settings) -> Problem:
     )
 
 
-def _statement(project: Project) -> str:
-    """Return what prompts say of a project whose configuration has no system message."""
-    kind = "the files of the program" if project.suffix == "/" else f"the program {project.initial_name}"
-    return (
-        f"Improve {kind}, which an evaluator runs and measures. Keep the names that it defines and what they "
-        "take and return."
-    )
-
-
 def _with_metrics(
-    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: str, said: str
+    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: tuple[str, str]
 ) -> Problem:
     """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
     assert draft.evaluator is not None
-    names = tuple(metric.name for metric in metrics)
     problem = dataclasses.replace(
         draft,
         objectives=tuple(Objective(metric.name, describe(metric)) for metric in metrics),
-        features=settings.features(names),
+        features=settings.features(tuple(metric.name for metric in metrics)),
         evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
     )
-    return dataclasses.replace(problem, version=_version(problem, content, said))
+    return dataclasses.replace(problem, version=_version(problem, content))
 
 
-def _version(problem: Problem, content: str, said: str) -> str:
+def _version(problem: Problem, content: tuple[str, str]) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]
-    return content_id(json.dumps(values, sort_keys=True), content, said)
+    return content_id(json.dumps(values, sort_keys=True), *content)
 
 
 def _check_initial(project: Project, initial: Evaluation) -> None:
@@ -218,10 +207,6 @@ def _check_initial(project: Project, initial: Evaluation) -> None:
         )
 
 
-def _said(initial: Evaluation) -> str:
-    return f"it said: {initial.feedback}; " if initial.feedback else ""
-
-
 def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluation | None) -> Iterable[str]:
     """Yield what a user should know of a project that can be run."""
     assert problem.evaluator is not None
@@ -232,7 +217,12 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
         if suggests_lower(metric.name) and declared.get(metric.name, Declared()).lower_is_better is None
     ]
     if doubtful:
-        yield _reversed_remark(doubtful)
+        turned = "".join(f"\n    {section_line(name)}\n    lower_is_better = true" for name in doubtful)
+        yield (
+            f"HIGHER is taken as better for {', '.join(doubtful)}, and the names read as if lower were. If "
+            "lower is better, metrics.toml has to say so (false instead of true confirms that higher is):"
+            f"{turned}"
+        )
     if initial is not None:
         known = [*metrics, *(metric.name for metric in problem.evaluator.metrics)]
         for name in declared:
@@ -259,13 +249,3 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
             "low trust: evaluator and candidate share a process, so a program can forge its metrics; check"
             " what wins, or try --set evaluator.mode=proxy"
         )
-
-
-def _reversed_remark(names: Sequence[str]) -> str:
-    """Return the warning that metrics are taken the wrong way round, with the lines that turn them."""
-    lines = [line for name in names for line in (section_line(name), "lower_is_better = true")]
-    return (
-        f"HIGHER is taken as better for {', '.join(names)}, and the names read as if lower were. If lower is"
-        " better, metrics.toml has to say so (false instead of true confirms that higher is):\n    "
-        + "\n    ".join(lines)
-    )

@@ -1,22 +1,22 @@
 """An OpenEvolve project with the configuration of its runs: its YAML, a file of ours, settings by hand."""
 
-import tomllib
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evovpo.config import Config
+from evovpo.config_tree import read_toml
+from evovpo.errors import ConfigError
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import read_project
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
 from evovpo.types import Problem
 
-_BASE: dict[str, dict[str, object]] = {
-    # The task alone tells a model nothing of the program's interface, so every prompt shows a program.
-    "search": {"root_share": 0.0, "joins": False},
-}
-"""Settings that are other ones for such problems, unless someone says otherwise."""
+_SEARCH: dict[str, object] = {"root_share": 0.0, "joins": False}
+"""What is searched otherwise unless someone says so: the task alone tells a model nothing of the program's
+interface, so every prompt shows a program."""
 
 
 class Opened(NamedTuple):
@@ -46,9 +46,8 @@ def open_project(
     file = project.config if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
     base = _with_own_models(settings, config_file, overrides)
-    for section, values in _BASE.items():
-        given = base.get(section)
-        base[section] = values | (given if isinstance(given, dict) else {})
+    given = base.get("search")
+    base["search"] = _SEARCH | (given if isinstance(given, dict) else {})
     config = Config.load(config_file, overrides, base, f"{file}, as settings here")
     return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
 
@@ -58,15 +57,14 @@ def _with_own_models(
 ) -> dict[str, object]:
     """Return the base settings without the models, or addresses, in whose place the user gives others."""
     given = {text.partition("=")[0].strip() for text in overrides}
-    try:
-        written = {} if config_file is None else tomllib.loads(config_file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        written = {}  # reading the configuration says what is wrong with it
+    written: dict[str, Any] = {}
+    if config_file is not None:
+        with contextlib.suppress(ConfigError):  # reading the configuration says what is wrong with it
+            written = read_toml(config_file)
     proposer = written.get("proposer")
     given |= {f"proposer.{key}" for key in proposer} if isinstance(proposer, dict) else set()
-    has_tables = "models" in written
     models, values = settings.models, settings.values
-    if "proposer.model" in given or has_tables:
+    if "proposer.model" in given or "models" in written:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}
     if "proposer.base_url" in given:
         models = tuple({key: table[key] for key in table if key != "base_url"} for table in models)
