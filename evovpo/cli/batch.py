@@ -13,9 +13,11 @@ from evovpo.cli.terminal import (
     STOPPED,
     AsJson,
     StoreUrl,
+    argument,
     console,
     fail,
     open_store,
+    option,
     print_json,
     say,
     show_answer,
@@ -28,15 +30,9 @@ _SOME_FAILED = 1
 app = typer.Typer()
 
 BatchName = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE|SUITE", help="Batch file (TOML), or a suite, of which each problem is run once."
-    ),
+    str, argument("FILE|SUITE", "Batch file (TOML), or a suite, of which each problem is run once.")
 ]
-Limit = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Only the first N problems; later without it for all."),
-]
+Limit = Annotated[int | None, option("N", "Only the first N problems; later without it for all.", min=1)]
 
 
 @app.command("batch", rich_help_panel="Batches")
@@ -45,24 +41,23 @@ def batch(
     store_url: StoreUrl = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
+        option(
+            "N",
+            "Runs at a time, each in a process of its own.",
+            *("--jobs", "-j"),
+            default="number of cores",
             min=1,
             max=256,
-            metavar="N",
-            help="Runs at a time, each in a process of its own.  [dim]\\[default: number of cores][/dim]",
-            show_default=False,
         ),
     ] = None,
     limit: Limit = None,
     executor: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHERE",
-            help="Where programs run: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
-            "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].  [dim]\\[default: as set, local][/dim]",
-            show_default=False,
+        option(
+            "WHERE",
+            "Where programs run: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
+            "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
+            default="as set, local",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -133,14 +128,7 @@ def batch(
 def report(
     name: BatchName,
     store_url: StoreUrl = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where to write.  [dim]\\[default: evovpo-report-NAME][/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    out: Annotated[Path | None, option("FOLDER", "Where to write.", default="evovpo-report-NAME")] = None,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,11 +20,14 @@ from evovpo.cli.terminal import (
     Overrides,
     RunName,
     StoreUrl,
+    argument,
     console,
     fail,
     open_store,
+    option,
     print_json,
     say,
+    settings,
     show_answer,
     store_option,
 )
@@ -53,37 +56,24 @@ class ProposerName(StrEnum):
 def evolve(
     problem_name: Annotated[
         str,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        argument(
+            "PROBLEM", "Folder of a problem or of an OpenEvolve project, or the name of a bundled problem."
         ),
     ],
     evaluations: Annotated[
         int | None,
-        typer.Option(
-            "--evaluations",
-            "-n",
+        option(
+            "N",
+            "Budget in proposed programs, duplicates and unusable ones included.",
+            *("--evaluations", "-n"),
+            default="1000",
             min=1,
-            metavar="N",
-            help="Budget in proposed programs, duplicates and unusable ones included.  "
-            "[dim]\\[default: 1000][/dim]",
-            show_default=False,
         ),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="S",
-            help="Source of all randomness.  [dim]\\[default: 0][/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    seed: Annotated[int | None, option("S", "Source of all randomness.", default="0", min=0)] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(
-            metavar="S-T", help="Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."
-        ),
+        option("S-T", "Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."),
     ] = None,
     store_url: StoreUrl = None,
     config_file: ConfigFile = None,
@@ -95,21 +85,20 @@ def evolve(
             "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: programs of the built-in "
             "model's language without a model, as a baseline.  "
             "[dim]\\[default: local; openai with --base-url][/dim]",
-            show_default=False,
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Model folder of your own instead of the built-in one; of a server, the name it has there.",
+        option(
+            "MODEL",
+            "Model folder of your own instead of the built-in one; of a server, the name it has there.",
         ),
     ] = None,
     base_url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
+        option(
+            "URL",
+            "Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
             "key is read from the environment.",
         ),
     ] = None,
@@ -145,10 +134,9 @@ def evolve(
         "proposer.name": "openai" if proposer is None and base_url is not None else proposer,
         "proposer.model": model,
         "proposer.base_url": base_url,
-        "evaluator.metrics": None if metrics is None else metrics.resolve(),
+        "evaluator.metrics": metrics,
     }
-    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
-    request = open_request(problem_name, config_file, changes, openevolve_config)
+    request = open_request(problem_name, config_file, settings(overrides, given), openevolve_config)
     check_proposer(request.problem, request.config)
     if request.project is not None:
         _show_project(request.project, problem_name)

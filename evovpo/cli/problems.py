@@ -15,9 +15,12 @@ from evovpo.cli.terminal import (
     Overrides,
     RunName,
     StoreUrl,
+    argument,
     open_store,
+    option,
     print_json,
     say,
+    settings,
     show_answer,
 )
 from evovpo.problem.importers.tasks import TaskFormat
@@ -58,7 +61,7 @@ def list_problems() -> None:
 
 @app.command("new", rich_help_panel="Problems")
 def new(
-    name: Annotated[Path, typer.Argument(metavar="NAME", help="Folder to make.")],
+    name: Annotated[Path, argument("NAME", "Folder to make.")],
     kind: Annotated[
         Kind,
         typer.Option(
@@ -90,9 +93,8 @@ def new(
 def check(
     path: Annotated[
         str,
-        typer.Argument(
-            metavar="PATH",
-            help="Folder of a problem or of an OpenEvolve project, or the name of a bundled problem.",
+        argument(
+            "PATH", "Folder of a problem or of an OpenEvolve project, or the name of a bundled problem."
         ),
     ],
     store_url: StoreUrl = None,
@@ -113,8 +115,7 @@ def check(
     from evovpo.reports.problems import check_view, settings_table
     from evovpo.runs.request import open_request
 
-    given = {"store.url": store_url, "evaluator.metrics": None if metrics is None else metrics.resolve()}
-    changes = [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    changes = settings(overrides, {"store.url": store_url, "evaluator.metrics": metrics})
     named = open_request(path, config_file, changes, openevolve_config)
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)
@@ -142,11 +143,9 @@ def bounds(run: RunName, store_url: StoreUrl = None) -> None:
 
 @app.command("import-tasks", rich_help_panel="Problems")
 def import_tasks(
-    task_format: Annotated[TaskFormat, typer.Argument(metavar="FORMAT", help="What kind of file it is.")],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Your copy of the file; of PSB2, the folder of its data.")
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="New folder for the suite.")],
+    task_format: Annotated[TaskFormat, argument("FORMAT", "What kind of file it is.")],
+    file: Annotated[Path, argument("FILE", "Your copy of the file; of PSB2, the folder of its data.")],
+    out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many tasks.")] = None,
     as_json: AsJson = False,
 ) -> None:

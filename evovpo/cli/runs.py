@@ -14,10 +14,13 @@ from evovpo.cli.terminal import (
     Overrides,
     RunName,
     StoreUrl,
+    argument,
     console,
     open_store,
+    option,
     print_json,
     say,
+    settings,
     show_answer,
     store_option,
 )
@@ -55,14 +58,7 @@ def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
 def show(
     run: RunName,
     store_url: StoreUrl = None,
-    png: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where to write the curve.  [dim]\\[default: evovpo-RUN.png][/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    png: Annotated[Path | None, option("FILE", "Where to write the curve.", default="evovpo-RUN.png")] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -159,20 +155,13 @@ def replay(
 def doctor(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|PROBLEM", help="A run, or a problem, of which the newest run is taken, or one made."
-        ),
+        argument("RUN|PROBLEM", "A run, or a problem, of which the newest run is taken, or one made."),
     ],
     store_url: StoreUrl = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     png: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where to write the picture.  [dim]\\[default: evovpo-doctor-RUN.png][/dim]",
-            show_default=False,
-        ),
+        Path | None, option("FILE", "Where to write the picture.", default="evovpo-doctor-RUN.png")
     ] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
     as_json: AsJson = False,
@@ -194,8 +183,7 @@ def doctor(
     from evovpo.reports.doctor.text import report_view
     from evovpo.reports.live import LiveProgress
 
-    given = [] if store_url is None else [f"store.url={store_url}"]
-    config = Config.load(config_file, [*SAMPLING, *(overrides or ()), *given])
+    config = Config.load(config_file, [*SAMPLING, *settings(overrides, {"store.url": store_url})])
     problem = named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
         live = LiveProgress(console(stderr=True))
@@ -221,14 +209,12 @@ def doctor(
 
 @app.command("import-openevolve", rich_help_panel="Runs")
 def import_openevolve(
-    checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint of OpenEvolve, or its output folder.")
-    ],
+    checkpoint: Annotated[Path, argument("CHECKPOINT", "A checkpoint of OpenEvolve, or its output folder.")],
     problem: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="The project that it ran for: its metrics and bounds, and its evaluator for answers that "
+        option(
+            "DIR",
+            "The project that it ran for: its metrics and bounds, and its evaluator for answers that "
             "were logged but not judged.",
         ),
     ] = None,
@@ -247,7 +233,7 @@ def import_openevolve(
     from evovpo.integrations.importing import bring_in
     from evovpo.runs.request import open_request
 
-    changes = [*(overrides or ()), *([] if store_url is None else [f"store.url={store_url}"])]
+    changes = settings(overrides, {"store.url": store_url})
     named = None if problem is None else open_request(problem, config_file, changes)
     config = Config.load(config_file, changes) if named is None else named.config
     with open_store(config.store.url, create=True) as store:

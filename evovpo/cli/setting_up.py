@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evovpo.cli.terminal import BAD_INPUT, ConfigFile, Overrides, fail, say
+from evovpo.cli.terminal import BAD_INPUT, ConfigFile, Overrides, argument, fail, option, say
 
 app = typer.Typer()
 store_app = typer.Typer(help="Look after the database that runs are kept in.", no_args_is_help=True)
@@ -25,12 +25,10 @@ def show_config(config_file: ConfigFile = None, overrides: Overrides = None) -> 
 @app.command("prompts", rich_help_panel="Setting up")
 def show_prompts(
     problem_name: Annotated[
-        str | None,
-        typer.Argument(metavar="PROBLEM", help="Folder of a problem, or the name of a bundled one."),
+        str | None, argument("PROBLEM", "Folder of a problem, or the name of a bundled one.")
     ] = None,
     write: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write the prompt templates there, to be changed and used."),
+        Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
     ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
@@ -62,10 +60,7 @@ def show_prompts(
 
 @store_app.command("upgrade")
 def upgrade_store(
-    store_url: Annotated[
-        str | None,
-        typer.Argument(metavar="URL", help="Database.  [dim]\\[default: sqlite:///evovpo.db][/dim]"),
-    ] = None,
+    store_url: Annotated[str | None, argument("URL", "Database.", "sqlite:///evovpo.db")] = None,
 ) -> None:
     """Bring a database of an older version to the one of this package; all its rows are kept.
 

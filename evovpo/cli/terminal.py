@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -22,17 +23,25 @@ if TYPE_CHECKING:
 
 BAD_INPUT, NOTHING_EVALUATED, CUT_OFF, STOPPED = 2, 3, 4, 130
 
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of one, or [bold]latest[/bold].")
-]
+
+def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
+    """Return an option with a value; `default` says what holds where the option has no value of its own."""
+    return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
+
+
+def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
+    """Return an argument; `default` as in `option`."""
+    return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
+
+
+def _with_default(help_text: str, default: str) -> str:
+    return f"{help_text}  [dim]\\[default: {default}][/dim]" if default else help_text
+
+
+RunName = Annotated[str, argument("RUN", "Id of a run, the beginning of one, or [bold]latest[/bold].")]
 StoreUrl = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Database: a file or an SQLAlchemy URL.  [dim]\\[default: sqlite:///evovpo.db][/dim]",
-        show_default=False,
-    ),
+    option("URL", "Database: a file or an SQLAlchemy URL.", "--store", default="sqlite:///evovpo.db"),
 ]
 AsJson = Annotated[
     bool,
@@ -40,32 +49,31 @@ AsJson = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="TOML file; [bold]evovpo config[/bold] prints one to start from."
-    ),
+    option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config"),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be given several times."
-    ),
+    option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set"),
 ]
 OpenEvolveConfig = Annotated[
     Path | None,
-    typer.Option(
-        "--openevolve-config",
-        metavar="FILE",
-        help="Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none.",
+    option(
+        "FILE", "Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none."
     ),
 ]
 MetricsFile = Annotated[
     Path | None,
-    typer.Option(
-        "--metrics",
-        metavar="FILE",
-        help="Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+    option(
+        "FILE",
+        "Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+        resolve_path=True,
     ),
 ]
+
+
+def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:
+    """Return the settings of `--set`, and after them those of options that were `given`."""
+    return [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:

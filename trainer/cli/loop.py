@@ -17,9 +17,12 @@ from evovpo.cli.terminal import (
     ConfigFile,
     Overrides,
     StoreUrl,
+    argument,
     open_store,
+    option,
     print_json,
     say,
+    settings,
     show_answer,
     store_option,
 )
@@ -40,23 +43,12 @@ class Half(StrEnum):
 
 def loop(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEM|SUITE", help="A problem or a suite: folder, or name of a bundled one."
-        ),
+        str, argument("PROBLEM|SUITE", "A problem or a suite: folder, or name of a bundled one.")
     ],
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, metavar="N", help="Searches of every problem.")
-    ] = 3,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=1, metavar="TASKS", help="Search only so many problems of the suite."),
-    ] = None,
+    rounds: Annotated[int, option("N", "Searches of every problem.", "--rounds", "-r", min=1)] = 3,
+    limit: Annotated[int | None, option("TASKS", "Search only so many problems of the suite.", min=1)] = None,
     evaluations: Annotated[
-        int,
-        typer.Option(
-            "--evaluations", "-n", min=1, metavar="N", help="Budget of one search, in proposed programs."
-        ),
+        int, option("N", "Budget of one search, in proposed programs.", "--evaluations", "-n", min=1)
     ] = 240,
     objective: Objective = None,
     side_by_side: Annotated[
@@ -69,30 +61,24 @@ def loop(
     half: Annotated[
         Half | None,
         typer.Option(
-            help="Do one half of a loop side by side only, for example each on a machine of its own.",
-            show_default=False,
+            help="Do one half of a loop side by side only, for example each on a machine of its own."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Source of all randomness.")] = 0,
+    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
     store_url: StoreUrl = None,
     policies: Policies = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     train_overrides: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "SECTION.KEY=VALUE",
+            "Change one setting of the trainer ([bold]evovpo retrain --show-config[/bold] lists them).",
             "--train-set",
-            metavar="SECTION.KEY=VALUE",
-            help="Change one setting of the trainer ([bold]evovpo retrain --show-config[/bold] lists them).",
         ),
     ] = None,
     png: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where to write the picture.  [dim]\\[default: evovpo-loop-ID.png][/dim]",
-            show_default=False,
-        ),
+        Path | None, option("FILE", "Where to write the picture.", default="evovpo-loop-ID.png")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -120,19 +106,11 @@ def loop(
         raise ConfigError(
             "--half does one half of a loop side by side, --side-by-side both; give one of them"
         )
-    train = TrainConfig.load(
-        None,
-        [
-            f"run.seed={seed}",
-            *(train_overrides or ()),
-            *([] if objective is None else [f"objective.name={objective}"]),
-        ],
-    )
+    changes = settings(train_overrides, {"objective.name": objective})
+    train = TrainConfig.load(None, [f"run.seed={seed}", *changes])
     answers = 1 if find_objective(train.objective.name).answers == "one" else 3
     given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
-    given += ["proposer.policy=served", *(overrides or ())]
-    if store_url is not None:
-        given.append(f"store.url={store_url}")
+    given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
     search = Config.load(config_file, given)
     plan = plan_loop(_problems(target), search, train, limit=limit)
     with open_store(search.store.url, create=True) as store:

@@ -6,8 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from evovpo.cli.terminal import option
 from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,31 +14,18 @@ if TYPE_CHECKING:
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="NAME",
-        help="How advantages follow from reward vectors.  [dim]\\[default: vpo][/dim]",
-        show_default=False,
-    ),
-]
+Objective = Annotated[str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo")]
 Policies = Annotated[
     Path | None,
-    typer.Option(
-        "--policies",
-        metavar="FOLDER",
-        help="Where policy versions go.  [dim]\\[default: policies, beside the database][/dim]",
-        show_default=False,
-    ),
+    option("FOLDER", "Where policy versions go.", default="policies, beside the database"),
 ]
 Servers = Annotated[
     list[str] | None,
-    typer.Option(
-        "--server",
-        metavar="URL",
-        help="A running vLLM that must offer the version before it is served, as [bold]MODEL@URL[/bold]: the "
+    option(
+        "URL",
+        "A running vLLM that must offer the version before it is served, as [bold]MODEL@URL[/bold]: the "
         "name of its own weights and its address, which ends in /v1. May be given several times.",
+        "--server",
     ),
 ]
 

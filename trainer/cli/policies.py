@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
-from evovpo.cli.terminal import AsJson, StoreUrl, open_store, print_json, say, show_answer
+from evovpo.cli.terminal import AsJson, StoreUrl, argument, open_store, print_json, say, show_answer
 from trainer.cli.options import Servers, check_installed, targets_of
 
 
@@ -30,12 +28,7 @@ def list_policies(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
 def rollback(
     number: Annotated[
         int | None,
-        typer.Argument(
-            metavar="[VERSION]",
-            min=0,
-            help="The version to serve instead.  [dim]\\[default: the parent of the served one][/dim]",
-            show_default=False,
-        ),
+        argument("[VERSION]", "The version to serve instead.", "the parent of the served one", min=0),
     ] = None,
     servers: Servers = None,
     store_url: StoreUrl = None,

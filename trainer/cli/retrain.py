@@ -12,9 +12,12 @@ from evovpo.cli.terminal import (
     AsJson,
     Overrides,
     StoreUrl,
+    argument,
     open_store,
+    option,
     print_json,
     say,
+    settings,
     show_answer,
     store_option,
 )
@@ -26,10 +29,8 @@ if TYPE_CHECKING:
 
 TrainConfigFile = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="TOML file; [bold]evovpo retrain --show-config[/bold] prints one to start from.",
+    option(
+        "FILE", "TOML file; [bold]evovpo retrain --show-config[/bold] prints one to start from.", "--config"
     ),
 ]
 
@@ -37,11 +38,7 @@ TrainConfigFile = Annotated[
 def retrain(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN...",
-            help="Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on.",
-            show_default=False,
-        ),
+        argument("RUN...", "Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on."),
     ] = None,
     objective: Objective = None,
     store_url: StoreUrl = None,
@@ -71,8 +68,7 @@ def retrain(
     """
     from trainer.config import TrainConfig
 
-    given = [] if objective is None else [f"objective.name={objective}"]
-    config = TrainConfig.load(config_file, [*(overrides or ()), *given])
+    config = TrainConfig.load(config_file, settings(overrides, {"objective.name": objective}))
     if show_config:
         say(config.to_toml().rstrip("\n"))
         return

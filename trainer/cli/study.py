@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evovpo.cli.terminal import CUT_OFF, STOPPED, AsJson, console, fail, print_json, say, show_answer
+from evovpo.cli.terminal import (
+    CUT_OFF,
+    STOPPED,
+    AsJson,
+    argument,
+    console,
+    fail,
+    option,
+    print_json,
+    say,
+    show_answer,
+)
 from trainer.cli.options import check_installed
 
 if TYPE_CHECKING:
@@ -28,56 +39,46 @@ _KEYS = {
 """What options of a bundled study change in its file."""
 
 
-def _changes(help_text: str, metavar: str = "N", least: int | None = 1) -> Any:
-    return typer.Option(min=least, metavar=metavar, help=help_text, show_default=False)
-
-
 def study(
     context: typer.Context,
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|DOMAIN",
-            help="A study file, or a domain to compare objectives on: [bold]strings[/bold], generated tasks "
+        argument(
+            "FILE|DOMAIN",
+            "A study file, or a domain to compare objectives on: [bold]strings[/bold], generated tasks "
             "whose examples conflict, or [bold]maze[/bold], the maze of the VPO paper.",
         ),
     ],
     work: Annotated[
         Path | None,
-        typer.Option(
-            "--work",
-            metavar="FOLDER",
-            help="Keeps models and the store.  [dim]\\[default: work, beside the report][/dim]",
-            show_default=False,
-        ),
+        option("FOLDER", "Keeps models and the store.", default="work, beside the report"),
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the report from the rows at hand and run nothing.")
     ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Of a domain: keeps rows, tables and pictures.")
-    ] = Path("study"),
+    out: Annotated[Path, option("FOLDER", "Of a domain: keeps rows, tables and pictures.")] = Path("study"),
     model: Annotated[
-        Path | None, _changes("Start model of all arms instead of the domain's own.", "FOLDER", None)
+        Path | None,
+        option("FOLDER", "Start model of all arms instead of the domain's own.", resolve_path=True),
     ] = None,
-    tokens: Annotated[int | None, _changes("Tokens that every training generates.")] = None,
-    prompts: Annotated[int | None, _changes("Prompts in a training step.", "P")] = None,
-    seeds: Annotated[int | None, _changes("Trainings of each tuned arm.")] = None,
-    learning_rates: Annotated[str | None, _changes("Learning rates of the grid.", "A,B,...", None)] = None,
-    kls: Annotated[str | None, _changes("KL coefficients of the grid.", "A,B,...", None)] = None,
+    tokens: Annotated[int | None, option("N", "Tokens that every training generates.", min=1)] = None,
+    prompts: Annotated[int | None, option("P", "Prompts in a training step.", min=1)] = None,
+    seeds: Annotated[int | None, option("N", "Trainings of each tuned arm.", min=1)] = None,
+    learning_rates: Annotated[str | None, option("A,B,...", "Learning rates of the grid.")] = None,
+    kls: Annotated[str | None, option("A,B,...", "KL coefficients of the grid.")] = None,
     arms: Annotated[
         str | None,
-        _changes(
-            "Only these arms.  Further ones: grpo-entropy, vpo-entropy, vpo-mixed, vpo-at-c-mixed, "
-            "vpo-reuse.  [dim]\\[default: the six objectives][/dim]",
+        option(
             "A,B,...",
-            None,
+            "Only these arms.  Further ones: grpo-entropy, vpo-entropy, vpo-mixed, vpo-at-c-mixed, "
+            "vpo-reuse.",
+            default="the six objectives",
         ),
     ] = None,
-    validation_tasks: Annotated[int | None, _changes("Tasks to tune on.", least=2)] = None,
-    test_tasks: Annotated[int | None, _changes("Tasks to report on.", least=2)] = None,
-    largest_k: Annotated[int | None, _changes("Answers measured on a test task.", "K")] = None,
-    processes: Annotated[int, typer.Option(min=1, metavar="N", help="Trainings at a time.")] = 2,
+    validation_tasks: Annotated[int | None, option("N", "Tasks to tune on.", min=2)] = None,
+    test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
+    largest_k: Annotated[int | None, option("K", "Answers measured on a test task.", min=1)] = None,
+    processes: Annotated[int, option("N", "Trainings at a time.", min=1)] = 2,
     as_json: AsJson = False,
 ) -> None:
     """Compare trained proposers at equal tokens and equal evaluations, each tuned alike.
@@ -160,12 +161,12 @@ def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
     if name not in bundled_studies():
         hint = nearest_hint(name, bundled_studies())
         raise ConfigError(f"{name!r} is neither a study file (*.toml) nor a domain; {hint}")
-    changes = {key: given[option] for option, key in _KEYS.items() if given[option] is not None}
-    for option in ("learning_rates", "kls"):
-        if given[option] is not None:
-            changes[_KEYS[option]] = _numbers("--" + option.replace("_", "-"), given[option])
+    changes = {key: given[named] for named, key in _KEYS.items() if given[named] is not None}
+    for named in ("learning_rates", "kls"):
+        if given[named] is not None:
+            changes[_KEYS[named]] = _numbers("--" + named.replace("_", "-"), given[named])
     if given["model"] is not None:
-        changes["start"] = str(given["model"].resolve())
+        changes["start"] = str(given["model"])
     arms = None if given["arms"] is None else given["arms"].split(",")
     return read_bundled(name, out, changes, arms, given["largest_k"])
 
