@@ -12,12 +12,13 @@ from typing import Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Column
 from rich.text import Text
 
 from evovpo.experiments.plan import Work
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
-from evovpo.reports.text import plain_table, printable, reward_text
+from evovpo.reports.text import plain_table, printable, reward_text, right
 from evovpo.store import RunRow
 from evovpo.types import RunStatus
 
@@ -127,10 +128,8 @@ class BatchProgress:
         by_problem: dict[str, list[_Cell]] = {}
         for cell in self._cells.values():
             by_problem.setdefault(cell.problem, []).append(cell)
-        table = plain_table()
-        table.add_column("problem", no_wrap=True)
-        for name in ("best", "solved", "ended", "evaluations"):
-            table.add_column(name, justify="right", no_wrap=True)
+        figures = ("best", "solved", "ended", "evaluations")
+        table = plain_table(Column("problem", no_wrap=True), *(right(name, no_wrap=True) for name in figures))
         # What is running first, then what is not begun: what has ended matters least.
         order = sorted(
             by_problem.items(),

@@ -8,16 +8,14 @@ from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.heat_map import HeatMap
 from evovpo.experiments.results import CellResult, Curve, Results, verdict
-from evovpo.reports.text import plain_table, printable
+from evovpo.reports.text import plain_table, printable, right
 from evovpo.types import Json
 
 
 def arms_table(results: Results) -> Table:
     """Return a row for each arm."""
-    table = plain_table()
-    table.add_column("arm")
-    for name in ("ended", "solved [95 %]", "only here", "best reward [95 %]"):
-        table.add_column(name, justify="right", no_wrap=True)
+    figures = ("ended", "solved [95 %]", "only here", "best reward [95 %]")
+    table = plain_table("arm", *(right(name, no_wrap=True) for name in figures))
     for one in results.arms:
         solved = _interval_text(one.solved, 1)
         table.add_row(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.builtin.choice import built_in_fault
@@ -12,17 +12,14 @@ from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.settings import Effect, Settings
 from evovpo.reports.tables import judgement_table
-from evovpo.reports.text import counted, plain_table, printable, reward_text
+from evovpo.reports.text import counted, folded, plain_table, printable, reward_text, right
 from evovpo.store import Store
 from evovpo.types import Problem, Status
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
     """Return problems with what they ask for: the first paragraph of each statement."""
-    table = plain_table()
-    table.add_column("problem", no_wrap=True)
-    table.add_column("rows", justify="right")
-    table.add_column("asks for", overflow="fold")
+    table = plain_table(Column("problem", no_wrap=True), right("rows"), folded("asks for"))
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
         asked = " ".join(problem.statement.strip().split("\n\n")[0].split())
@@ -33,13 +30,8 @@ def problems_table(problems: Sequence[Problem]) -> Table:
 def check_view(report: CheckReport) -> RenderableType:
     """Return what was found about a problem folder that can be used."""
     problem = report.problem
-    table = plain_table()
-    table.add_column("starting program")
-    table.add_column("ends")
-    table.add_column("mean reward", justify="right")
-    if problem.is_by_example:
-        table.add_column("training rows", justify="right")
-        table.add_column("held-out rows", justify="right")
+    counts = ("training rows", "held-out rows") if problem.is_by_example else ()
+    table = plain_table("starting program", "ends", right("mean reward"), *map(right, counts))
     for seed in report.seeds:
         rewards = seed.evaluation.rewards or (0.0,)
         cells = [seed.name, str(seed.evaluation.status), reward_text(sum(rewards) / len(rewards))]
@@ -95,10 +87,7 @@ def settings_note(settings: Settings, name: str) -> RenderableType:
 
 def settings_table(settings: Settings) -> RenderableType:
     """Return what became of each key of an OpenEvolve configuration file, those without effect last."""
-    table = plain_table()
-    table.add_column("key of the file")
-    table.add_column("here")
-    table.add_column("", overflow="fold")
+    table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
     for effect, style in styles.items():
         for key in settings.keys:

@@ -8,12 +8,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.reports.run_json import outcome_json
-from evovpo.reports.text import reward_text
+from evovpo.reports.text import plain_table, reward_text, right
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.types import Json
@@ -33,26 +32,25 @@ def with_seed(request: RunRequest, seed: int) -> RunRequest:
 
 def repeats_table(repeats: Sequence[Repeat]) -> Table:
     """Return a row for each run, below them the means and the deviation of the best, and who ended early."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim", show_footer=True)
     outcomes = [repeat.outcome for repeat in repeats]
     best = [outcome.best_mean_reward for outcome in outcomes]
     deviation = _deviation(best)
     spread = reward_text(statistics.fmean(best)) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved for outcome in outcomes)
-    table.add_column("seed", footer="mean" if deviation is None else "mean ± std", no_wrap=True)
-    table.add_column("run", no_wrap=True)
-    table.add_column("solved", footer=f"{solved} of {len(outcomes)}", no_wrap=True)
-    table.add_column("best mean reward", justify="right", footer=spread)
-    for name, counts in (
-        ("evaluations", [outcome.evaluations for outcome in outcomes]),
-        ("executed", [outcome.executed for outcome in outcomes]),
-    ):
-        table.add_column(name, justify="right", footer=f"{statistics.fmean(counts):.0f}", no_wrap=True)
+    counts = ("evaluations", "executed")
+    means = (statistics.fmean(getattr(outcome, name) for outcome in outcomes) for name in counts)
+    table = plain_table(
+        Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
+        Column("run", no_wrap=True),
+        Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
+        right("best mean reward", footer=spread),
+        *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in zip(counts, means, strict=True)),
+        show_footer=True,
+    )
     for seed, outcome in repeats:
-        counted = (str(outcome.evaluations), str(outcome.executed))
         solved_text = "yes" if outcome.solved else "no"
-        reward = reward_text(outcome.best_mean_reward)
-        table.add_row(str(seed), outcome.run, solved_text, reward, *counted)
+        figures = (reward_text(outcome.best_mean_reward), str(outcome.evaluations), str(outcome.executed))
+        table.add_row(str(seed), outcome.run, solved_text, *figures)
     ends = [f"seed {seed} ended early: {outcome.stopped}" for seed, outcome in repeats if outcome.stopped]
     if ends:
         table.caption, table.caption_justify = Text("\n".join(ends)), "left"

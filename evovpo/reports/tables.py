@@ -4,17 +4,20 @@ import json
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.problem.openevolve import metrics
 from evovpo.reports.text import (
     _only_expression,
     changes_view,
+    folded,
     one_line,
     plain_table,
     printable,
     reward_text,
+    right,
+    shortened,
     value_text,
 )
 from evovpo.runs.stored import Ancestor, Row, example_rows
@@ -40,28 +43,16 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
     if problem.evaluator is not None:
         return metrics_table(problem, rewards, (evaluation.metrics if evaluation else None) or ())
-    table = plain_table()
-    table.add_column("objective")
-    table.add_column("reward", justify="right")
-    table.add_column("", overflow="fold")
+    table = plain_table("objective", right("reward"), folded())
     for objective, reward in zip(problem.objectives, rewards, strict=True):
-        table.add_row(
-            Text(printable(objective.name)),
-            reward_text(reward),
-            Text(printable(objective.description), style="dim"),
-        )
+        text = Text(printable(objective.description), style="dim")
+        table.add_row(Text(printable(objective.name)), reward_text(reward), text)
     return table
 
 
-def metrics_table(
-    problem: Problem, rewards: Sequence[float], metrics: Sequence[tuple[str, Json]]
-) -> RenderableType:
+def metrics_table(problem: Problem, rewards: Sequence[float], metrics: Sequence[tuple[str, Json]]) -> Table:
     """Return what an evaluator returned for a program, with the reward that each objective makes of it."""
-    table = plain_table()
-    table.add_column("metric")
-    table.add_column("value", justify="right", overflow="fold")
-    table.add_column("reward", justify="right")
-    table.add_column("", overflow="fold")
+    table = plain_table("metric", right("value", overflow="fold"), right("reward"), folded())
     values = dict(metrics)
     for objective, reward in zip(problem.objectives, rewards, strict=True):
         value = _metric_text(values.pop(objective.name)) if objective.name in values else "-"
@@ -82,13 +73,8 @@ def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableT
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
         numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])
-    table = plain_table()
-    table.add_column("#", justify="right", style="dim")
-    for parameter in problem.parameters:
-        table.add_column(Text(parameter), overflow="fold")
-    table.add_column("wanted", overflow="fold")
-    table.add_column("got", overflow="fold")
-    table.add_column("")
+    headers: list[RenderableType] = [*map(Text, problem.parameters), "wanted", "got"]
+    table = plain_table(right("#", style="dim"), *map(folded, headers), "")
     for number, row in numbered:
         mark = Text("✓ right", style="green") if row.passed else Text("✗ wrong", style="red")
         got = "(no output)" if row.got is None and row.wanted is not None else value_text(row.got)
@@ -99,9 +85,7 @@ def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableT
             Text(got, style="" if row.passed else "red"),
             mark,
         )
-    if len(rows) > limit:
-        return Group(table, Text(f"   ... and {len(rows) - limit} more", style="dim"))
-    return table
+    return shortened(table, len(rows) - limit)
 
 
 def misses_view(problem: Problem, heldout: Sequence[Row]) -> RenderableType | None:
@@ -120,16 +104,12 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
     """
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
-    table = plain_table()
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("program", overflow="fold", ratio=1)
-    table.add_column("passed" if problem.is_by_example else "mean", justify="right")
-    table.add_column("made from")
+    figure = right("passed" if problem.is_by_example else "mean")
+    table = plain_table(right("#", style="dim"), folded("program", ratio=1), figure, "made from")
     for number, ancestor in enumerate(ancestors, start=1):
         is_join = ancestor.origin == "join"
         parts = [
-            f"{numbers[program_id]}"
-            + (f" ({_PARTS[role]})" if is_join or role is not ParentRole.PARENT else "")
+            f"{numbers[program_id]}" + f" ({_PARTS[role]})" * (is_join or role is not ParentRole.PARENT)
             for role, program_id in ancestor.made_from
         ]
         origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
@@ -156,25 +136,21 @@ def _lineage_cell(problem: Problem, ancestor: Ancestor, programs: Mapping[str, P
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """Return the list of runs."""
-    table = plain_table()
-    table.add_column("run", no_wrap=True)
-    table.add_column("problem", overflow="fold")
-    table.add_column("status", no_wrap=True)
-    table.add_column("evaluations", justify="right", no_wrap=True)
-    table.add_column("best mean reward", justify="right")
+    run, status = (Column(name, no_wrap=True) for name in ("run", "status"))
+    figures = (right("evaluations", no_wrap=True), right("best mean reward"))
+    table = plain_table(run, folded("problem"), status, *figures)
     styles = {RunStatus.SOLVED: "green", RunStatus.FAILED: "red", RunStatus.INTERRUPTED: "yellow"}
     for row in rows:
         best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
-        status = Text(str(row.status), style=styles.get(row.status, ""))
-        table.add_row(row.run, Text(printable(row.problem)), status, str(row.evaluations), best)
+        ended = Text(str(row.status), style=styles.get(row.status, ""))
+        table.add_row(row.run, Text(printable(row.problem)), ended, str(row.evaluations), best)
     return table
 
 
 def population_table(search: Search) -> Table:
     """Return the islands of a search."""
-    table = plain_table()
-    for name in ("island", "programs", "archive", "filled cells", "best mean reward"):
-        table.add_column(name, justify="right")
+    names = ("island", "programs", "archive", "filled cells", "best mean reward")
+    table = plain_table(*map(right, names))
     for island in search.islands:
         best = max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0)
         counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))

@@ -6,11 +6,12 @@ terminal as a control sequence or as markup.
 
 import ast
 import difflib
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.store import CallTotals
@@ -22,12 +23,8 @@ _CHANGES_SHOWN = 8
 def printable(text: str) -> str:
     """Return `text` with every character that could steer a terminal written as an escape."""
     return "".join(
-        character
-        if character.isprintable() or character == "\n"
-        else "    "
-        if character == "\t"
-        else repr(character)[1:-1]
-        for character in text
+        character if character.isprintable() or character == "\n" else repr(character)[1:-1]
+        for character in text.replace("\t", "    ")
     )
 
 
@@ -65,10 +62,8 @@ def changes_view(before: str, after: str) -> Text:
         Text(printable(line), style="red" if line.startswith("-") else "green")
         for line in lines[:_CHANGES_SHOWN]
     ]
-    if len(lines) > _CHANGES_SHOWN:
-        shown.append(
-            Text(f"... and {counted(len(lines) - _CHANGES_SHOWN, 'changed line')} more", style="dim")
-        )
+    if hidden := lines[_CHANGES_SHOWN:]:
+        shown.append(Text(f"... and {counted(len(hidden), 'changed line')} more", style="dim"))
     return Text("\n").join(shown)
 
 
@@ -80,8 +75,31 @@ def program_view(source: str) -> RenderableType:
     return Group(text)  # printed bare, a text loses that it is not to be wrapped
 
 
-def plain_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+def plain_table(*columns: str | Column, show_footer: bool = False) -> Table:
+    """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
+    return Table(
+        *columns,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        header_style="dim",
+        show_footer=show_footer,
+    )
+
+
+def right(header: RenderableType, **settings: Any) -> Column:
+    """Return a column of figures."""
+    return Column(header, justify="right", **settings)
+
+
+def folded(header: RenderableType = "", **settings: Any) -> Column:
+    """Return a column whose long cells are broken at any character, so that nothing of them is lost."""
+    return Column(header, overflow="fold", **settings)
+
+
+def shortened(table: Table, hidden: int) -> RenderableType:
+    """Return a table with a line below it that says how many rows are left out, if any are."""
+    return Group(table, Text(f"   ... and {hidden} more", style="dim")) if hidden > 0 else table
 
 
 def value_text(value: Json) -> str:

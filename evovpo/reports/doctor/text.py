@@ -10,7 +10,7 @@ from rich.text import Text
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
 from evovpo.analysis.doctor.sets import SET_SIZE, SetScores
 from evovpo.reports.doctor.examine import Report
-from evovpo.reports.text import plain_table, printable
+from evovpo.reports.text import folded, plain_table, printable, right, shortened
 
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
@@ -80,10 +80,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
     varying = sum(not np.isnan(value) for value in np.diagonal(diagnosis.correlation_D_D))
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
     flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
-    table = plain_table()
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("", overflow="fold", style="dim")
+    table = plain_table("figure", right("value"), folded(style="dim"))
     for name, value, text in (
         (
             "components that vary",
@@ -108,10 +105,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
 
 def sets_table(diagnosis: Diagnosis) -> Table:
     """Return how sets of answers score, with the components as they are and as advised."""
-    table = plain_table()
-    table.add_column("sets of answers")
-    for name in ("best mean", "E max", "headroom", "union"):
-        table.add_column(name, justify="right")
+    table = plain_table("sets of answers", *map(right, ("best mean", "E max", "headroom", "union")))
     for name, scores in named_scores(diagnosis):
         best, expected, union = scores.best_mean, scores.expected_best, scores.union
         table.add_row(name, f"{best:.3f}", f"{expected:.3f}", f"{scores.headroom:+.3f}", f"{union:.3f}")
@@ -146,13 +140,8 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
     for group in figures.copies:
         notes |= dict.fromkeys(group[1:], f"always as {sample.names[group[0]]}")
-    table = plain_table()
-    table.add_column("component", overflow="fold")
-    table.add_column("mean reward", justify="right")
-    table.add_column("")
-    if is_grouped:
-        table.add_column("group", justify="right")
-    table.add_column("")
+    group_column = [right("group")] * is_grouped
+    table = plain_table(folded("component"), right("mean reward"), "", *group_column, "")
     for index in diagnosis.order[:_ROWS_SHOWN]:
         mean = figures.mean_rewards[index]
         cells: list[RenderableType] = [Text(printable(sample.names[index])), f"{mean:.3f}"]
@@ -160,9 +149,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
         if is_grouped:
             cells.append(str(numbers[index]))
         table.add_row(*cells, Text(printable(notes.get(index, "")), style="dim"))
-    if len(sample.names) <= _ROWS_SHOWN:
-        return table
-    return Group(table, Text(f"   ... and {len(sample.names) - _ROWS_SHOWN} more", style="dim"))
+    return shortened(table, len(sample.names) - _ROWS_SHOWN)
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
