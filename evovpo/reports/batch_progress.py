@@ -6,18 +6,16 @@ The clock says how fast a batch goes and how often to say it; nothing else depen
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
 from evovpo.experiments.plan import Work
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
-from evovpo.reports.live import LINE_SECONDS, UPDATE_SECONDS
+from evovpo.reports.live import LINE_SECONDS, LiveView
 from evovpo.reports.text import plain_table, printable, reward_text, right
 from evovpo.store import RunRow
 from evovpo.types import RunStatus
@@ -39,14 +37,14 @@ class _Cell:
     is_running: bool = False
 
 
-class BatchProgress:
-    """Shows where a batch stands, as a context manager; `take` is told every message.
+class BatchProgress(LiveView):
+    """Shows where a batch stands; `take` is told every message.
 
     `stored` are the runs that the store held before, by id.
     """
 
     def __init__(self, console: Console, works: Sequence[Work], stored: Mapping[str, RunRow]) -> None:
-        self._console = console
+        super().__init__(console)
         self._cells = {
             work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
         }
@@ -57,23 +55,11 @@ class BatchProgress:
                 cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status.is_finished
         self._before = self.proposed
         self._failed = 0
-        self._begin = self._shown_at = time.monotonic()
-        self._live = Live(
-            console=console, get_renderable=self._view, refresh_per_second=1 / UPDATE_SECONDS, transient=True
-        )
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        else:
+        if not self._console.is_terminal:
             self._line(self.status())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        return super().__enter__()
 
     @property
     def proposed(self) -> int:
@@ -93,17 +79,13 @@ class BatchProgress:
             case Failed():
                 cell.is_running = False
                 self._failed += 1
-        if isinstance(message, Failed) and not self._console.is_terminal:
-            self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
+                if not self._console.is_terminal:
+                    self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
 
     def pause(self) -> None:
         """Print a line if the last one is long enough ago; on a terminal the live view does it by itself."""
         if not self._console.is_terminal and time.monotonic() - self._shown_at >= LINE_SECONDS:
             self._line(self.status())
-
-    def rate(self) -> float:
-        """Return the evaluations a second of this process."""
-        return (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3)
 
     def status(self) -> str:
         """Return one line about the whole batch."""
@@ -116,13 +98,13 @@ class BatchProgress:
             parts.append(f"{self._failed} failed")
         parts.append(f"{self.proposed} evaluations")
         left = sum(cell.budget - cell.proposed for cell in cells if not cell.is_ended)
-        if rate := self.rate():
+        if rate := (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3):
             parts += [f"{rate:.0f} a second", f"at most {duration(left / rate)} to go"]
         return ", ".join(parts)
 
     def _line(self, text: str) -> None:
         self._shown_at = time.monotonic()
-        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        super()._line(text)
 
     def _view(self) -> RenderableType:
         by_problem: dict[str, list[_Cell]] = {}
@@ -130,14 +112,12 @@ class BatchProgress:
             by_problem.setdefault(cell.problem, []).append(cell)
         figures = ("best", "solved", "ended", "evaluations")
         table = plain_table(Column("problem", no_wrap=True), *(right(name, no_wrap=True) for name in figures))
+
         # What is running first, then what is not begun: what has ended matters least.
-        order = sorted(
-            by_problem.items(),
-            key=lambda item: (
-                not any(cell.is_running for cell in item[1]),
-                all(cell.is_ended for cell in item[1]),
-            ),
-        )
+        def place(cells: list[_Cell]) -> tuple[bool, bool]:
+            return not any(cell.is_running for cell in cells), all(cell.is_ended for cell in cells)
+
+        order = sorted(by_problem.items(), key=lambda item: place(item[1]))
         room = max(3, self._console.size.height - _LINES_AROUND)
         for problem, cells in order[:room]:
             bests = [cell.best for cell in cells if cell.best is not None]

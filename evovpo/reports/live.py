@@ -5,8 +5,8 @@ here to say how fast a run goes and how often to say it; nothing in the search d
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.reports.text import calls_text, one_line, reward_text
+from evovpo.reports.text import calls_text, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
 from evovpo.search.population import Island
 from evovpo.search.search import Search
@@ -31,30 +31,15 @@ LINE_SECONDS = 5.0
 _ISLANDS_SHOWN = 8
 
 
-class LiveProgress:
-    """Shows where a run stands, as a context manager; `started` and `told` are the hooks of a run.
+class LiveView(ABC):
+    """Shows where some work stands while a `with` block lasts: live on a terminal, in lines elsewhere."""
 
-    `totals` returns what the requests of a run to servers came to, for a run that has some.
-    """
-
-    def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
-        self._totals = totals
-        self.run: Run | None = None
-        """The run, once it is stored and can be resumed."""
-        self.proposed = 0
-        """Candidates proposed so far, also by an earlier process."""
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._spinner = Spinner("dots")
-        self._waiting_for = ""
-        self._status = Text()
-        self._best = Text()
         self._begin = self._shown_at = time.monotonic()
-        self._proposed_before: int | None = None
+        refreshes = 1 / UPDATE_SECONDS
         self._live = Live(
-            console=console,
-            get_renderable=self._view,
-            refresh_per_second=1 / UPDATE_SECONDS,
-            transient=True,
+            console=console, get_renderable=self._view, refresh_per_second=refreshes, transient=True
         )
 
     def __enter__(self) -> Self:
@@ -62,11 +47,35 @@ class LiveProgress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._live.stop()
+
+    @abstractmethod
+    def _view(self) -> RenderableType:
+        """Return what a terminal shows now."""
+
+    def _line(self, text: str) -> None:
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress(LiveView):
+    """Shows where a run stands; `started` and `told` are the hooks of a run.
+
+    `totals` returns what the requests of a run to servers came to, for a run that has some.
+    """
+
+    def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
+        super().__init__(console)
+        self._totals = totals
+        self.run: Run | None = None
+        """The run, once it is stored and can be resumed."""
+        self.proposed = 0
+        """Candidates proposed so far, also by an earlier process."""
+        self._spinner = Spinner("dots")
+        self._waiting_for = ""
+        self._status = self._best = Text()
+        self._proposed_before: int | None = None
 
     def waiting(self, reason: str) -> None:
         """Say what takes time before the search can begin."""
@@ -100,9 +109,6 @@ class LiveProgress:
             self._status, self._best = Text(status), _best_line(progress.search)
         elif self.run is not None:
             self._line(f"{self.proposed} of {self.run.evaluations} evaluations, {status}")
-
-    def _line(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _view(self) -> RenderableType:
         if self.run is None or self._waiting_for:
