@@ -1,31 +1,19 @@
-"""The commands `evovpo batch` and `evovpo report`: wiring only.
+"""The commands `evovpo batch` and `evovpo report`: wiring only."""
 
-Exit codes are those of the other commands, and 1 where some runs of a batch failed.
-"""
+from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evovpo.cli.terminal import (
-    CUT_OFF,
-    STOPPED,
-    AsJson,
-    StoreUrl,
-    argument,
-    console,
-    fail,
-    open_store,
-    option,
-    print_json,
-    say,
-    show_answer,
-    store_option,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option
+from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import StoreError
 
-_SOME_FAILED = 1
+if TYPE_CHECKING:
+    from evovpo.experiments.results import Results
 
 app = typer.Typer()
 
@@ -38,7 +26,7 @@ Limit = Annotated[int | None, option("N", "Only the first N problems; later with
 @app.command("batch", rich_help_panel="Batches")
 def batch(
     name: BatchName,
-    store_url: StoreUrl = None,
+    store_url: options.StoreUrl = None,
     jobs: Annotated[
         int | None,
         option(
@@ -60,7 +48,7 @@ def batch(
             default="as set, local",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run every combination of problems, proposers, strategies, budgets and seeds, as one job.
 
@@ -75,33 +63,33 @@ def batch(
     """
     from evovpo.config import SandboxConfig
     from evovpo.experiments.plan import plan
-    from evovpo.experiments.results import read_results, verdict
+    from evovpo.experiments.results import read_results
     from evovpo.experiments.running import only_batch, run_cells, sized
     from evovpo.judging.executors import open_cluster
     from evovpo.reports.batch_progress import BatchProgress
-    from evovpo.reports.batch_tables import arms_table, results_json
+    from evovpo.reports.batch_tables import results_json
 
     if executor is not None:
         SandboxConfig(executor=executor)  # raises what is wrong with it
     found, works = plan(name, store_url, limit)
     with open_store(store_url, create=True) as store, only_batch(store_url):
-        option = store_option(store)
         progress = BatchProgress(console(stderr=True), works, {row.run: row for row in store.runs()})
         left = sized([work for work in works if not work.is_finished], jobs, executor)
         try:
             with open_cluster({work.config.sandbox.executor for work in left}), progress:
                 failed = run_cells(left, store_url, jobs, progress.take, progress.pause)
         except KeyboardInterrupt:
-            say(f"Stopped: {progress.status()}.", stderr=True)
-            say("The same command goes on from here.", stderr=True)
-            raise typer.Exit(STOPPED) from None
+            leave(Exit.STOPPED, f"Stopped: {progress.status()}.", "The same command goes on from here.")
         except StoreError as error:
-            say(f"The store failed, and the batch stopped: {progress.status()}.", stderr=True)
-            say("All that was judged before is kept; the same command goes on from here.", stderr=True)
-            fail(error, CUT_OFF)
+            leave(
+                Exit.CUT_OFF,
+                f"The store failed, and the batch stopped: {progress.status()}.",
+                "All that was judged before is kept; the same command goes on from here.",
+                f"error: {error}",
+            )
         results = read_results(found, store)
     cells = {work.cell.run_id: work.cell for work in works}
-    looks = {one.name: f"evovpo show {one.name}{option}" for one in failed}
+    looks = {one.name: f"evovpo show {one.name}{store_option(store)}" for one in failed}
     if as_json:
         rows = [
             {"run": one.name, "problem": cells[one.name].problem_id, "error": one.reason}
@@ -110,36 +98,33 @@ def batch(
         ]
         print_json(results_json(results) | {"failed": rows})
     else:
-        show_answer(arms_table(results))
-        say("")
-        for sentence in verdict(results):
-            say(sentence)
-        say(f"\nCurves, heat maps, tables:  evovpo report {name}{option}")
+        _show(results)
+        say(f"\nCurves, heat maps, tables:  evovpo report {name}{store_option(store)}")
     for one in failed:
         cell = cells[one.name]
-        say(f"failed: {cell.problem_id} ({cell.arm.label}, seed {cell.seed}): {one.reason}", stderr=True)
-        say(f"  {looks[one.name]}", stderr=True)
+        label = f"{cell.problem_id} ({cell.arm.label}, seed {cell.seed})"
+        say(f"failed: {label}: {one.reason}\n  {looks[one.name]}", stderr=True)
     if failed:
-        say(f"{len(failed)} of {len(works)} runs failed; the same command tries them again.", stderr=True)
-        raise typer.Exit(_SOME_FAILED)
+        count = f"{len(failed)} of {len(works)} runs failed"
+        leave(Exit.SOME_FAILED, f"{count}; the same command tries them again.")
 
 
 @app.command("report", rich_help_panel="Batches")
 def report(
     name: BatchName,
-    store_url: StoreUrl = None,
+    store_url: options.StoreUrl = None,
     out: Annotated[Path | None, option("FOLDER", "Where to write.", default="evovpo-report-NAME")] = None,
     limit: Limit = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write what a batch came to so far: an HTML page with pictures, and CSV files; runs nothing.
 
     [dim]Example:[/dim]  evovpo report comparison.toml --store comparison.db --out comparison
     """
     from evovpo.experiments.batch import read_batch
-    from evovpo.experiments.results import read_results, verdict
+    from evovpo.experiments.results import read_results
     from evovpo.reports.batch_page import write_report
-    from evovpo.reports.batch_tables import arms_table, results_json
+    from evovpo.reports.batch_tables import results_json
 
     found = read_batch(name, limit)
     folder = out or Path("evovpo-report-" + "".join(c if c.isalnum() else "-" for c in found.name))
@@ -151,8 +136,13 @@ def report(
             results_json(results) | {"page": str(files.page), "tables": [str(path) for path in files.tables]}
         )
         return
-    show_answer(arms_table(results))
-    say("")
-    for sentence in verdict(results):
-        say(sentence)
+    _show(results)
     say(f"\nReport written to {files.page}, tables for machines beside it")
+
+
+def _show(results: Results) -> None:
+    from evovpo.experiments.results import verdict
+    from evovpo.reports.batch_tables import arms_table
+
+    show_answer(arms_table(results))
+    say("\n" + "\n".join(verdict(results)))

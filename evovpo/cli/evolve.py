@@ -9,28 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from evovpo.cli.terminal import (
-    CUT_OFF,
-    NOTHING_EVALUATED,
-    STOPPED,
-    AsJson,
-    ConfigFile,
-    MetricsFile,
-    OpenEvolveConfig,
-    Overrides,
-    RunName,
-    StoreUrl,
-    argument,
-    console,
-    fail,
-    open_store,
-    option,
-    print_json,
-    say,
-    settings,
-    show_answer,
-    store_option,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 
 if TYPE_CHECKING:
@@ -75,9 +56,9 @@ def evolve(
         str | None,
         option("S-T", "Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."),
     ] = None,
-    store_url: StoreUrl = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
+    store_url: options.StoreUrl = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
     proposer: Annotated[
         ProposerName | None,
         typer.Option(
@@ -102,9 +83,9 @@ def evolve(
             "key is read from the environment.",
         ),
     ] = None,
-    openevolve_config: OpenEvolveConfig = None,
-    metrics: MetricsFile = None,
-    as_json: AsJson = False,
+    openevolve_config: options.OpenEvolveConfig = None,
+    metrics: options.MetricsFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
 
@@ -153,7 +134,7 @@ def evolve(
 
 
 @app.command("resume", rich_help_panel="Runs")
-def resume(run: RunName, store_url: StoreUrl = None, as_json: AsJson = False) -> None:
+def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """Take up a run that was stopped or killed, where its last stored judgement left it.
 
     Budget, seed and settings are those it was started with. A finished run only shows its result.
@@ -208,7 +189,7 @@ def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgr
         say(f"All runs:           evovpo runs{option}")
     reason = nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
-        fail(reason, NOTHING_EVALUATED)
+        leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
 
 
 def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]) -> Outcome:
@@ -227,7 +208,7 @@ def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]
             hint = f"evovpo resume {live.run.id}{store_option(store)}"
             say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
             if isinstance(error, (ServerError, StoreError)):
-                fail(error, CUT_OFF)
+                leave(Exit.CUT_OFF, f"error: {error}")
         raise
 
 
@@ -253,11 +234,12 @@ def _repeat(store: Store, as_json: bool, requests: Sequence[RunRequest]) -> None
 def stopped(live: LiveProgress, store: Store) -> NoReturn:
     """Say that a run was stopped and how it goes on, and end the process."""
     if live.run is None:
-        say("Stopped before the run began; nothing was stored.", stderr=True)
-    else:
-        say(f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.", stderr=True)
-        say(f"To go on:  evovpo resume {live.run.id}{store_option(store)}", stderr=True)
-    raise typer.Exit(STOPPED)
+        leave(Exit.STOPPED, "Stopped before the run began; nothing was stored.")
+    leave(
+        Exit.STOPPED,
+        f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.",
+        f"To go on:  evovpo resume {live.run.id}{store_option(store)}",
+    )
 
 
 def _loading(config: Config) -> str:

@@ -1,8 +1,4 @@
-"""The `evovpo` command with all its panels, and what its exit codes say.
-
-Exit codes: 0 done as asked, 2 bad input, 3 nothing could be evaluated, 4 a run was cut off
-by a server or the machine (its store, a full disk) and can be resumed, 130 Ctrl-C.
-"""
+"""The `evovpo` command with all its panels, and which errors end it with which exit code."""
 
 import contextlib
 import errno
@@ -15,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from evovpo.cli import batch, evolve, problems, runs, setting_up
-from evovpo.cli.terminal import BAD_INPUT, CUT_OFF, NOTHING_EVALUATED, fail, say
+from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import EvovpoError, SandboxError
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -87,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
     except SandboxError as error:
-        fail(error, NOTHING_EVALUATED)
+        leave(Exit.NOTHING_EVALUATED, f"error: {error}")
     except EvovpoError as error:
-        fail(error, BAD_INPUT)
+        leave(Exit.BAD_INPUT, f"error: {error}")
     except OSError as error:
         if error.errno not in _FULL_DISK:
             raise
@@ -97,5 +93,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             say(f"error: {error}; make room, then give the same command again", stderr=True)
         # What is printed may go to the full disk too: where nothing can be said, the exit code still says it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        raise SystemExit(CUT_OFF) from None
+        raise SystemExit(Exit.CUT_OFF) from None
     raise SystemExit(0)

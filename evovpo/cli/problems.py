@@ -7,22 +7,9 @@ from typing import Annotated
 
 import typer
 
-from evovpo.cli.terminal import (
-    AsJson,
-    ConfigFile,
-    MetricsFile,
-    OpenEvolveConfig,
-    Overrides,
-    RunName,
-    StoreUrl,
-    argument,
-    open_store,
-    option,
-    print_json,
-    say,
-    settings,
-    show_answer,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import open_store, print_json, say, show_answer
 from evovpo.problem.importers.tasks import TaskFormat
 
 app = typer.Typer()
@@ -97,11 +84,11 @@ def check(
             "PATH", "Folder of a problem or of an OpenEvolve project, or the name of a bundled problem."
         ),
     ],
-    store_url: StoreUrl = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
-    openevolve_config: OpenEvolveConfig = None,
-    metrics: MetricsFile = None,
+    store_url: options.StoreUrl = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    openevolve_config: options.OpenEvolveConfig = None,
+    metrics: options.MetricsFile = None,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
 
@@ -129,7 +116,7 @@ def check(
 
 
 @app.command("bounds", rich_help_panel="Problems")
-def bounds(run: RunName, store_url: StoreUrl = None) -> None:
+def bounds(run: options.RunName, store_url: options.StoreUrl = None) -> None:
     """Print bounds for the metrics of an OpenEvolve project, learned from all programs that a run judged.
 
     [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
@@ -147,7 +134,7 @@ def import_tasks(
     file: Annotated[Path, argument("FILE", "Your copy of the file; of PSB2, the folder of its data.")],
     out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many tasks.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Turn tasks of HumanEval, MBPP, LiveCodeBench or PSB2 into a suite of problems.
 

@@ -7,30 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from evovpo.cli import options
 from evovpo.cli.evolve import stopped
-from evovpo.cli.terminal import (
-    AsJson,
-    ConfigFile,
-    Overrides,
-    RunName,
-    StoreUrl,
-    argument,
-    console,
-    open_store,
-    option,
-    print_json,
-    say,
-    settings,
-    show_answer,
-    store_option,
-)
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ReplayError
 
 app = typer.Typer()
 
 
 @app.command("runs", rich_help_panel="Runs")
-def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
     A run that says running although no process works on it was killed; resume takes it up.
@@ -56,11 +43,11 @@ def list_runs(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
 
 @app.command("show", rich_help_panel="Runs")
 def show(
-    run: RunName,
-    store_url: StoreUrl = None,
+    run: options.RunName,
+    store_url: options.StoreUrl = None,
     png: Annotated[Path | None, option("FILE", "Where to write the curve.", default="evovpo-RUN.png")] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, where it came from, and the curve of the search.
 
@@ -97,15 +84,15 @@ def show(
 
 @app.command("replay", rich_help_panel="Runs")
 def replay(
-    run: RunName,
+    run: options.RunName,
     verify: Annotated[
         bool,
         typer.Option(
             "--verify", help="Also read every answer and the outcome again, and say whether all is identical."
         ),
     ] = False,
-    store_url: StoreUrl = None,
-    as_json: AsJson = False,
+    store_url: options.StoreUrl = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Rebuild the population of a run from the store, without a model and without running programs.
 
@@ -157,14 +144,14 @@ def doctor(
         str,
         argument("RUN|PROBLEM", "A run, or a problem, of which the newest run is taken, or one made."),
     ],
-    store_url: StoreUrl = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
+    store_url: options.StoreUrl = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
     png: Annotated[
         Path | None, option("FILE", "Where to write the picture.", default="evovpo-doctor-RUN.png")
     ] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say whether a problem's reward vector is worth training on with VPO, and what to change if not.
 
@@ -218,10 +205,10 @@ def import_openevolve(
             "were logged but not judged.",
         ),
     ] = None,
-    store_url: StoreUrl = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    store_url: options.StoreUrl = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
 

@@ -5,14 +5,17 @@ from typing import Annotated
 
 import typer
 
-from evovpo.cli.terminal import BAD_INPUT, ConfigFile, Overrides, argument, fail, option, say
+from evovpo.cli import options
+from evovpo.cli.options import argument, option
+from evovpo.cli.terminal import say
+from evovpo.errors import ConfigError
 
 app = typer.Typer()
 store_app = typer.Typer(help="Look after the database that runs are kept in.", no_args_is_help=True)
 
 
 @app.command("config", rich_help_panel="Setting up")
-def show_config(config_file: ConfigFile = None, overrides: Overrides = None) -> None:
+def show_config(config_file: options.ConfigFile = None, overrides: options.Overrides = None) -> None:
     """Print all settings with their values and what they are for, as a TOML file.
 
     [dim]Example:[/dim]  evovpo config --set search.islands=8 > mine.toml
@@ -30,8 +33,8 @@ def show_prompts(
     write: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
     ] = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
 ) -> None:
     """Show what a run would first ask a model about a problem, or write the prompt templates.
 
@@ -55,7 +58,7 @@ def show_prompts(
             for message in messages:
                 say(f"----- {kind}, {message.role} -----\n{message.content}\n")
     elif write is None:
-        fail("expected a PROBLEM, or --write FOLDER, found neither; name one of the two", BAD_INPUT)
+        raise ConfigError("expected a PROBLEM, or --write FOLDER, found neither; name one of the two")
 
 
 @store_app.command("upgrade")

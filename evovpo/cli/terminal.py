@@ -1,8 +1,6 @@
-"""What the commands of evovpo and of the trainer share: options, printing, and exit codes.
+"""What the commands of evovpo and of the trainer share: printing, the store, and exit codes.
 
-Everything but typer is imported inside the functions, so that `--help` is instant. Exit codes: 0 done as
-asked, 2 bad input, 3 nothing could be evaluated, 4 a run was cut off by a server or the machine and can be
-resumed, 130 Ctrl-C.
+Only Python's library is imported outside the functions, so that `--help` is instant.
 """
 
 from __future__ import annotations
@@ -10,70 +8,26 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
-
-import typer
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from evovpo.store import Store
 
-BAD_INPUT, NOTHING_EVALUATED, CUT_OFF, STOPPED = 2, 3, 4, 130
 
+class Exit(IntEnum):
+    """What the exit code of a command says; 0 is done as asked."""
 
-def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option with a value; `default` says what holds where the option has no value of its own."""
-    return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
-
-
-def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
-    """Return an argument; `default` as in `option`."""
-    return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
-
-
-def _with_default(help_text: str, default: str) -> str:
-    return f"{help_text}  [dim]\\[default: {default}][/dim]" if default else help_text
-
-
-RunName = Annotated[str, argument("RUN", "Id of a run, the beginning of one, or [bold]latest[/bold].")]
-StoreUrl = Annotated[
-    str | None,
-    option("URL", "Database: a file or an SQLAlchemy URL.", "--store", default="sqlite:///evovpo.db"),
-]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
-]
-ConfigFile = Annotated[
-    Path | None,
-    option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config"),
-]
-Overrides = Annotated[
-    list[str] | None,
-    option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set"),
-]
-OpenEvolveConfig = Annotated[
-    Path | None,
-    option(
-        "FILE", "Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none."
-    ),
-]
-MetricsFile = Annotated[
-    Path | None,
-    option(
-        "FILE",
-        "Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
-        resolve_path=True,
-    ),
-]
-
-
-def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:
-    """Return the settings of `--set`, and after them those of options that were `given`."""
-    return [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+    SOME_FAILED = 1
+    """Runs of a batch or a study; the others did not."""
+    BAD_INPUT = 2
+    NOTHING_EVALUATED = 3
+    CUT_OFF = 4
+    """By a server or the machine (its store, a full disk); the run can be resumed."""
+    STOPPED = 130
+    """Ctrl-C."""
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
@@ -114,7 +68,8 @@ def print_json(value: object) -> None:
     print(json.dumps(value), flush=True)
 
 
-def fail(message: object, code: int) -> NoReturn:
-    """Print an error and end the process with an exit code."""
-    say(f"error: {message}", stderr=True)
+def leave(code: int, *lines: str) -> NoReturn:
+    """Print lines on standard error and end the process with an exit code."""
+    for line in lines:
+        say(line, stderr=True)
     raise SystemExit(code)

@@ -44,7 +44,6 @@ class BatchProgress(LiveView):
     """
 
     def __init__(self, console: Console, works: Sequence[Work], stored: Mapping[str, RunRow]) -> None:
-        super().__init__(console)
         self._cells = {
             work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
         }
@@ -55,6 +54,7 @@ class BatchProgress(LiveView):
                 cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status.is_finished
         self._before = self.proposed
         self._failed = 0
+        super().__init__(console)
 
     def __enter__(self) -> Self:
         if not self._console.is_terminal:

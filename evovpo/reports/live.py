@@ -32,7 +32,10 @@ _ISLANDS_SHOWN = 8
 
 
 class LiveView(ABC):
-    """Shows where some work stands while a `with` block lasts: live on a terminal, in lines elsewhere."""
+    """Shows where some work stands while a `with` block lasts: live on a terminal, in lines elsewhere.
+
+    A subclass sets what its `_view` reads before it calls `__init__` here, which looks at it once.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -66,7 +69,6 @@ class LiveProgress(LiveView):
     """
 
     def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
-        super().__init__(console)
         self._totals = totals
         self.run: Run | None = None
         """The run, once it is stored and can be resumed."""
@@ -76,6 +78,7 @@ class LiveProgress(LiveView):
         self._waiting_for = ""
         self._status = self._best = Text()
         self._proposed_before: int | None = None
+        super().__init__(console)
 
     def waiting(self, reason: str) -> None:
         """Say what takes time before the search can begin."""

@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evovpo.cli.terminal import (
-    STOPPED,
-    AsJson,
-    ConfigFile,
-    Overrides,
-    StoreUrl,
-    argument,
-    open_store,
-    option,
-    print_json,
-    say,
-    settings,
-    show_answer,
-    store_option,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
 from trainer.cli.options import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
@@ -65,10 +53,10 @@ def loop(
         ),
     ] = None,
     seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
-    store_url: StoreUrl = None,
+    store_url: options.StoreUrl = None,
     policies: Policies = None,
-    config_file: ConfigFile = None,
-    overrides: Overrides = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
     train_overrides: Annotated[
         list[str] | None,
         option(
@@ -80,7 +68,7 @@ def loop(
     png: Annotated[
         Path | None, option("FILE", "Where to write the picture.", default="evovpo-loop-ID.png")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Search, train on what the searches logged, and search with the better model, round after round.
 
@@ -172,14 +160,13 @@ def _run(
             else:
                 turns.take_turns(plan, store, rounds, policies, watch)
             if trainer is not None and trainer.wait() != 0:
-                say("The trainer ended with an error; the same command goes on with both.", stderr=True)
-                raise typer.Exit(trainer.returncode)
+                failed = "The trainer ended with an error; the same command goes on with both."
+                leave(trainer.returncode, failed)
             if half is Half.SEARCH:
                 return
             result, comparison = compare.compare(plan, store, rounds, watch)
     except KeyboardInterrupt:
-        say("Stopped. All that was done is stored; the same command goes on.", stderr=True)
-        raise typer.Exit(STOPPED) from None
+        leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
     finally:
         if trainer is not None and trainer.poll() is None:
             trainer.terminate()

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from evovpo.cli.terminal import option
+from evovpo.cli.options import option
 from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-from evovpo.cli.terminal import AsJson, StoreUrl, argument, open_store, print_json, say, show_answer
+from evovpo.cli import options
+from evovpo.cli.options import argument
+from evovpo.cli.terminal import open_store, print_json, say, show_answer
 from trainer.cli.options import Servers, check_installed, targets_of
 
 
-def list_policies(store_url: StoreUrl = None, as_json: AsJson = False) -> None:
+def list_policies(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List the policy versions, and say which one searches follow.
 
     [dim]Example:[/dim]  evovpo policies
@@ -31,8 +33,8 @@ def rollback(
         argument("[VERSION]", "The version to serve instead.", "the parent of the served one", min=0),
     ] = None,
     servers: Servers = None,
-    store_url: StoreUrl = None,
-    as_json: AsJson = False,
+    store_url: options.StoreUrl = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Serve another policy version, by default the one before; searches that follow go on with it.
 

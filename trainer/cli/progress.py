@@ -44,7 +44,7 @@ class WorkBar:
         """Print a line above the bar."""
         self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def show(self, name: str, done: int, total: int, figures: str = "") -> None:
+    def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
         """Show what is worked at, and how far it is."""
         self._bar.update(self._work, description=name, total=total, completed=done, figures=figures)
 

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evovpo.cli.terminal import (
-    STOPPED,
-    AsJson,
-    Overrides,
-    StoreUrl,
-    argument,
-    open_store,
-    option,
-    print_json,
-    say,
-    settings,
-    show_answer,
-    store_option,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError
 from trainer.cli.options import Objective, Policies, Servers, check_installed, targets_of
 
@@ -41,18 +30,18 @@ def retrain(
         argument("RUN...", "Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on."),
     ] = None,
     objective: Objective = None,
-    store_url: StoreUrl = None,
+    store_url: options.StoreUrl = None,
     policies: Policies = None,
     servers: Servers = None,
     config_file: TrainConfigFile = None,
-    overrides: Overrides = None,
+    overrides: options.Overrides = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be trained on, and what not and why.")
     ] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print all settings as a TOML file, and exit.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train the model on what searches logged, and serve the new version if it is not clearly worse.
 
@@ -119,8 +108,7 @@ def retrain(
                     watch=training.Watch(planned, bar.stepped, bar.guarded),
                 )
         except KeyboardInterrupt:
-            say("Stopped. The same command goes on from the last checkpoint.", stderr=True)
-            raise typer.Exit(STOPPED) from None
+            leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
         if as_json:
             print_json(result._asdict())
             return

@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evovpo.cli.terminal import (
-    CUT_OFF,
-    STOPPED,
-    AsJson,
-    argument,
-    console,
-    fail,
-    option,
-    print_json,
-    say,
-    show_answer,
-)
+from evovpo.cli import options
+from evovpo.cli.options import argument, option
+from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
 from trainer.cli.options import check_installed
 
 if TYPE_CHECKING:
@@ -27,8 +18,6 @@ if TYPE_CHECKING:
     from trainer.experiments.export import Export
     from trainer.experiments.records import Study
 
-_SOME_FAILED = 1
-"""Exit code when searches failed and the others did not."""
 _OF_ANY = ("target", "work", "report_only", "processes", "as_json")
 """Options that go with a file too; it says all others itself."""
 _KEYS = {
@@ -79,7 +68,7 @@ def study(
     test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
     largest_k: Annotated[int | None, option("K", "Answers measured on a test task.", min=1)] = None,
     processes: Annotated[int, option("N", "Trainings at a time.", min=1)] = 2,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare trained proposers at equal tokens and equal evaluations, each tuned alike.
 
@@ -121,35 +110,32 @@ def study(
         say(f"failed: run {one.name}: {one.reason}", stderr=True)
         say(f"  evovpo show {one.name} --store {folder / 'study.db'}", stderr=True)
     if failures:
-        say(f"{len(failures)} searches failed; the same command tries them again.", stderr=True)
-        raise typer.Exit(_SOME_FAILED)
+        leave(Exit.SOME_FAILED, f"{len(failures)} searches failed; the same command tries them again.")
 
 
 def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[Failed]:
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from evovpo.errors import EvovpoError, StoreError
-    from trainer.experiments.run import Stage, check, run_study
+    from trainer.cli.progress import WorkBar
+    from trainer.experiments.run import check, run_study
 
     check(found, work)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True)) as bar:
-        shown = bar.add_task(f"study {found.name}", total=None)
-
-        def on_stage(stage: Stage) -> None:
-            bar.update(shown, description=stage.name, completed=stage.done, total=stage.total or None)
-
+    with WorkBar() as bar:
         try:
-            return run_study(found, export, work, processes, on_stage)
+            return run_study(
+                found,
+                export,
+                work,
+                processes,
+                lambda stage: bar.show(stage.name, stage.done, stage.total or None),
+            )
         except KeyboardInterrupt:
-            say("Stopped. Finished rows are kept; the same command goes on.", stderr=True)
-            raise typer.Exit(STOPPED) from None
+            leave(Exit.STOPPED, "Stopped. Finished rows are kept; the same command goes on.")
         except (EvovpoError, OSError) as error:
             say("The study stopped. Finished rows are kept; the same command goes on.", stderr=True)
             if isinstance(error, StoreError):
-                fail(error, CUT_OFF)
+                leave(Exit.CUT_OFF, f"error: {error}")
             raise
 
 

@@ -1,0 +1,59 @@
+"""Arguments and options that several commands have, and how any of them is declared."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
+    """Return an option with a value; `default` says what holds where the option has no value of its own."""
+    return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
+
+
+def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
+    """Return an argument; `default` as in `option`."""
+    return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
+
+
+def _with_default(help_text: str, default: str) -> str:
+    return f"{help_text}  [dim]\\[default: {default}][/dim]" if default else help_text
+
+
+RunName = Annotated[str, argument("RUN", "Id of a run, the beginning of one, or [bold]latest[/bold].")]
+StoreUrl = Annotated[
+    str | None,
+    option("URL", "Database: a file or an SQLAlchemy URL.", "--store", default="sqlite:///evovpo.db"),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set"),
+]
+OpenEvolveConfig = Annotated[
+    Path | None,
+    option(
+        "FILE", "Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none."
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+        resolve_path=True,
+    ),
+]
+
+
+def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:
+    """Return the settings of `--set`, and after them those of options that were `given`."""
+    return [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
