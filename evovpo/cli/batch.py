@@ -130,14 +130,12 @@ def report(
     folder = out or Path("evovpo-report-" + "".join(c if c.isalnum() else "-" for c in found.name))
     with open_store(store_url) as store:
         results = read_results(found, store)
-        files = write_report(store, results, folder)
+        page, tables = write_report(store, results, folder)
     if as_json:
-        print_json(
-            results_json(results) | {"page": str(files.page), "tables": [str(path) for path in files.tables]}
-        )
+        print_json(results_json(results) | {"page": str(page), "tables": [str(path) for path in tables]})
         return
     _show(results)
-    say(f"\nReport written to {files.page}, tables for machines beside it")
+    say(f"\nReport written to {page}, tables for machines beside it")
 
 
 def _show(results: Results) -> None:

@@ -9,14 +9,14 @@ import csv
 import html
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from evovpo.errors import ConfigError
 from evovpo.experiments.heat_map import HeatMap, read_heat_map
-from evovpo.experiments.results import Results, verdict
+from evovpo.experiments.results import CellResult, Results, verdict
 from evovpo.reports import pictures
 from evovpo.reports.batch_tables import arm_rows, csv_tables, short_label
-from evovpo.reports.text import printable, reward_text
+from evovpo.reports.text import counted, printable, reward_text
 from evovpo.store import Store
 
 _CARD_COLUMNS = 16
@@ -41,30 +41,23 @@ summary { cursor: pointer } .quiet { color: #666 }
 """
 
 
-class Files(NamedTuple):
-    """Where a report was written."""
-
-    page: Path
-    tables: tuple[Path, ...]
-    """CSV files."""
-
-
-def write_report(store: Store, results: Results, folder: Path) -> Files:
-    """Write `report.html` and the CSV files into `folder`, made if need be; raises `ConfigError`."""
+def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
+    """Write a page and CSV files into `folder`, made if need be, and return them; raises `ConfigError`."""
     maps = [found for problem in results.problems if (found := read_heat_map(store, results, problem))]
-    tables = dict(csv_tables(results, maps))
+    tables = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, rows in tables.items():
-            with (folder / name).open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows(rows)
+        for name, columns, rows in csv_tables(results, maps):
+            tables.append(folder / name)
+            with tables[-1].open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows([columns, *rows])
         page = folder / "report.html"
         page.write_text(page_text(results, maps), encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"{folder}: the report cannot be written ({error.strerror}); give another --out"
         ) from error
-    return Files(page, tuple(folder / name for name in tables))
+    return page, tables
 
 
 # ---------------------------------------------------------------- HTML
@@ -73,15 +66,16 @@ def write_report(store: Store, results: Results, folder: Path) -> Files:
 def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
     """Return the report as one HTML document."""
     batch = results.batch
-    seeds = f"{len(batch.seeds)} seed" + "s" * (len(batch.seeds) != 1)
+    arms = list(arm_rows(results))
     parts = [
         f"<h1>{_text(batch.name)}</h1>",
-        f"<p>{len(results.problems)} problems, {len(results.arms)} arms, {seeds}: {len(results.cells)} runs, "
+        f"<p>{len(results.problems)} problems, {len(results.arms)} arms, "
+        f"{counted(len(batch.seeds), 'seed')}: {len(results.cells)} runs, "
         f"{sum(one.is_finished for one in results.cells)} of them ended.</p>",
         "<h2>What it says</h2><ul>",
         *(f"<li>{_text(sentence)}</li>" for sentence in verdict(results)),
         "</ul><h2>Arms</h2>",
-        _html_table(arm_rows(results)),
+        _table(arms[0], ([f"<td>{_text(cell)}</td>" for cell in row] for row in arms[1:])),
         '<p class="quiet">Solved: a program has every component at full reward. Intervals: 95 % bootstrap '
         "intervals in which problems and seeds are drawn anew; with one seed they say nothing of others. "
         "They rest on the problems for which every seed of the arm has ended. Only here: solved by this arm "
@@ -120,33 +114,31 @@ def _problem_table(results: Results, shown: Collection[str]) -> str:
     Problems that are `shown` have a section, to which the table points.
     """
     arms = results.batch.arms
-    by_place: dict[tuple[str, object], list[Any]] = {}
+    by_place: dict[tuple[str, object], list[CellResult]] = {}
     for one in results.cells:
         by_place.setdefault((one.cell.problem_id, one.cell.arm), []).append(one)
-    names = ["problem", *(short_label(arm, results.batch) for arm in arms)]
-    head = "".join(f"<th>{_text(name)}</th>" for name in names)
-    lines = []
+    rows = []
     for problem in results.problems:
         name = _text(problem)
         if problem in shown:
             name = f'<a href="#{_anchor(problem, results.problems)}">{name}</a>'
-        columns = [f"<td>{name}</td>"]
-        for arm in arms:
-            found = by_place[problem, arm]
-            solved = sum(one.solved for one in found)
-            best = max(one.best_mean_reward for one in found)
-            is_open = not all(one.is_finished for one in found)
-            kind = "yes" if solved else "open" if is_open else ""
-            text = f"solved {solved} of {len(found)}" if solved else f"best {reward_text(best)}"
-            columns.append(f'<td class="{kind}">{text}{", not ended" * is_open}</td>')
-        lines.append(f"<tr>{''.join(columns)}</tr>")
-    return _table(head, "".join(lines))
+        rows.append([f"<td>{name}</td>", *(_problem_cell(by_place[problem, arm]) for arm in arms)])
+    return _table(["problem", *(short_label(arm, results.batch) for arm in arms)], rows)
+
+
+def _problem_cell(found: Sequence[CellResult]) -> str:
+    solved = sum(one.solved for one in found)
+    is_open = not all(one.is_finished for one in found)
+    kind = "yes" if solved else "open" if is_open else ""
+    best = reward_text(max(one.best_mean_reward for one in found))
+    text = f"solved {solved} of {len(found)}" if solved else f"best {best}"
+    return f'<td class="{kind}">{text}{", not ended" * is_open}</td>'
 
 
 def _problem_section(found: HeatMap, problems: Sequence[str]) -> Iterator[str]:
     wide = ' class="wide"' * (len(found.components) > _CARD_COLUMNS)
     yield f'<section id="{_anchor(found.problem, problems)}"{wide}><h3>{_text(found.problem)}</h3>'
-    rows = f"{found.vectors} vector{'s' * (found.vectors != 1)} of {found.judged} different programs"
+    rows = f"{counted(found.vectors, 'vector')} of {found.judged} different programs"
     if found.vectors > len(found.programs):
         rows = f"the best {len(found.programs)} of {rows}"
     yield _picture(_heat_map_figure(found), f"Rewards by component: {rows}")
@@ -159,14 +151,10 @@ def _anchor(problem: str, problems: Sequence[str]) -> str:
     return f"problem-{problems.index(problem) + 1}"
 
 
-def _html_table(rows: Iterable[Sequence[str]]) -> str:
-    head, *body = [[_text(cell) for cell in row] for row in rows]
-    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
-    names = "".join(f"<th>{cell}</th>" for cell in head)
-    return _table(names, lines)
-
-
-def _table(head: str, lines: str) -> str:
+def _table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table from the names of its columns and from rows of `<td>` elements."""
+    head = "".join(f"<th>{_text(name)}</th>" for name in names)
+    lines = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
@@ -194,40 +182,25 @@ def _curves_figure(results: Results) -> Any:
     return pictures.draw_budgets(panels)
 
 
-def _heat_map_inches(found: HeatMap) -> tuple[float, float]:
-    """Return width and height of a heat map: of its cells, and of what stands around them."""
-    rows, columns = found.rewards_N_D.shape
-    cells = min(1.8, max(1.2, 0.2 * columns)) if columns <= _CARD_COLUMNS else min(8.6, 0.12 * columns)
-    names = 0.06 * max(len(_shortened(name)) for name in found.components)
-    return 1.4 + cells, 0.6 + names + max(0.6, 0.13 * rows)
-
-
 def _heat_map_figure(found: HeatMap) -> Any:
     """Return the picture of vectors by components."""
     rows, columns = found.rewards_N_D.shape
-    figure = pictures.new_figure(*_heat_map_inches(found), dpi=110)
+    names = [
+        name if len(name) <= _LABEL_CHARACTERS else name[: _LABEL_CHARACTERS - 3] + "..."
+        for name in found.components
+    ]
+    cells = min(1.8, max(1.2, 0.2 * columns)) if columns <= _CARD_COLUMNS else min(8.6, 0.12 * columns)
+    height = 0.6 + 0.06 * max(map(len, names)) + max(0.6, 0.13 * rows)
+    figure = pictures.new_figure(1.4 + cells, height, dpi=110)
     axes = figure.add_subplot()
-    image = axes.imshow(
-        found.rewards_N_D,
-        extent=(-0.5, columns - 0.5, rows + 0.5, 0.5),  # vectors count from 1
-        vmin=0,
-        vmax=1,
-        cmap="viridis",
-        aspect="auto",
-        interpolation="nearest",
-    )
-    every = -(-columns // 40)
-    ticks = range(0, columns, every)
-    axes.set_xticks(
-        ticks, [pictures.plain(_shortened(found.components[tick])) for tick in ticks], rotation=90
-    )
+    extent = (-0.5, columns - 0.5, rows + 0.5, 0.5)  # vectors count from 1
+    style = {"vmin": 0, "vmax": 1, "cmap": "viridis", "aspect": "auto", "interpolation": "nearest"}
+    image = axes.imshow(found.rewards_N_D, extent=extent, **style)
+    ticks = range(0, columns, -(-columns // 40))
+    axes.set_xticks(ticks, [pictures.plain(names[tick]) for tick in ticks], rotation=90)
     axes.set_yticks(range(1, rows + 1), map(str, found.alike))
     axes.set_ylabel("programs", fontsize=7)
     axes.tick_params(labelsize=7, length=2)
     bar = figure.colorbar(image, ax=axes, ticks=(0.0, 0.5, 1.0), aspect=30)
     bar.ax.tick_params(labelsize=7, length=2)
     return figure
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 3] + "..."

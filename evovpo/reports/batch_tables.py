@@ -1,6 +1,6 @@
 """The figures of a batch in rows: a table for the terminal, JSON, and CSV files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
@@ -12,46 +12,55 @@ from evovpo.reports.text import plain_table, printable, right
 from evovpo.types import Json
 
 
+def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
+    """Yield what the page shows of each arm, after the names of the columns."""
+    figures = ("solved with one seed [95%]", "in any seed", "only here", "best mean reward [95%]")
+    yield ("proposer", "strategy", "budget", "ended", *figures, "evaluations")
+    for found in results.arms:
+        solved = _interval_text(found.solved, 1)
+        yield (
+            *map(str, found.arm),
+            f"{found.finished} of {found.cells}",
+            f"{solved} of {found.problems}" if solved else "",
+            str(found.solved_in_any),
+            str(len(found.unlocked)),
+            _interval_text(found.best, 3),
+            f"{found.evaluations:.0f}",
+        )
+
+
 def arms_table(results: Results) -> Table:
-    """Return a row for each arm."""
+    """Return a row for each arm, as much of it as a terminal has room for."""
     figures = ("ended", "solved [95 %]", "only here", "best reward [95 %]")
     table = plain_table("arm", *(right(name, no_wrap=True) for name in figures))
-    for one in results.arms:
-        solved = _interval_text(one.solved, 1)
-        table.add_row(
-            printable(short_label(one.arm, results.batch)),
-            f"{one.finished} of {one.cells}",
-            f"{solved} of {one.problems}" if solved else "",
-            str(len(one.unlocked)),
-            _interval_text(one.best, 3),
-        )
+    _, *rows = arm_rows(results)
+    for one, (*_, ended, solved, _, unlocked, best, _) in zip(results.arms, rows, strict=True):
+        table.add_row(printable(short_label(one.arm, results.batch)), ended, solved, unlocked, best)
     return table
 
 
 def results_json(results: Results) -> dict[str, Json]:
     """Return the arms with their figures and the verdict; each interval as `value`, `low`, `high`, `n`."""
     curves = {curve.arm: curve for curve in results.curves}
-    arms: list[Json] = []
-    for found in results.arms:
-        curve = curves.get(found.arm)
-        arms.append(
-            {
-                **found.arm._asdict(),
-                "seeds": found.seeds,
-                "cells": found.cells,
-                "finished": found.finished,
-                "problems": found.problems,
-                "solved_by_search": _interval_json(found.solved),
-                "solved_train": _interval_json(found.solved),
-                "solved_heldout": _interval_json(found.solved_heldout),
-                "solved_in_any_seed": found.solved_in_any,
-                "unlocked": list(found.unlocked),
-                "best_mean_reward": _interval_json(found.best),
-                "mean_evaluations": found.evaluations,
-                "solved_after": {} if curve is None else _curve_json(curve, curve.solved),
-                "best_after": {} if curve is None else _curve_json(curve, curve.best),
-            }
-        )
+    arms: list[Json] = [
+        {
+            **found.arm._asdict(),
+            "seeds": found.seeds,
+            "cells": found.cells,
+            "finished": found.finished,
+            "problems": found.problems,
+            "solved_by_search": _interval_json(found.solved),
+            "solved_train": _interval_json(found.solved),
+            "solved_heldout": _interval_json(found.solved_heldout),
+            "solved_in_any_seed": found.solved_in_any,
+            "unlocked": list(found.unlocked),
+            "best_mean_reward": _interval_json(found.best),
+            "mean_evaluations": found.evaluations,
+            "solved_after": _curve_json(curves.get(found.arm), "solved"),
+            "best_after": _curve_json(curves.get(found.arm), "best"),
+        }
+        for found in results.arms
+    ]
     differences: list[Json] = [
         {
             "arm": one.arm.label,
@@ -80,24 +89,23 @@ def _interval_json(interval: Interval | None) -> Json:
     return {"value": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
 
 
-def _curve_json(curve: Curve, values: Sequence[Interval]) -> dict[str, Json]:
-    """Return the curve at its end and at the halvings of it."""
+def _curve_json(curve: Curve | None, figure: str) -> dict[str, Json]:
+    """Return a figure of the curve at its end and at the halvings of it; empty without a curve."""
+    if curve is None:
+        return {}
     wanted = {curve.evaluations[-1] // 2**step for step in range(5)}
     nearest = {min(curve.evaluations, key=lambda point, k=k: abs(point - k)) for k in wanted}  # type: ignore[misc]
     return {
         str(point): _interval_json(value)
-        for point, value in zip(curve.evaluations, values, strict=True)
+        for point, value in zip(curve.evaluations, getattr(curve, figure), strict=True)
         if point in nearest
     }
 
 
 def short_label(arm: Arm, batch: Batch) -> str:
     """Return the name of an arm without what all arms of the batch share."""
-    apart = [
-        str(one)
-        for one, of_all in zip(arm, zip(*batch.arms, strict=True), strict=True)
-        if len(set(of_all)) > 1
-    ]
+    values = zip(*batch.arms, strict=True)
+    apart = [str(one) for one, of_all in zip(arm, values, strict=True) if len(set(of_all)) > 1]
     return ", ".join(apart) or arm.label
 
 
@@ -107,88 +115,43 @@ def _interval_text(interval: Interval | None, digits: int) -> str:
     return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
-def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    yield (
-        "proposer",
-        "strategy",
-        "budget",
-        "ended",
-        "solved with one seed [95%]",
-        "in any seed",
-        "only here",
-        "best mean reward [95%]",
-        "evaluations",
-    )
-    for found in results.arms:
-        solved = _interval_text(found.solved, 1)
-        yield (
-            found.arm.proposer,
-            found.arm.strategy,
-            str(found.arm.evaluations),
-            f"{found.finished} of {found.cells}",
-            f"{solved} of {found.problems}" if solved else "",
-            str(found.solved_in_any),
-            str(len(found.unlocked)),
-            _interval_text(found.best, 3),
-            f"{found.evaluations:.0f}",
-        )
-
-
-def csv_tables(results: Results, maps: Sequence[HeatMap]) -> Iterator[tuple[str, list[Sequence[object]]]]:
-    """Yield the name and the rows of each CSV file, header first."""
+def csv_tables(
+    results: Results, maps: Sequence[HeatMap]
+) -> Iterator[tuple[str, list[str], Iterable[Sequence[object]]]]:
+    """Yield the name, the columns and the rows of each CSV file."""
     arm = ["proposer", "strategy", "evaluations"]
     figures = CellResult._fields[1 : CellResult._fields.index("curve")]
-    yield (
-        "cells.csv",
-        [
-            ["run", "problem", *arm, "seed", *figures],
-            *(
-                [run, problem, *of_arm, seed, *(_plain(getattr(one, figure)) for figure in figures)]
-                for one in results.cells
-                for run, problem, of_arm, seed in [one.cell]
-            ),
-        ],
+    cells = (
+        [run, problem, *of_arm, seed, *(_plain(getattr(one, figure)) for figure in figures)]
+        for one in results.cells
+        for run, problem, of_arm, seed in [one.cell]
     )
+    yield "cells.csv", ["run", "problem", *arm, "seed", *figures], cells
+    counts, found_in = ["cells", "finished", "seeds", "problems"], ["solved_in_any", "unlocked"]
     bounds = ["solved", "solved_low", "solved_high", "best", "best_low", "best_high"]
-    yield (
-        "arms.csv",
+    arms = (
         [
-            [*arm, "cells", "finished", "seeds", "problems", *bounds, "solved_in_any", "unlocked"],
-            *(
-                [
-                    *(*one.arm, one.cells, one.finished, one.seeds, one.problems),
-                    *(*_bounds(one.solved), *_bounds(one.best)),
-                    *(one.solved_in_any, len(one.unlocked)),
-                ]
-                for one in results.arms
-            ),
-        ],
+            *(*one.arm, *(getattr(one, count) for count in counts)),
+            *(*_bounds(one.solved), *_bounds(one.best), one.solved_in_any, len(one.unlocked)),
+        ]
+        for one in results.arms
     )
-    yield (
-        "curves.csv",
-        [
-            ["proposer", "strategy", "budget", "evaluations", *bounds],
-            *(
-                [*curve.arm, point, *_bounds(solved), *_bounds(best)]
-                for curve in results.curves
-                for point, solved, best in zip(curve.evaluations, curve.solved, curve.best, strict=True)
-            ),
-        ],
+    yield "arms.csv", [*arm, *counts, *bounds, *found_in], arms
+    points = (
+        [*curve.arm, point, *_bounds(solved), *_bounds(best)]
+        for curve in results.curves
+        for point, solved, best in zip(curve.evaluations, curve.solved, curve.best, strict=True)
     )
-    yield (
-        "rewards.csv",
-        [
-            ["problem", "rank", "program", "alike", "component", "name", "reward"],
-            *(
-                [found.problem, rank, program, alike, component, name, float(reward)]
-                for found in maps
-                for rank, ((program, _), alike, vector) in enumerate(
-                    zip(found.programs, found.alike, found.rewards_N_D, strict=True), 1
-                )
-                for component, (name, reward) in enumerate(zip(found.components, vector, strict=True))
-            ),
-        ],
+    yield "curves.csv", ["proposer", "strategy", "budget", "evaluations", *bounds], points
+    rewards = (
+        [found.problem, rank, program, alike, component, name, float(reward)]
+        for found in maps
+        for rank, ((program, _), alike, vector) in enumerate(
+            zip(found.programs, found.alike, found.rewards_N_D, strict=True), 1
+        )
+        for component, (name, reward) in enumerate(zip(found.components, vector, strict=True))
     )
+    yield "rewards.csv", ["problem", "rank", "program", "alike", "component", "name", "reward"], rewards
 
 
 def _plain(value: object) -> object:

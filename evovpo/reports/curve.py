@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from evovpo.errors import ConfigError
 from evovpo.problem.openevolve.scores import combined_curve
-from evovpo.reports.text import counted, printable
+from evovpo.reports.pictures import new_figure, plain, write_png
+from evovpo.reports.text import counted
 from evovpo.runs.stored import RunView
 from evovpo.store import CurvePoint, solved_at
 
@@ -44,83 +43,44 @@ def write_curve_png(view: RunView, path: Path) -> None:
 
     By example both are the same number, drawn once. Raises `ConfigError` if the file cannot be written.
     """
-    # Imported only here: it takes most of a second, and no other command draws.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
     x = [point.evaluations for point in curve] or [0]
     means = [point.best_mean_reward for point in curve] or [0.0]
     shares = [point.examples_passed / total for point in curve] or [0.0]
-    figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
+    right = axes.twinx()
+    dashed = {"where": "post", "color": "#c26a1b", "linewidth": 1.8, "linestyle": "--"}
     what = "training examples" if problem.is_by_example else "objectives"
     label = "best mean reward" + (f" = share of {what} passed" * problem.is_by_example)
     axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
     points = combined_curve(view.scores)
-    if not problem.is_by_example and not points:
-        axes.step(
-            x,
-            shares,
-            where="post",
-            color="#c26a1b",
-            linewidth=1.8,
-            linestyle="--",
-            label=f"share of {what} at full reward",
-        )
-    solved = solved_at(curve, total)
-    if solved is not None:
-        axes.plot(
-            [solved],
-            [1.0],
-            marker="*",
-            markersize=17,
-            color="#2a8a3e",
-            linestyle="none",
-            label=f"solved after {counted(solved, 'evaluation')}",
-            clip_on=False,
-            zorder=5,
-        )
-    axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
-    axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its very end
-    axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
-    axes.set_ylabel("best mean reward of the run", fontsize=12)
-    right = axes.twinx()
     if points:
         steps = [(point.evaluations, point.combined_score) for point in points]
         steps.append((max(x[-1], steps[-1][0]), steps[-1][1]))
-        right.step(
-            *zip(*steps, strict=True),
-            where="post",
-            color="#c26a1b",
-            linewidth=1.8,
-            linestyle="--",
-            label="best combined_score",
-        )
+        right.step(*zip(*steps, strict=True), **dashed, label="best combined_score")
         right.set_ylabel("best combined_score", fontsize=12)
     else:
+        if not problem.is_by_example:
+            axes.step(x, shares, **dashed, label=f"share of {what} at full reward")
         right.set_ylim(-0.02 * total, 1.05 * total)
         reached = "passed" if problem.is_by_example else "at 1"
         right.set_ylabel(f"{what} {reached} (of {total})", fontsize=12)
         right.set_yticks(range(0, total + 1, max(1, -(-total // 8))))
-    axes.tick_params(labelsize=11)
-    right.tick_params(labelsize=11)
+    solved = solved_at(curve, total)
+    if solved is not None:
+        mark = {"marker": "*", "markersize": 17, "color": "#2a8a3e", "linestyle": "none"}
+        label = f"solved after {counted(solved, 'evaluation')}"
+        axes.plot([solved], [1.0], **mark, label=label, clip_on=False, zorder=5)
+    axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
+    axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its very end
+    axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
+    axes.set_ylabel("best mean reward of the run", fontsize=12)
     axes.grid(alpha=0.25)
     for frame in (axes, right):
+        frame.tick_params(labelsize=11)
         frame.spines["top"].set_visible(False)
     figure.legend(loc="outside lower center", fontsize=11, frameon=False, ncols=2)
-    title = f"{problem.id}: run {view.run.id}, seed {view.run.seed}"
-    axes.set_title(printable(title).replace("$", r"\$"), fontsize=13, loc="left")
-    save_png(figure, path)
-
-
-def save_png(figure: Any, path: Path) -> None:
-    """Write a matplotlib figure; raises `ConfigError` if that cannot be done."""
-    try:
-        figure.savefig(path, format="png")
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the picture cannot be written ({error.strerror}); give another --png"
-        ) from error
+    axes.set_title(plain(f"{problem.id}: run {view.run.id}, seed {view.run.seed}"), fontsize=13, loc="left")
+    write_png(figure, path, "another --png")

@@ -36,6 +36,11 @@ class Curve(NamedTuple):
     intervals: tuple[Interval, ...]
     """One for each k."""
 
+    @property
+    def means(self) -> list[float]:
+        """The figure itself, at each k."""
+        return [interval.mean for interval in self.intervals]
+
 
 class BeforeAfter(NamedTuple):
     """One figure of the start model and of the trained one."""
@@ -66,20 +71,14 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
         axes = figure.add_subplot(1, len(panels), index + 1)
         for curve, colour, dashes in ((first, START_COLOUR, "--"), (second, TRAINED_COLOUR, "-")):
             _draw_band(axes, curve, colour)
-            means = [interval.mean for interval in curve.intervals]
-            axes.plot(curve.ks, means, dashes, color=colour, linewidth=2, zorder=3)
+            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=2, zorder=3)
         _draw_marks(axes, first, START_COLOUR, "s", [True] * len(first.ks))
         _draw_marks(axes, second, TRAINED_COLOUR, "o", is_clear)
         _k_axis(axes, first.ks)
         top = max(interval.high for curve in (first, second) for interval in curve.intervals)
-        axes.set_ylim(0, min(1.0, _round_up(top)))
-        _label_ends(
-            axes,
-            [
-                (first.ks[-1], first.intervals[-1].mean, first.label, START_COLOUR),
-                (second.ks[-1], second.intervals[-1].mean, second.label, TRAINED_COLOUR),
-            ],
-        )
+        axes.set_ylim(0, min(1.0, math.ceil(top * 10 + 0.3) / 10))  # the next tenth, and a little room
+        ends = ((first, START_COLOUR), (second, TRAINED_COLOUR))
+        _label_ends(axes, [(one.ks[-1], one.means[-1], one.label, colour) for one, colour in ends])
         axes.set_title(plain(panel), loc="left", fontsize=12)
     _finish(figure, path, title, note)
 
@@ -112,10 +111,10 @@ def write_arms(
         colour, mark = COLOURS[index % (len(COLOURS) - 1)], MARKS[index % len(MARKS)]
         for other in differences:
             if other is not curve:
-                axes.plot(other.ks, [i.mean for i in other.intervals], color=_QUIET, linewidth=1, zorder=1)
+                axes.plot(other.ks, other.means, color=_QUIET, linewidth=1, zorder=1)
         axes.axhline(0.0, color="black", linewidth=1.2, zorder=2)
         _draw_band(axes, curve, colour)
-        axes.plot(curve.ks, [i.mean for i in curve.intervals], color=colour, linewidth=2, zorder=4)
+        axes.plot(curve.ks, curve.means, color=colour, linewidth=2, zorder=4)
         _draw_marks(axes, curve, colour, mark, [i.is_clear for i in curve.intervals])
         _k_axis(axes, curve.ks)
         axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
@@ -175,16 +174,13 @@ def draw_budgets(panels: Mapping[str, Sequence[Curve]]) -> Any:
         for curve in curves:
             colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
             dashes = "-" if labels.index(curve.label) < len(COLOURS) else "--"
-            means = [interval.mean for interval in curve.intervals]
             if len(curves) <= MOST_BANDS:
                 _draw_band(axes, curve, colour)
-            axes.plot(curve.ks, means, dashes, color=colour, linewidth=1.8, zorder=3)
-            ends.append((curve.ks[-1], means[-1], curve.label, colour))
+            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3)
+            ends.append((curve.ks[-1], curve.means[-1], curve.label, colour))
         axes.set_xscale("log")
         most = max(curve.ks[-1] for curve in curves)
-        ticks = sorted(
-            {most, *(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most)}
-        )
+        ticks = [*(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most), most]
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("evaluations", fontsize=10)
@@ -213,18 +209,9 @@ def _draw_band(axes: Any, curve: Curve, colour: str) -> None:
 
 
 def _draw_marks(axes: Any, curve: Curve, colour: str, mark: str, is_filled: Sequence[bool]) -> None:
-    for k, interval, filled in zip(curve.ks, curve.intervals, is_filled, strict=True):
-        face = colour if filled else "white"
-        axes.plot(
-            [k],
-            [interval.mean],
-            mark,
-            color=colour,
-            markerfacecolor=face,
-            markersize=6,
-            zorder=5,
-            clip_on=False,
-        )
+    faces = [colour if filled else "white" for filled in is_filled]
+    style = {"marker": mark, "s": 36, "linewidths": 1, "zorder": 5, "clip_on": False}
+    axes.scatter(curve.ks, curve.means, c=faces, edgecolors=colour, **style)
 
 
 def _k_axis(axes: Any, ks: Sequence[int]) -> None:
@@ -255,17 +242,9 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]], size: 
     height = axes.get_window_extent().height * 72 / _DPI
     gap = 1.25 * size / height * (high - low)
     places = spread([y for _, y, _, _ in ends], gap)
+    style = {"textcoords": "offset points", "fontsize": size, "va": "center", "annotation_clip": False}
     for (x, _, name, colour), place in zip(ends, places, strict=True):
-        axes.annotate(
-            plain(name),
-            (x, place),
-            xytext=(9, 0),
-            textcoords="offset points",
-            color=colour,
-            fontsize=size,
-            va="center",
-            annotation_clip=False,
-        )
+        axes.annotate(plain(name), (x, place), xytext=(9, 0), color=colour, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
@@ -289,11 +268,6 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
     return found
 
 
-def _round_up(value: float) -> float:
-    """Return the next tenth above `value` and a little room."""
-    return math.ceil(value * 10 + 0.3) / 10
-
-
 def plain(text: str) -> str:
     """Return text that matplotlib does not read as a formula, without what a font cannot show."""
     return printable(text).replace("$", r"\$")
@@ -314,15 +288,15 @@ def png_bytes(figure: Any) -> bytes:
     return file.getvalue()
 
 
-def write_png(figure: Any, path: Path) -> None:
+def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
     """Write a matplotlib figure so that a reader never sees half a file.
 
-    Raises `ConfigError` if it cannot be written.
+    Raises `ConfigError` if it cannot be written, which says what to give `instead`.
     """
     try:
         with written_whole(path) as partial:
             figure.savefig(partial, format="png", metadata={"Software": None})
     except OSError as error:
         raise ConfigError(
-            f"{path}: the picture cannot be written ({error.strerror or error}); give another place for it"
+            f"{path}: the picture cannot be written ({error.strerror or error}); give {instead}"
         ) from error

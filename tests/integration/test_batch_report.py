@@ -316,7 +316,7 @@ def test_a_browser_shows_the_page_and_lets_nothing_else_in(stored: Path, tmp_pat
 
     with Store.open(str(stored / "runs.db"), create=False) as store:
         found = read_results(read_batch(str(stored / "stored.toml")), store)
-        page = write_report(store, found, tmp_path).page
+        page = write_report(store, found, tmp_path)[0]
     console, picture = browse(page, tmp_path)
     assert console == ""
     image = imread(BytesIO(picture))

@@ -7,8 +7,7 @@ Nothing heavy is imported here, so that `evovpo --help` stays instant; what the 
 import typer
 
 from trainer.cli.loop import loop
-from trainer.cli.policies import list_policies, rollback
-from trainer.cli.retrain import retrain
+from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 
 app = typer.Typer(rich_markup_mode="rich")

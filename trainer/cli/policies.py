@@ -1,11 +1,131 @@
-"""The commands `evovpo policies` and `evovpo rollback`: wiring only."""
+"""The commands about policy versions, `evovpo retrain`, `policies` and `rollback`: wiring only."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import argument
-from evovpo.cli.terminal import open_store, print_json, say, show_answer
-from trainer.cli.options import Servers, check_installed, targets_of
+from evovpo.cli.options import argument, option, settings
+from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
+from evovpo.errors import ConfigError
+from trainer.cli.options import Objective, Policies, Servers, check_installed, targets_of
+
+if TYPE_CHECKING:
+    from trainer.loop.training_plan import Plan
+
+TrainConfigFile = Annotated[
+    Path | None,
+    option(
+        "FILE", "TOML file; [bold]evovpo retrain --show-config[/bold] prints one to start from.", "--config"
+    ),
+]
+
+
+def retrain(
+    runs: Annotated[
+        list[str] | None,
+        argument("RUN...", "Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on."),
+    ] = None,
+    objective: Objective = None,
+    store_url: options.StoreUrl = None,
+    policies: Policies = None,
+    servers: Servers = None,
+    config_file: TrainConfigFile = None,
+    overrides: options.Overrides = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be trained on, and what not and why.")
+    ] = False,
+    show_config: Annotated[
+        bool, typer.Option("--show-config", help="Print all settings as a TOML file, and exit.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train the model on what searches logged, and serve the new version if it is not clearly worse.
+
+    Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint.
+
+    [dim]Examples:[/dim]
+
+    evovpo retrain latest --dry-run
+
+    evovpo retrain 3f2a 81c0 --objective vpo --set update.passes=2
+
+    evovpo evolve invoices --set proposer.policy=served
+    """
+    from trainer.config import TrainConfig
+
+    config = TrainConfig.load(config_file, settings(overrides, {"objective.name": objective}))
+    if show_config:
+        say(config.to_toml().rstrip("\n"))
+        return
+    if not runs:
+        raise ConfigError("name the runs to train on: evovpo retrain latest; evovpo runs lists them all")
+    check_installed()
+    import time
+
+    from transformers.utils import logging
+
+    from evovpo.runs.stored import find_run
+    from trainer.cli.progress import WorkBar
+    from trainer.loop import retrain as training
+    from trainer.loop.training_plan import make_plan
+    from trainer.reports.training import plan_line, plan_table, probe_table, steps_table
+
+    logging.disable_progress_bar()  # one bar, ours, is enough
+    began = time.monotonic()
+    with open_store(store_url) as store:
+        found = [find_run(store, run) for run in runs]
+        if dry_run:
+            plan = make_plan(store, found, config)
+            if as_json:
+                print_json(training.preview(plan, time.monotonic() - began)._asdict())
+            else:
+                show_answer(plan_table(plan))
+                say(f"Would make {plan_line(plan)}.")
+            return
+        bar = WorkBar()
+
+        def planned(plan: Plan, done: int) -> None:
+            if not as_json:
+                show_answer(plan_table(plan))
+            if plan.published is not None:
+                say(f"This training was made before: policy version {plan.published.number}.", stderr=True)
+            else:
+                say(plan_line(plan) + (f"; {done} are done" if done else ""), stderr=True)
+            bar.show("training", done, len(plan.steps))
+
+        try:
+            with bar:
+                result = training.retrain(
+                    store,
+                    found,
+                    config,
+                    policies=policies or training.default_policies(store),
+                    targets=targets_of(servers),
+                    watch=training.Watch(planned, bar.stepped, bar.guarded),
+                )
+        except KeyboardInterrupt:
+            leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+        if as_json:
+            print_json(result._asdict())
+            return
+        number = result.policy_version
+        assert number is not None  # it was not only planned
+        show_answer(steps_table(store.training_steps(store.policy_version(number).config_hash)))
+        if isinstance(result.probe, dict):
+            show_answer(probe_table(result.probe))
+        served, where = store.served(), store_option(store)
+        if served is not None and served.number == number:
+            say(f"Policy version {number} is served.")
+            say(f"Search with it:      evovpo evolve PROBLEM --set proposer.policy=served{where}")
+            say(f"Back to its parent:  evovpo rollback{where}")
+        else:
+            reason = [event.detail for event in store.policy_events() if event.number == number][-1]
+            say(f"Policy version {number} is stored and not served. The last that was said of it: {reason}")
+            say(f"Serve it all the same:  evovpo rollback {number}{where}")
 
 
 def list_policies(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:

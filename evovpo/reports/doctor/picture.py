@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from evovpo.analysis.doctor.findings import Diagnosis
-from evovpo.reports.curve import save_png
+from evovpo.reports import pictures
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.doctor.text import HEADLINES, named_scores
-from evovpo.reports.text import printable
 
 _CELLS_WRITTEN = 12
 _HEADROOM_COLOURS = ("#A9B4BE", "#D55E00", "#F3D9C6")
@@ -20,14 +19,9 @@ def write_png(report: Report, path: Path) -> None:
 
     Raises `ConfigError` if the file cannot be written.
     """
-    # Imported only here: it takes most of a second, and only this draws.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     diagnosis = report.diagnosis
     height = min(11.0, max(4.4, 1.9 + 0.32 * len(diagnosis.order)))
-    figure = Figure(figsize=(height + 8.0, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = pictures.new_figure(height + 8.0, height)
     grid = figure.add_gridspec(2, 3, width_ratios=[height - 1.5, 1.7, 3.6], height_ratios=[height, 0.16])
     heat, room, scale, key = (figure.add_subplot(grid[place]) for place in ((0, 0), (0, 2), (1, 0), (1, 2)))
     bars = figure.add_subplot(grid[0, 1], sharey=heat)
@@ -40,10 +34,9 @@ def write_png(report: Report, path: Path) -> None:
         for spine in axes.spines.values():
             spine.set_visible(False)
         axes.tick_params(length=0)
-    figure.suptitle(
-        _plain(f"{report.problem.id}: {HEADLINES[diagnosis.verdict]}"), fontsize=14, x=0.01, ha="left"
-    )
-    save_png(figure, path)
+    title = f"{report.problem.id}: {HEADLINES[diagnosis.verdict]}"
+    figure.suptitle(_in_one_line(title), fontsize=14, x=0.01, ha="left")
+    pictures.write_png(figure, path, "another --png")
 
 
 def _draw_correlations(axes: Any, diagnosis: Diagnosis) -> Any:
@@ -74,7 +67,7 @@ def _draw_correlations(axes: Any, diagnosis: Diagnosis) -> Any:
             corner, size = positions[0] - 0.5, len(group)
             frame = Rectangle((corner, corner), size, size, fill=False, edgecolor="black", linewidth=2.2)
             axes.add_patch(frame).set_clip_on(False)
-    names = [_plain(diagnosis.sample.names[index]) for index in order]
+    names = [_in_one_line(diagnosis.sample.names[index]) for index in order]
     axes.set_yticks(range(count), names, fontsize=_name_size(count))
     axes.set_xticks([])
     axes.set_title("correlation of components (grey: never varies)", fontsize=11, loc="left")
@@ -115,6 +108,5 @@ def _draw_headroom(axes: Any, diagnosis: Diagnosis) -> None:
     axes.set_title("reward of sets of answers", fontsize=11, loc="left")
 
 
-def _plain(text: str) -> str:
-    """Return text that a picture shows as it is, in one line."""
-    return printable(text).replace("\n", " ").replace("$", r"\$")
+def _in_one_line(text: str) -> str:
+    return pictures.plain(text.replace("\n", " "))
