@@ -132,7 +132,7 @@ def report(
         results = read_results(found, store)
         page, tables = write_report(store, results, folder)
     if as_json:
-        print_json(results_json(results) | {"page": str(page), "tables": [str(path) for path in tables]})
+        print_json({**results_json(results), "page": page, "tables": tables})
         return
     _show(results)
     say(f"\nReport written to {page}, tables for machines beside it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from evovpo.problem.openevolve.opening import Opened
     from evovpo.reports.live import LiveProgress
     from evovpo.runs.outcome import Outcome
-    from evovpo.runs.request import RunRequest
     from evovpo.store import Store
 
 app = typer.Typer()
@@ -100,7 +99,7 @@ def evolve(
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.experiments.reading import parse_seeds
-    from evovpo.reports.repeats import with_seed
+    from evovpo.reports.repeats import Repeat, repeats_json, repeats_table, with_seed
     from evovpo.runs.proposer import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
@@ -121,16 +120,19 @@ def evolve(
     check_proposer(request.problem, request.config)
     if request.project is not None:
         _show_project(request.project, problem_name)
+    requests = [with_seed(request, number) for number in numbers] or [request]
+    waiting = _loading(request.config)
     with open_store(request.config.store.url, create=True) as store:
-        if numbers:
-            _repeat(store, as_json, [with_seed(request, number) for number in numbers])
+        found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
+        if not numbers:
+            _finish(store, as_json, found[0])
             return
-        _finish(
-            store,
-            as_json,
-            _loading(request.config),
-            lambda live: start(request, store, None, live.started, live.told),
-        )
+        repeats = list(map(Repeat, numbers, found))
+        if as_json:
+            print_json(repeats_json(repeats))
+            return
+        show_answer(repeats_table(repeats))
+        say(f"\nLineage and curve:  evovpo show RUN{store_option(store)}")
 
 
 @app.command("resume", rich_help_panel="Runs")
@@ -153,12 +155,8 @@ def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: op
         end = "" if config.proposer.name == "imported" else finished_text(row)
         if end:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
-        _finish(
-            store,
-            as_json,
-            "reading the run" if end or config.proposer.name == "random" else _loading(config),
-            lambda live: take_up(run_id, store, on_start=live.started, on_tell=live.told),
-        )
+        waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
+        _finish(store, as_json, _watched(store, waiting, partial(take_up, run_id, store)))
 
 
 def _show_project(project: Opened, name: str) -> None:
@@ -171,36 +169,38 @@ def _show_project(project: Opened, name: str) -> None:
         say(f"note: {remark}", stderr=True)
 
 
-def _finish(store: Store, as_json: bool, waiting: str, work: Callable[[LiveProgress], Outcome]) -> None:
-    """Do a run's work under a live view, print what it came to, and exit with 3 if nothing was judged."""
+def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
+    """Print what a run came to, and exit with 3 if nothing was judged."""
     from evovpo.reports.run_json import outcome_json
     from evovpo.reports.run_report import nothing_judged, result
     from evovpo.runs.stored import read_run
 
-    outcome = _watched(store, waiting, work)
     if as_json:
         print_json(outcome_json(outcome))
     else:
         show_answer(result(read_run(store, outcome.run), outcome))
-        option = store_option(store)
+        where = store_option(store)
         if not outcome.solved:
             say("\nTo search on: start again with more --evaluations, or with another --seed.")
-        say(f"\nLineage and curve:  evovpo show {outcome.run}{option}")
-        say(f"All runs:           evovpo runs{option}")
+        say(f"\nLineage and curve:  evovpo show {outcome.run}{where}")
+        say(f"All runs:           evovpo runs{where}")
     reason = nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
 
 
-def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]) -> Outcome:
-    """Do a run's work under a live view and return what it came to; one cut off says how to go on."""
+def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
+    """Do a run's work under a live view and return what it came to; one cut off says how to go on.
+
+    `work` takes the hooks of a run, `on_start` and `on_tell`.
+    """
     from evovpo.reports.live import LiveProgress
 
     live = LiveProgress(console(stderr=True), store.call_totals)
     try:
         with live:
             live.waiting(waiting)
-            return work(live)
+            return work(on_start=live.started, on_tell=live.told)
     except KeyboardInterrupt:
         stopped(live, store)
     except EvovpoError as error:
@@ -210,25 +210,6 @@ def _watched(store: Store, waiting: str, work: Callable[[LiveProgress], Outcome]
             if isinstance(error, (ServerError, StoreError)):
                 leave(Exit.CUT_OFF, f"error: {error}")
         raise
-
-
-def _repeat(store: Store, as_json: bool, requests: Sequence[RunRequest]) -> None:
-    """Make the runs one after another, and print what they came to."""
-    from evovpo.reports.repeats import Repeat, repeats_json, repeats_table
-    from evovpo.runs.run import start
-
-    def work(request: RunRequest, live: LiveProgress) -> Outcome:
-        return start(request, store, None, live.started, live.told)
-
-    found: list[Repeat] = []
-    for request in requests:
-        outcome = _watched(store, _loading(request.config), partial(work, request))
-        found.append(Repeat(request.config.run.seed, outcome))
-    if as_json:
-        print_json(repeats_json(found))
-    else:
-        show_answer(repeats_table(found))
-        say(f"\nLineage and curve:  evovpo show RUN{store_option(store)}")
 
 
 def stopped(live: LiveProgress, store: Store) -> NoReturn:

@@ -152,7 +152,7 @@ def import_tasks(
     if as_json:
         print_json(
             {
-                "out": str(out),
+                "out": out,
                 "problems": len(written.folders),
                 "tests": written.tests,
                 "heldout": written.heldout,

@@ -71,7 +71,7 @@ def show(
         if picture is not None:
             write_curve_png(view, picture)
         if as_json:
-            print_json(run_json(view, ancestors) | {"png": None if picture is None else str(picture)})
+            print_json({**run_json(view, ancestors), "png": picture})
             return
         show_answer(run_report(view, ancestors))
         if picture is not None:
@@ -110,16 +110,12 @@ def replay(
     with open_store(store_url) as store:
         run_id = find_run(store, run)
         difference: ReplayError | None = None
-        search, compared = None, 0
         try:
-            if verify:
-                search, compared = verify_run(run_id, store)
-            else:
-                search = rebuild(run_id, store)[0]
+            search, compared = verify_run(run_id, store) if verify else (rebuild(run_id, store)[0], 0)
         except ReplayError as error:
             if not verify:
                 raise
-            difference = error
+            search, difference = None, error
         if as_json:
             seconds = time.monotonic() - began
             found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
@@ -187,7 +183,7 @@ def doctor(
     if picture is not None:
         write_png(report, picture)
     if as_json:
-        print_json(report_json(report) | {"png": None if picture is None else str(picture)})
+        print_json({**report_json(report), "png": picture})
         return
     show_answer(report_view(report))
     if picture is not None:

@@ -64,8 +64,8 @@ def say(text: str, *, stderr: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON."""
-    print(json.dumps(value), flush=True)
+    """Print a value as one line of JSON; a path is a text there."""
+    print(json.dumps(value, default=str), flush=True)
 
 
 def leave(code: int, *lines: str) -> NoReturn:

@@ -148,7 +148,8 @@ def _run(
     try:
         with progress.bar:
             if side_by_side:
-                trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *_other_half(sys.argv[1:])])
+                others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
+                trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
             if half is Half.TRAIN:
                 parent = os.getppid()
                 turns.train_beside(
@@ -187,9 +188,3 @@ def _run(
         say(f"Picture written to {picture}")
     say(f"Versions and their comparisons:  evovpo policies{store_option(store)}")
     say(f"More rounds:                     the same command with --rounds {rounds + 3}")
-
-
-def _other_half(arguments: list[str]) -> list[str]:
-    """Return the command line of the trainer's process."""
-    kept = [argument for argument in arguments if argument not in ("--side-by-side", "--json")]
-    return [*kept, "--half", "train"]
