@@ -160,10 +160,9 @@ def doctor(
     evovpo doctor strings/name-short-form --png vector.png
     """
     from evovpo.config import Config
-    from evovpo.reports.doctor.as_json import report_json
     from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem
     from evovpo.reports.doctor.picture import write_png
-    from evovpo.reports.doctor.text import report_view
+    from evovpo.reports.doctor.report import report_json, report_view
     from evovpo.reports.live import LiveProgress
 
     config = Config.load(config_file, [*SAMPLING, *settings(overrides, {"store.url": store_url})])

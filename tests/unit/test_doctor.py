@@ -29,10 +29,9 @@ from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.doctor.as_json import report_json
 from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
 from evovpo.reports.doctor.picture import write_png
-from evovpo.reports.doctor.text import grouping_setting, report_view, toml_text
+from evovpo.reports.doctor.report import grouping_setting, report_json, report_view, toml_text
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store

@@ -8,7 +8,7 @@ import numpy as np
 from evovpo.analysis.doctor.findings import Diagnosis
 from evovpo.reports import pictures
 from evovpo.reports.doctor.examine import Report
-from evovpo.reports.doctor.text import HEADLINES, named_scores
+from evovpo.reports.doctor.report import HEADLINES, named_scores
 
 _CELLS_WRITTEN = 12
 _HEADROOM_COLOURS = ("#A9B4BE", "#D55E00", "#F3D9C6")

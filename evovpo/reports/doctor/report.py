@@ -1,4 +1,4 @@
-"""The doctor's report in words and tables."""
+"""The doctor's report: words and tables for people, JSON for machines."""
 
 import json
 
@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
-from evovpo.analysis.doctor.sets import SET_SIZE, SetScores
+from evovpo.analysis.doctor.sets import SET_SIZE, Scores, SetScores
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
+from evovpo.types import Json
 
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
@@ -31,19 +32,16 @@ def report_view(report: Report) -> RenderableType:
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
     title.append(HEADLINES[diagnosis.verdict], style=f"bold {_STYLES[diagnosis.verdict]}")
     parts: list[RenderableType] = [title, Text(_origin(report), style="dim"), Text()]
-    findings = Table.grid(padding=(0, 1))
-    findings.add_column()
-    findings.add_column(overflow="fold")
+    findings = Table.grid("", folded(), padding=(0, 1))
     for finding in diagnosis.findings:
-        text = Text(printable(_sentence(finding.text)))
+        text = Text(_sentence(finding.text))
         if finding.advice:
-            text.append(f" {printable(_sentence(finding.advice))}", style="bold")
+            text.append(f" {_sentence(finding.advice)}", style="bold")
         findings.add_row(Text("•", style=_STYLES[finding.allows]), text)
     if diagnosis.findings:
         parts += [findings, Text()]
-    explained = Text(_SETS_EXPLAINED, style="dim")
-    parts += [figures_table(diagnosis), Text(), sets_table(diagnosis), explained, Text()]
-    parts.append(components_table(diagnosis))
+    parts += [figures_table(diagnosis), Text(), sets_table(diagnosis), Text(_SETS_EXPLAINED, style="dim")]
+    parts += [Text(), components_table(diagnosis)]
     if diagnosis.verdict is not Verdict.NOT:
         advice = diagnosis.advice
         settings = (
@@ -118,12 +116,8 @@ def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
     shown = [("", diagnosis.figures.scores)]
     if diagnosis.is_grouping_advised or (advice.alpha < 1 and diagnosis.verdict is not Verdict.NOT):
         shown.append((", as advised", advice.scores))
-    names = (
-        "one chain",
-        f"{SET_SIZE} random answers",
-        "all answers to a prompt",
-        f"the best {SET_SIZE} answers seen",
-    )
+    names = ["one chain", f"{SET_SIZE} random answers", "all answers to a prompt"]
+    names.append(f"the best {SET_SIZE} answers seen")
     return [
         (name + suffix, found)
         for suffix, scores in shown
@@ -165,10 +159,52 @@ def grouping_setting(diagnosis: Diagnosis) -> str:
 def toml_text(text: str) -> str:
     """Return a text as TOML writes it, with an escape for every character that could steer a terminal."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(
-        character if character.isprintable() else f"\\U{ord(character):08x}" for character in quoted
-    )
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+    return printable(f"{text[:1].upper()}{text[1:]}.")
+
+
+def report_json(report: Report) -> dict[str, Json]:
+    """Return for machines what `report_view` shows; groups are lists of names of objectives."""
+    diagnosis = report.diagnosis
+    sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice
+    names = sample.names
+    shares = ("rewarded", "right", "spread", "flat_at_zero", "unreadable", "repeated")
+    settings = ("alpha", "ungrouped_alpha", "answers", "rollouts")
+    return {
+        "problem": report.problem.id,
+        "run": report.run.id,
+        "is_new_run": report.is_new,
+        "verdict": diagnosis.verdict.name.lower(),
+        "findings": [
+            finding._asdict() | {"allows": finding.allows.name.lower()} for finding in diagnosis.findings
+        ],
+        "prompts": len(sample.pools),
+        "answers": sample.slots,
+        "different_programs": len(sample.different_N_D),
+        "answers_per_chain": sample.answers,
+        "components": list(names),
+        "effective_rank": figures.rank,
+        "mean_correlation": figures.correlation,
+        "mean_rewards": list(figures.mean_rewards),
+        "dead": [names[index] for index in figures.dead],
+        "saturated": [names[index] for index in figures.saturated],
+        "copies": [[names[index] for index in group] for group in figures.copies],
+        "sets": _scores_json(figures.scores),
+        **{f"{name}_share": getattr(figures, name) for name in shares},
+        "faulty_completions": sample.faulty,
+        "advice": {
+            "groups": [[*group] for group in diagnosis.objective_groups],
+            **{name: getattr(advice, name) for name in settings},
+            "sets": _scores_json(advice.scores),
+        },
+    }
+
+
+def _scores_json(scores: Scores) -> dict[str, Json]:
+    return {
+        name: None if score is None else {**score._asdict(), "headroom": score.headroom}
+        for name, score in scores._asdict().items()
+    }
