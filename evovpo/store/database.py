@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQL
 from sqlalchemy.pool import StaticPool
 
 from evovpo.errors import StoreError
-from evovpo.store.tables import SCHEMA_VERSION
+from evovpo.store.tables import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 10.0
@@ -156,7 +156,11 @@ class Database:
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            if found is None:
+                metadata.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
         except CommandError as error:
             raise StoreError(
                 f"{self.name} has schema version {found}, which this evovpo does not know (it goes up to "

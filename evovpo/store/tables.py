@@ -1,7 +1,7 @@
 """The tables of the store, for queries. Rows are only ever added.
 
-The migrations in `evovpo/store/migrations` build the same schema; a test holds the two together.
-`docs/store.md` explains the columns.
+A new store is made of them, the migrations in `evovpo/store/migrations` bring an older one to the same
+schema, and a test holds the two together. `docs/store.md` explains the columns.
 """
 
 from sqlalchemy import (

@@ -396,9 +396,16 @@ def test_a_changed_judgement_is_a_store_error(tmp_path: Path) -> None:
                 store.known_evaluations("v1")
 
 
-def test_the_migrations_build_the_tables_that_the_queries_expect(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [None, "0001"])
+def test_new_and_upgraded_stores_have_the_tables_that_the_queries_expect(
+    tmp_path: Path, version: str | None
+) -> None:
     path = tmp_path / "runs.db"
-    Store.open(str(path)).close()
+    if version is None:
+        Store.open(str(path)).close()
+    else:
+        database_of_version(path, version).close()
+        upgrade(str(path))
     database = create_engine(f"sqlite:///{path}")
     with database.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -408,7 +415,12 @@ def test_the_migrations_build_the_tables_that_the_queries_expect(tmp_path: Path)
 
 
 def database_of_version(path: Path, version: str) -> Store:
-    """Return a new store of an older schema version, as the evovpo of that time left it."""
+    """Return a new store of an older schema version, as the evovpo of that time left it.
+
+    The first is kept as SQL, the later ones come by the migrations.
+    """
+    with closing(sqlite3.connect(path)) as first:
+        first.executescript((DOCS.parent.parent / "tests" / "golden" / "store_0001.sql").read_text())
     engine = create_engine(f"sqlite:///{path}")
     config = AlembicConfig()
     config.set_main_option("script_location", str(DOCS.parent.parent / "evovpo" / "store" / "migrations"))

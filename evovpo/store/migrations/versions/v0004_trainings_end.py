@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 WEIGHTS = Path(__file__).parents[3] / "builtin" / "weights"
 """Older packages had these folders in `evovpo/models`."""
