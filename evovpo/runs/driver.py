@@ -32,7 +32,7 @@ class Journal(Protocol):
     def add_prompt(self, prompt: Prompt) -> bool:
         """Store an ask."""
 
-    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> object:
+    def add_tells(self, run_id: str, told: Sequence[Tell], order: int) -> object:
         """Store consecutive judged replies in one transaction."""
 
 

@@ -1,11 +1,11 @@
 """Rows of requests to model servers: every one that was sent, with its outcome, tokens and cost."""
 
-import dataclasses
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Connected, append, reading, writing
 from evovpo.store.tables import calls
 from evovpo.types import Call, CallOutcome
@@ -34,15 +34,13 @@ class Calls(Connected):
         Raises StoreError if its run or its prompt is not stored.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        row = dataclasses.asdict(call) | {"outcome": str(call.outcome), "at": now}
-        append(connection, calls, [row])
+        append(connection, calls, [row_of(calls, call, at=now)])
 
     @reading
     def calls(self, connection: Connection, run_id: str) -> list[Call]:
         """Return the requests of a run in the order in which they ended; none for an unknown run."""
-        wanted = [calls.c[field.name] for field in dataclasses.fields(Call)]
-        found = connection.execute(select(*wanted).where(calls.c.run_id == run_id).order_by(calls.c.number))
-        return [Call(**{**row, "outcome": CallOutcome(row["outcome"])}) for row in found.mappings()]
+        found = connection.execute(select(calls).where(calls.c.run_id == run_id).order_by(calls.c.number))
+        return [record_of(Call, calls, row) for row in found]
 
     @reading
     def call_totals(self, connection: Connection, run_id: str) -> CallTotals:
@@ -55,7 +53,7 @@ def read_call_totals(connection: Connection, run_id: str) -> CallTotals:
     sent, good, prompt_tokens, completion_tokens, cost = connection.execute(
         select(
             func.count(),
-            func.count().filter(calls.c.outcome == str(CallOutcome.OK)),
+            func.count().filter(calls.c.outcome == CallOutcome.OK),
             func.coalesce(func.sum(calls.c.prompt_tokens), 0),
             func.coalesce(func.sum(calls.c.completion_tokens), 0),
             func.sum(calls.c.cost),

@@ -1,4 +1,4 @@
-"""How values that SQL has no portable type for are written into columns, and read back exactly.
+"""How records, and values that SQL has no portable type for, are written into columns and read back exactly.
 
 Token ids and log-probabilities are packed binary, JSON is ASCII text, and text may hold any
 Python string. The two `unpack_` functions are public for readers of the raw tables.
@@ -8,27 +8,17 @@ import json
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, astuple, fields, is_dataclass
+from enum import StrEnum
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from sqlalchemy import Dialect, LargeBinary, String, Text
+from sqlalchemy import Dialect, LargeBinary, Row, String, Table, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from evovpo.types import (
-    Evaluation,
-    EvaluatorFolder,
-    EvaluatorMode,
-    Example,
-    Feature,
-    Limits,
-    Metric,
-    Objective,
-    Problem,
-    Program,
-    Trust,
-    content_id,
-)
+from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_id
 
+T = TypeVar("T")
 _ESCAPE = "\ue000"
 """A private-use character that text for programs does not hold; escaped itself where it does."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
@@ -79,12 +69,11 @@ def dump_json(value: object) -> str:
 
 def evaluation_digest(evaluation: Evaluation) -> str:
     """Return what two judgements share if a search could not tell them apart."""
-    outputs = None if evaluation.outputs is None else list(evaluation.outputs)
     parts = [
         str(evaluation.status),
         dump_json(reward_values(evaluation)),
         evaluation.feedback,
-        dump_json(outputs),
+        dump_json(evaluation.outputs),
     ]
     # Judgements without metrics keep the digest that they had before there were any.
     if evaluation.metrics is not None or evaluation.trust is not Trust.HIGH:
@@ -104,42 +93,21 @@ def problem_to_json(problem: Problem) -> str:
 
 
 def problem_from_json(text: str) -> Problem:
-    """Return the problem that `problem_to_json` wrote."""
-    fields: dict[str, Any] = json.loads(text)
-
-    def examples(name: str) -> tuple[Example, ...]:
-        return tuple(Example(tuple(row["inputs"]), row["output"]) for row in fields[name])
-
-    return Problem(
-        **{
-            **fields,
-            "parameters": tuple(fields["parameters"]),
-            "objectives": tuple(Objective(**row) for row in fields["objectives"]),
-            "seeds": tuple(Program(**row) for row in fields["seeds"]),
-            "limits": Limits(**fields["limits"]),
-            "train": examples("train"),
-            "heldout": examples("heldout"),
-            "features": tuple(
-                Feature(row["name"], tuple(row["edges"]), row["bins"]) for row in fields["features"]
-            ),
-            # Older rows are without what follows, and without `suffix`.
-            "groups": tuple(map(tuple, fields.get("groups", ()))),
-            "evaluator": _evaluator(fields.get("evaluator")),
-        }
-    )
+    """Return the problem that `problem_to_json` wrote; what older rows are without has its default."""
+    problem: Problem = _as(Problem, json.loads(text))
+    return problem
 
 
-def _evaluator(fields: dict[str, Any] | None) -> EvaluatorFolder | None:
-    if fields is None:
-        return None
-    return EvaluatorFolder(
-        **{
-            **fields,
-            "mode": EvaluatorMode(fields["mode"]),
-            "metrics": tuple(Metric(**row) for row in fields["metrics"]),
-            "thresholds": tuple(fields["thresholds"]),
-        }
-    )
+def _as(kind: Any, value: Any) -> Any:
+    """Return what JSON keeps of a record, a tuple or an enum as what it was."""
+    if isinstance(kind, UnionType):
+        return None if value is None else _as(get_args(kind)[0], value)
+    if get_origin(kind) is tuple:
+        return tuple(_as(get_args(kind)[0], item) for item in value)
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: _as(kinds[name], item) for name, item in value.items()})  # type: ignore[operator]
+    return kind(value) if issubclass(kind, StrEnum) else value
 
 
 class Encoded(TypeDecorator[Any]):
@@ -169,9 +137,39 @@ class Encoded(TypeDecorator[Any]):
         return None if value is None else self.load(value)
 
 
+def word(kind: Callable[[str], str]) -> Encoded:
+    """Return the type of a column that holds values of an enum."""
+    return Encoded(String(32), str, kind)
+
+
+def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> Encoded:
+    """Return the type of a JSON column of records, each by the arguments that `record` makes it of."""
+    return Encoded(
+        Text(),
+        lambda records: dump_json([dump(one) for one in records]),
+        lambda text: tuple(record(*values) for values in json.loads(text)),
+    )
+
+
 ANY_TEXT = Encoded(Text(), escape_text, unescape_text)
-JSON_TEXT = Encoded(Text(), dump_json, json.loads)
+WORD = word(str)
 DIGITS = Encoded(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
 INTS = Encoded(LargeBinary(), pack_ints, unpack_ints)
 FLOATS = Encoded(LargeBinary(), pack_floats, unpack_floats)
+VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
+PAIRS = _tuples(lambda *pair: pair)
+MESSAGES = _tuples(Message, astuple)
+PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
+
+
+def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
+    """Return the row of a record: its fields that the table has columns for, and the columns in `others`."""
+    names = (field.name for field in fields(record))
+    return {name: getattr(record, name) for name in names if name in table.c} | others
+
+
+def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
+    """Return the record in a row: the fields that the table has columns for, and those in `others`."""
+    names = (field.name for field in fields(kind) if field.name in table.c)  # type: ignore[arg-type]
+    return kind(**{name: row._mapping[table.c[name]] for name in names} | others)

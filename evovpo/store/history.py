@@ -4,11 +4,14 @@ Reads in pages, a handful of statements each, so that memory stays bounded and n
 issued per row. Rows never change, so pages read in separate transactions fit together.
 """
 
+import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
+from operator import itemgetter
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Integer, Select, and_, func, select
 
 from evovpo.errors import StoreError
 from evovpo.problem.openevolve.scores import Scored
@@ -24,24 +27,15 @@ from evovpo.types import (
     Prompt,
     PromptKind,
     Rewards,
-    Rollout,
     Status,
     Tell,
 )
 
+T = TypeVar("T")
 _PAGE = 1000
 """Asks or tells loaded at once; a tell of 3 answers and 8 objectives is about 50 rows."""
 _GROUPS_PAGE = 100
-
-
-class _Chain(NamedTuple):
-    """One rollout of a group with its M answers."""
-
-    rollout: Rollout
-    rewards: tuple[Rewards, ...]
-    is_valid: bool
-    program_ids: tuple[str | None, ...]
-    spans: tuple[tuple[int, int] | None, ...]
+_Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Connected):
@@ -54,7 +48,12 @@ class History(Connected):
         which tells are missing between others.
         """
         self._require_all_tells(run_id)
-        return self._in_order(run_id)
+        # Its last tell is looked up before its last ask, so that no tell comes without its ask.
+        told = self._pages(tells_where, tells.c.position, run_id)
+        asked = self._pages(prompts_where, prompts.c.sequence, run_id)
+        asks: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in asked)
+        replies: Iterator[_Placed] = ((position, 1, tell) for position, tell in enumerate(told))
+        return (event for _, _, event in heapq.merge(asks, replies, key=itemgetter(0, 1)))
 
     def groups(
         self, run_id: str, after: str | None = None, policies: Collection[int] | None = None
@@ -100,50 +99,25 @@ class History(Connected):
         found: dict[str, Scored] = {}
         proposed = 0
         for kind, program_id, status, metrics in rows:
-            proposed += kind != str(PromptKind.SEED)
+            proposed += kind != PromptKind.SEED
             if metrics is not None and program_id not in found:
                 found[program_id] = Scored(proposed, program_id, Status(status), dict(metrics))
         return tuple(found.values())
 
-    def _in_order(self, run_id: str) -> Iterator[Prompt | Tell]:
-        asks = self._prompts(run_id)
-        prompt = next(asks, None)
-        for position, tell in enumerate(self._tells(run_id)):
-            while prompt is not None and prompt.tells_before <= position:
-                yield prompt
-                prompt = next(asks, None)
-            yield tell
-        while prompt is not None:
-            yield prompt
-            prompt = next(asks, None)
+    def _pages(
+        self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
+    ) -> Iterator[T]:
+        """Return what a run has so far in a table whose rows `number` counts within the run."""
+        of_run = number.table.c.run_id == run_id
+        last = self._database.read(
+            lambda connection: connection.scalar(select(func.max(number)).where(of_run))
+        )
 
-    def _prompts(self, run_id: str) -> Iterator[Prompt]:
-        after = -1
-        while True:
-            page = self._page_of_prompts(run_id, after)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1].sequence
+        def page(start: int) -> list[T]:
+            where = and_(of_run, number.between(start, start + _PAGE - 1))
+            return self._database.read(lambda connection: read(connection, where))
 
-    def _tells(self, run_id: str) -> Iterator[Tell]:
-        start = 0
-        while True:
-            page = self._page_of_tells(run_id, start)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            start += _PAGE
-
-    @reading
-    def _page_of_prompts(self, connection: Connection, run_id: str, after: int) -> list[Prompt]:
-        where = and_(prompts.c.run_id == run_id, prompts.c.sequence > after)
-        return prompts_where(connection, where, _PAGE)
-
-    @reading
-    def _page_of_tells(self, connection: Connection, run_id: str, start: int) -> list[Tell]:
-        where = and_(tells.c.run_id == run_id, tells.c.position.between(start, start + _PAGE - 1))
-        return tells_where(connection, where)
+        return chain.from_iterable(map(page, range(0, 0 if last is None else last + 1, _PAGE)))
 
     @reading
     def _require_all_tells(self, connection: Connection, run_id: str) -> None:
@@ -181,49 +155,37 @@ class History(Connected):
         told: dict[str, list[Tell]] = defaultdict(list)
         for tell in tells_where(connection, tells.c.prompt_id.in_(ids)):
             told[tell.prompt_id].append(tell)
-        return [make_group(asked[key], told[key], objectives) for key in ids]
+        return [_group(asked[key], told[key], objectives) for key in ids]
 
 
-def make_group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
-    """Return the group of a prompt from the tells of all its rollouts.
+def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
+    """Return the group of a prompt from the tells of all its rollouts."""
+    chains = [_chain(tell, prompt.answers, (0.0,) * objectives) for tell in replies]
+    chains.sort(key=lambda chain: chain[0].index)
+    return Group(prompt, *zip(*chains, strict=True))
+
+
+def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
+    """Return what a group holds of a rollout: itself, rewards, validity, program ids and token spans.
 
     A row is zero where the slot is missing, holds no program, was rejected, failed, or repeats an
     earlier slot of the same chain. The twin of a program from another rollout keeps its vector.
     """
-    zero: Rewards = (0.0,) * objectives
-    chains: list[_Chain] = []
-    for tell in replies:
-        if tell.rollout is None:
+    length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
+    rewards_M_D = [zero] * length  # noqa: N806
+    programs: list[str | None] = [None] * length
+    spans: list[tuple[int, int] | None] = [None] * length
+    is_valid = True
+    for candidate, evaluation in ((judged.candidate, judged.evaluation) for judged in tell.judged):
+        spans[candidate.slot] = candidate.token_span
+        is_repeat = candidate.program is not None and candidate.program.id in programs
+        programs[candidate.slot] = None if candidate.program is None else candidate.program.id
+        if evaluation is None:
             continue
-        length = max([prompt.answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
-        rewards_M_D = [zero] * length  # noqa: N806
-        program_ids: list[str | None] = [None] * length
-        spans: list[tuple[int, int] | None] = [None] * length
-        seen: set[str] = set()
-        is_valid = True
-        for judged in tell.judged:
-            candidate, evaluation = judged.candidate, judged.evaluation
-            is_repeat = candidate.program is not None and candidate.program.id in seen
-            spans[candidate.slot] = candidate.token_span
-            if candidate.program is not None:
-                seen.add(candidate.program.id)
-                program_ids[candidate.slot] = candidate.program.id
-            if evaluation is None:
-                continue
-            if evaluation.status is Status.SANDBOX_ERROR:
-                is_valid = False
-            elif not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
-                rewards_M_D[candidate.slot] = evaluation.rewards or zero
-        chains.append(_Chain(tell.rollout, tuple(rewards_M_D), is_valid, tuple(program_ids), tuple(spans)))
-    chains.sort(key=lambda chain: chain.rollout.index)
-    return Group(
-        prompt=prompt,
-        rollouts=tuple(chain.rollout for chain in chains),
-        rewards_G_M_D=tuple(chain.rewards for chain in chains),
-        valid_G=tuple(chain.is_valid for chain in chains),
-        programs_G_M=tuple(chain.program_ids for chain in chains),
-        spans_G_M=tuple(chain.spans for chain in chains),
-    )
+        is_valid &= evaluation.status is not Status.SANDBOX_ERROR
+        if not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
+            rewards_M_D[candidate.slot] = evaluation.rewards or zero
+    return tell.rollout, tuple(rewards_M_D), is_valid, tuple(programs), tuple(spans)
 
 
 def _known(
@@ -254,7 +216,7 @@ def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
         select(tells.c.prompt_id, in_policies.label("in_policies"))
         .join(prompts, prompts.c.id == tells.c.prompt_id)
         .join(rollouts, rollouts.c.id == tells.c.rollout_id)
-        .where(tells.c.run_id == run_id, prompts.c.kind != str(PromptKind.NOTES))
+        .where(tells.c.run_id == run_id, prompts.c.kind != PromptKind.NOTES)
         .group_by(tells.c.prompt_id, prompts.c.rollouts)
         .having(counted >= prompts.c.rollouts)
         .order_by(func.max(tells.c.position))

@@ -63,7 +63,7 @@ def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) ->
     A seed has none, also when it was proposed again: neither its ticket nor a duplicate is its origin.
     """
     first: dict[str, Candidate] = {}
-    seeds = select(prompts.c.id).where(prompts.c.run_id == run_id, prompts.c.kind == str(PromptKind.SEED))
+    seeds = select(prompts.c.id).where(prompts.c.run_id == run_id, prompts.c.kind == PromptKind.SEED)
     for page in _pages(program_ids):
         told = select(candidates.c.position).where(
             candidates.c.run_id == run_id, candidates.c.program_id.in_(page)

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import evaluation_digest
+from evovpo.store.codecs import evaluation_digest, record_of
 from evovpo.store.tables import (
     candidate_parents,
     candidates,
@@ -22,13 +22,9 @@ from evovpo.types import (
     Candidate,
     Evaluation,
     Judged,
-    Message,
     Parent,
-    ParentRole,
-    ParseStatus,
     Program,
     Prompt,
-    PromptKind,
     Rollout,
     Sampling,
     Status,
@@ -37,37 +33,16 @@ from evovpo.types import (
 )
 
 _SOURCE = func.coalesce(candidates.c.source, programs.c.source).label("program_source")
+_OF_TELL = and_(candidates.c.run_id == tells.c.run_id, candidates.c.position == tells.c.position)
 
 
-def prompts_where(
-    connection: Connection, where: ColumnElement[bool], limit: int | None = None
-) -> list[Prompt]:
+def prompts_where(connection: Connection, where: ColumnElement[bool]) -> list[Prompt]:
     """Return the prompts that `where` (over prompts) picks, in sequence."""
-    picked = select(prompts).where(where).order_by(prompts.c.sequence).limit(limit)
-    rows = connection.execute(picked).all()
-    parents: dict[str, list[Parent]] = defaultdict(list)
-    if rows:
-        owners = select(prompts.c.id).where(where).order_by(prompts.c.sequence).limit(limit).subquery()
-        query = select(prompt_parents).join(owners, owners.c.id == prompt_parents.c.prompt_id)
-        for row in connection.execute(query.order_by(prompt_parents.c.prompt_id, prompt_parents.c.position)):
-            parents[row.prompt_id].append(Parent(row.program_id, ParentRole(row.role)))
-    return [
-        Prompt(
-            id=row.id,
-            run_id=row.run_id,
-            sequence=row.sequence,
-            tells_before=row.tells_before,
-            kind=PromptKind(row.kind),
-            island=row.island,
-            parents=tuple(parents.get(row.id, ())),
-            messages=tuple(Message(role, content) for role, content in row.messages),
-            rollouts=row.rollouts,
-            answers=row.answers,
-            seed=row.seed,
-            proposals=tuple(Program(source, key) for key, source in row.proposals),
-        )
-        for row in rows
-    ]
+    rows = connection.execute(select(prompts).where(where).order_by(prompts.c.sequence)).all()
+    if not rows:
+        return []
+    parents = _parents(connection, prompt_parents.c.prompt_id, select(prompts.c.id).where(where))
+    return [record_of(Prompt, prompts, row, parents=tuple(parents[row.id])) for row in rows]
 
 
 def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell]:
@@ -77,8 +52,7 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
         rollouts, rollouts.c.id == tells.c.rollout_id
     )
     rows = connection.execute(picked.where(where).order_by(tells.c.run_id, tells.c.position)).all()
-    is_of_tell = and_(candidates.c.run_id == tells.c.run_id, candidates.c.position == tells.c.position)
-    judgements = select(candidates.c.evaluation_id).join(tells, is_of_tell).where(where)
+    judgements = select(candidates.c.evaluation_id).join(tells, _OF_TELL).where(where)
     known = evaluations_of(
         connection,
         select(evaluations).where(evaluations.c.id.in_(judgements)),
@@ -87,35 +61,36 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
     judged: dict[tuple[str, int], list[Judged]] = defaultdict(list)
     for row, candidate in candidates_where(connection, where):
         evaluation = None if row.evaluation_id is None else known[row.evaluation_id]
-        judged[row.run_id, row.position].append(Judged(candidate, evaluation, bool(row.executed)))
-    return [
-        Tell(row.told_prompt_id, _rollout(row), tuple(judged.get((row.run_id, row.position), ())))
-        for row in rows
-    ]
+        judged[row.run_id, row.position].append(Judged(candidate, evaluation, row.executed))
+    return [Tell(row.told_prompt_id, _rollout(row), tuple(judged[row.run_id, row.position])) for row in rows]
 
 
 def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list[tuple[Row[Any], Candidate]]:
     """Return the candidates of the tells that `where` picks, each with its row, in order."""
-    is_of_tell = and_(candidates.c.run_id == tells.c.run_id, candidates.c.position == tells.c.position)
     query = (
         select(candidates, _SOURCE)
-        .join(tells, is_of_tell)
+        .join(tells, _OF_TELL)
         .outerjoin(programs, programs.c.id == candidates.c.program_id)
         .where(where)
         .order_by(candidates.c.run_id, candidates.c.position, candidates.c.slot)
     )
     rows = connection.execute(query).all()
-    links = (
-        select(candidate_parents)
-        .join(candidates, candidates.c.id == candidate_parents.c.candidate_id)
-        .join(tells, is_of_tell)
-        .where(where)
-        .order_by(candidate_parents.c.candidate_id, candidate_parents.c.position)
-    )
-    parents: dict[str, list[Parent]] = defaultdict(list)
-    for row in connection.execute(links):
-        parents[row.candidate_id].append(Parent(row.program_id, ParentRole(row.role)))
-    return [(row, _candidate(row, tuple(parents.get(row.id, ())))) for row in rows]
+    picked = select(candidates.c.id).join(tells, _OF_TELL).where(where)
+    parents = _parents(connection, candidate_parents.c.candidate_id, picked)
+    return [
+        (
+            row,
+            record_of(
+                Candidate,
+                candidates,
+                row,
+                program=None if row.program_id is None else Program(row.program_source, row.program_id),
+                token_span=None if row.token_start is None else (row.token_start, row.token_end),
+                parents=tuple(parents[row.id]),
+            ),
+        )
+        for row in rows
+    ]
 
 
 def evaluations_of(
@@ -132,16 +107,12 @@ def evaluations_of(
     found: dict[str, Evaluation] = {}
     for row in connection.execute(judgements):
         try:
-            found[row.id] = Evaluation(
-                program_id=row.program_id,
-                problem_version=row.problem_version,
+            found[row.id] = record_of(
+                Evaluation,
+                evaluations,
+                row,
                 status=Status(row.status),
                 rewards=tuple(values[row.id]) if row.id in values else None,
-                feedback=row.feedback,
-                seconds=row.seconds,
-                isolation=row.isolation,
-                outputs=None if row.outputs is None else tuple(row.outputs),
-                metrics=None if row.metrics is None else tuple((name, value) for name, value in row.metrics),
                 trust=Trust(row.trust),
             )
             is_intact = evaluation_digest(found[row.id]) == row.digest
@@ -155,35 +126,16 @@ def evaluations_of(
     return found
 
 
-def _candidate(row: Row[Any], parents: tuple[Parent, ...]) -> Candidate:
-    return Candidate(
-        id=row.id,
-        prompt_id=row.prompt_id,
-        rollout_id=row.rollout_id,
-        slot=row.slot,
-        parse_status=ParseStatus(row.parse_status),
-        program=None if row.program_id is None else Program(row.program_source, row.program_id),
-        token_span=None if row.token_start is None else (row.token_start, row.token_end),
-        parents=parents,
-        text=row.text,
-        reason=row.reason,
-    )
+def _parents(connection: Connection, owner: Column[Any], owners: Select[Any]) -> dict[str, list[Parent]]:
+    """Return the parents, in order, of the prompts or candidates whose ids a query picks."""
+    found: dict[str, list[Parent]] = defaultdict(list)
+    columns = owner.table.c
+    query = select(owner, columns.program_id, columns.role).where(owner.in_(owners))
+    for key, program_id, role in connection.execute(query.order_by(owner, columns.position)):
+        found[key].append(Parent(program_id, role))
+    return found
 
 
 def _rollout(row: Row[Any]) -> Rollout | None:
-    if row.id is None:
-        return None
-    return Rollout(
-        id=row.id,
-        prompt_id=row.prompt_id,
-        index=row.rollout_index,
-        policy_version=row.policy_version,
-        text=row.text,
-        token_ids=row.token_ids,
-        logprobs=row.logprobs,
-        prompt_token_ids=row.prompt_token_ids,
-        sampling=Sampling(row.temperature, row.max_tokens, bool(row.grammar_masked)),
-        finish_reason=row.finish_reason,
-        seconds=row.seconds,
-        model=row.model,
-    )
+    sampling = record_of(Sampling, rollouts, row)
+    return None if row.id is None else record_of(Rollout, rollouts, row, sampling=sampling)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import problem_from_json, problem_to_json
+from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
 from evovpo.store.database import Connected, append, reading, writing
 from evovpo.store.tables import objectives, problems, programs, run_events, runs
 from evovpo.types import Problem, Program, Run, RunStatus
@@ -21,22 +21,10 @@ class Runs(Connected):
         """Store the whole loaded problem and its seeds; return False if this version is stored already."""
         if _problem_body(connection, problem.id, problem.version) is not None:
             return False
-        row = {
-            "id": problem.id,
-            "version": problem.version,
-            "statement": problem.statement,
-            "entry": problem.entry,
-            "body": problem_to_json(problem),
-        }
-        append(connection, problems, [row])
+        append(connection, problems, [row_of(problems, problem, body=problem_to_json(problem))])
+        of_problem = {"problem_id": problem.id, "problem_version": problem.version}
         named = [
-            {
-                "problem_id": problem.id,
-                "problem_version": problem.version,
-                "objective": index,
-                "name": objective.name,
-                "description": objective.description,
-            }
+            row_of(objectives, objective, objective=index, **of_problem)
             for index, objective in enumerate(problem.objectives)
         ]
         append(connection, objectives, named)
@@ -69,16 +57,7 @@ class Runs(Connected):
             raise StoreError(f"run {run.id} is stored already; resume it, or choose another id")
         if _problem_body(connection, run.problem_id, run.problem_version) is None:
             raise StoreError(f"run {run.id}: add problem {run.problem_id} {run.problem_version} first")
-        row = {
-            "id": run.id,
-            "problem_id": run.problem_id,
-            "problem_version": run.problem_version,
-            "seed": run.seed,
-            "evaluations": run.evaluations,
-            "config": run.config_json,
-            "created_at": run.created_at,
-        }
-        append(connection, runs, [row])
+        append(connection, runs, [row_of(runs, run)])
         _append_status(connection, run.id, run.status)
 
     @writing
@@ -164,16 +143,7 @@ def _with_status() -> Select[Any]:
 
 
 def _run(row: Row[Any]) -> Run:
-    return Run(
-        id=row.id,
-        problem_id=row.problem_id,
-        problem_version=row.problem_version,
-        seed=row.seed,
-        evaluations=row.evaluations,
-        config_json=row.config,
-        status=RunStatus(row.status),
-        created_at=row.created_at,
-    )
+    return record_of(Run, runs, row, status=row.status)
 
 
 def _problem_body(connection: Connection, problem_id: str, version: str) -> str | None:
@@ -183,4 +153,4 @@ def _problem_body(connection: Connection, problem_id: str, version: str) -> str 
 
 def _append_status(connection: Connection, run_id: str, status: RunStatus) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    append(connection, run_events, [{"run_id": run_id, "status": str(status), "at": now}])
+    append(connection, run_events, [{"run_id": run_id, "status": status, "at": now}])

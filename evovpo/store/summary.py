@@ -3,6 +3,7 @@
 Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ class Summaries(Connected):
     def runs(self, connection: Connection) -> list[RunRow]:
         """Return all runs, newest first."""
         return [
-            RunRow(row.id, row.problem_id, RunStatus(row.status), row.proposed, row.best)
+            RunRow(row.id, row.problem_id, row.status, row.proposed, row.best)
             for row in connection.execute(_runs())
         ]
 
@@ -129,23 +130,20 @@ class Summaries(Connected):
             .join(candidates, candidates.c.evaluation_id == evaluations.c.id)
             .where(of_run, candidates.c.executed)
         )
-        by_parse_status: dict[ParseStatus, int] = {}
-        by_status: dict[Status, int] = {}
+        by_parse_status: Counter[ParseStatus] = Counter()
+        by_status: Counter[Status] = Counter()
         proposed = executed = joins = 0
         curve: list[CurvePoint] = []
         best: tuple[float, int, int] | None = None
         best_program_id = None
         for row in connection.execute(_judged(run_id)):
-            executed += bool(row.executed)
-            kind = PromptKind(row.kind)
-            if kind is not PromptKind.SEED:
+            executed += row.executed
+            if row.kind is not PromptKind.SEED:
                 proposed += 1
-                joins += kind is PromptKind.JOIN
-                parse_status = ParseStatus(row.parse_status)
-                by_parse_status[parse_status] = by_parse_status.get(parse_status, 0) + 1
+                joins += row.kind is PromptKind.JOIN
+                by_parse_status[row.parse_status] += 1
                 if row.status is not None:
-                    status = Status(row.status)
-                    by_status[status] = by_status.get(status, 0) + 1
+                    by_status[Status(row.status)] += 1
             if row.mean_reward is not None:
                 rank = (row.mean_reward, row.passed, -row.length)
                 if best is None or rank > best:
@@ -207,7 +205,7 @@ def _runs() -> Select[Any]:
     proposed = (
         select(func.count())
         .join(prompts, prompts.c.id == candidates.c.prompt_id)
-        .where(candidates.c.run_id == runs.c.id, prompts.c.kind != str(PromptKind.SEED))
+        .where(candidates.c.run_id == runs.c.id, prompts.c.kind != PromptKind.SEED)
         .scalar_subquery()
     )
     means = (

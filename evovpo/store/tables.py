@@ -1,8 +1,12 @@
 """The tables of the store, for queries. Rows are only ever added.
 
 A new store is made of them, the migrations in `evovpo/store/migrations` bring an older one to the same
-schema, and a test holds the two together. `docs/store.md` explains the columns.
+schema, and a test holds the two together. `docs/store.md` explains the columns. A column that holds a field
+of a record has the field's name, here at least: as its `key`.
 """
+
+from dataclasses import fields
+from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -17,273 +21,212 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
-from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, JSON_TEXT
+from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, MESSAGES, PAIRS, PROGRAMS, VALUES, WORD, word
+from evovpo.types import (
+    CallOutcome,
+    ParentRole,
+    ParseStatus,
+    PolicyEventKind,
+    PromptKind,
+    RunStatus,
+    TrainingStep,
+)
 
 SCHEMA_VERSION = "0004"
 """The Alembic revision that these tables are."""
 
 metadata = MetaData()
 
-
-def _id() -> String:
-    return String(255)
+_ID, _DATE = String(255), String(64)
 
 
-problems = Table(
+def _table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    return Table(name, metadata, *items, **options)
+
+
+def _keys(**kinds: Any) -> list[Column[Any]]:
+    """Return the columns of a primary key by name; a reference has the type of what it refers to."""
+    return [Column(name, kind, primary_key=True) for name, kind in kinds.items()]
+
+
+def _all(**kinds: Any) -> list[Column[Any]]:
+    """Return columns that every row has a value in."""
+    return [Column(name, kind, nullable=False) for name, kind in kinds.items()]
+
+
+def _some(**kinds: Any) -> list[Column[Any]]:
+    """Return columns that may be NULL."""
+    return [Column(name, kind) for name, kind in kinds.items()]
+
+
+def _numbered(**options: Any) -> Column[int]:
+    """Return the key of a table whose rows are numbered as they are added."""
+    return Column("number", Integer, primary_key=True, autoincrement=True, **options)
+
+
+def _of_problem() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["problem_id", "problem_version"], ["problems.id", "problems.version"])
+
+
+problems = _table(
     "problems",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("version", _id(), primary_key=True),
-    Column("statement", ANY_TEXT, nullable=False),
-    Column("entry", ANY_TEXT, nullable=False),
-    Column("body", ANY_TEXT, nullable=False),
+    *_keys(id=_ID, version=_ID),
+    *_all(statement=ANY_TEXT, entry=ANY_TEXT, body=ANY_TEXT),
 )
 
-objectives = Table(
+objectives = _table(
     "objectives",
-    metadata,
-    Column("problem_id", _id(), primary_key=True),
-    Column("problem_version", _id(), primary_key=True),
-    Column("objective", Integer, primary_key=True),
-    Column("name", ANY_TEXT, nullable=False),
-    Column("description", ANY_TEXT, nullable=False),
-    ForeignKeyConstraint(["problem_id", "problem_version"], ["problems.id", "problems.version"]),
+    *_keys(problem_id=_ID, problem_version=_ID, objective=Integer),
+    *_all(name=ANY_TEXT, description=ANY_TEXT),
+    _of_problem(),
 )
 
-runs = Table(
+runs = _table(
     "runs",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("problem_id", _id(), nullable=False),
-    Column("problem_version", _id(), nullable=False),
-    Column("seed", DIGITS, nullable=False),
-    Column("evaluations", Integer, nullable=False),
-    Column("config", ANY_TEXT, nullable=False),
-    Column("created_at", String(64), nullable=False),
-    ForeignKeyConstraint(["problem_id", "problem_version"], ["problems.id", "problems.version"]),
+    *_keys(id=_ID),
+    *_all(problem_id=_ID, problem_version=_ID, seed=DIGITS, evaluations=Integer),
+    Column("config", ANY_TEXT, key="config_json", nullable=False),
+    *_all(created_at=_DATE),
+    _of_problem(),
 )
 
-run_events = Table(
+run_events = _table(
     "run_events",
-    metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
-    Column("status", String(32), nullable=False),
-    Column("at", String(64), nullable=False),
+    _numbered(),
+    *_all(run_id=ForeignKey("runs.id"), status=word(RunStatus), at=_DATE),
     Index("run_events_by_run", "run_id"),
 )
 
-programs = Table(
-    "programs",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("source", ANY_TEXT, nullable=False),
-)
+programs = _table("programs", *_keys(id=_ID), *_all(source=ANY_TEXT))
 
-prompts = Table(
+prompts = _table(
     "prompts",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
-    Column("sequence", Integer, nullable=False),
-    Column("tells_before", Integer, nullable=False),
-    Column("kind", String(32), nullable=False),
-    Column("island", Integer, nullable=False),
-    Column("messages", JSON_TEXT, nullable=False),
-    Column("rollouts", Integer, nullable=False),
-    Column("answers", Integer, nullable=False),
-    Column("seed", DIGITS, nullable=False),
-    Column("proposals", JSON_TEXT, nullable=False),
+    *_keys(id=_ID),
+    *_all(run_id=ForeignKey("runs.id"), sequence=Integer, tells_before=Integer, kind=word(PromptKind)),
+    *_all(island=Integer, messages=MESSAGES, rollouts=Integer, answers=Integer, seed=DIGITS),
+    *_all(proposals=PROGRAMS),
     UniqueConstraint("run_id", "sequence", name="prompts_in_order"),
 )
 
-prompt_parents = Table(
+prompt_parents = _table(
     "prompt_parents",
-    metadata,
-    Column("prompt_id", ForeignKey("prompts.id"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("program_id", ForeignKey("programs.id"), nullable=False),
-    Column("role", String(32), nullable=False),
+    *_keys(prompt_id=ForeignKey("prompts.id"), position=Integer),
+    *_all(program_id=ForeignKey("programs.id"), role=word(ParentRole)),
     sqlite_with_rowid=False,
 )
 
-rollouts = Table(
+rollouts = _table(
     "rollouts",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("prompt_id", ForeignKey("prompts.id"), nullable=False),
-    Column("rollout_index", Integer, nullable=False),
-    Column("policy_version", Integer, nullable=False),
-    Column("text", ANY_TEXT, nullable=False),
-    Column("tokens", Integer),
-    Column("token_ids", INTS),
-    Column("logprobs", FLOATS),
-    Column("prompt_token_ids", INTS),
-    Column("temperature", Double, nullable=False),
-    Column("max_tokens", Integer, nullable=False),
-    Column("grammar_masked", Boolean, nullable=False),
-    Column("finish_reason", ANY_TEXT, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("model", ANY_TEXT, nullable=False),
-    UniqueConstraint("prompt_id", "rollout_index", name="rollouts_in_group"),
+    *_keys(id=_ID),
+    *_all(prompt_id=ForeignKey("prompts.id")),
+    Column("rollout_index", Integer, key="index", nullable=False),
+    *_all(policy_version=Integer, text=ANY_TEXT),
+    *_some(tokens=Integer, token_ids=INTS, logprobs=FLOATS, prompt_token_ids=INTS),
+    *_all(temperature=Double, max_tokens=Integer, grammar_masked=Boolean),
+    *_all(finish_reason=ANY_TEXT, seconds=Double, model=ANY_TEXT),
+    UniqueConstraint("prompt_id", "index", name="rollouts_in_group"),
 )
 
-calls = Table(
+calls = _table(
     "calls",
-    metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
-    Column("prompt_id", ForeignKey("prompts.id"), nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("model", ANY_TEXT, nullable=False),
-    Column("outcome", String(32), nullable=False),
-    Column("reason", ANY_TEXT, nullable=False),
-    Column("prompt_tokens", Integer),
-    Column("completion_tokens", Integer),
-    Column("cost", Double),
-    Column("seconds", Double, nullable=False),
-    Column("at", String(64), nullable=False),
+    _numbered(),
+    *_all(run_id=ForeignKey("runs.id"), prompt_id=ForeignKey("prompts.id"), attempt=Integer),
+    *_all(model=ANY_TEXT, outcome=word(CallOutcome), reason=ANY_TEXT),
+    *_some(prompt_tokens=Integer, completion_tokens=Integer, cost=Double),
+    *_all(seconds=Double, at=_DATE),
     Index("calls_by_run", "run_id"),
 )
 
-tells = Table(
+tells = _table(
     "tells",
-    metadata,
-    Column("run_id", ForeignKey("runs.id"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("prompt_id", ForeignKey("prompts.id"), nullable=False),
-    Column("rollout_index", Integer, nullable=False),
-    Column("rollout_id", ForeignKey("rollouts.id")),
-    Column("executed", Integer, nullable=False),
+    *_keys(run_id=ForeignKey("runs.id"), position=Integer),
+    *_all(prompt_id=ForeignKey("prompts.id"), rollout_index=Integer),
+    *_some(rollout_id=ForeignKey("rollouts.id")),
+    *_all(executed=Integer),
     UniqueConstraint("prompt_id", "rollout_index", name="tells_once"),
 )
 
-evaluations = Table(
+evaluations = _table(
     "evaluations",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("problem_version", _id(), nullable=False),
-    Column("program_id", ForeignKey("programs.id"), nullable=False),
-    Column("private_to", _id(), nullable=False),
-    Column("status", String(32), nullable=False),
-    Column("feedback", ANY_TEXT, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("isolation", ANY_TEXT, nullable=False),
-    Column("outputs", JSON_TEXT),
-    Column("digest", String(32), nullable=False),
-    Column("metrics", JSON_TEXT),
-    Column("trust", String(32), nullable=False),
+    *_keys(id=_ID),
+    *_all(problem_version=_ID, program_id=ForeignKey("programs.id"), private_to=_ID, status=WORD),
+    *_all(feedback=ANY_TEXT, seconds=Double, isolation=ANY_TEXT),
+    *_some(outputs=VALUES),
+    *_all(digest=WORD),
+    *_some(metrics=PAIRS),
+    *_all(trust=WORD),
     UniqueConstraint("problem_version", "program_id", "private_to", name="evaluations_once"),
 )
 
-rewards = Table(
+rewards = _table(
     "rewards",
-    metadata,
-    Column("evaluation_id", ForeignKey("evaluations.id"), primary_key=True),
-    Column("objective", Integer, primary_key=True),
-    Column("name", ANY_TEXT, nullable=False),
-    Column("value", Double, nullable=False),
+    *_keys(evaluation_id=ForeignKey("evaluations.id"), objective=Integer),
+    *_all(name=ANY_TEXT, value=Double),
     sqlite_with_rowid=False,
 )
 
-candidates = Table(
+candidates = _table(
     "candidates",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("run_id", _id(), nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("slot", Integer, nullable=False),
-    Column("prompt_id", ForeignKey("prompts.id"), nullable=False),
-    Column("rollout_id", ForeignKey("rollouts.id")),
-    Column("parse_status", String(32), nullable=False),
-    Column("program_id", ForeignKey("programs.id")),
-    Column("source", ANY_TEXT),
-    Column("token_start", Integer),
-    Column("token_end", Integer),
-    Column("text", ANY_TEXT, nullable=False),
-    Column("evaluation_id", ForeignKey("evaluations.id")),
-    Column("executed", Boolean, nullable=False),
-    Column("reason", ANY_TEXT, nullable=False),
+    *_keys(id=_ID),
+    *_all(run_id=_ID, position=Integer, slot=Integer, prompt_id=ForeignKey("prompts.id")),
+    *_some(rollout_id=ForeignKey("rollouts.id")),
+    *_all(parse_status=word(ParseStatus)),
+    *_some(program_id=ForeignKey("programs.id"), source=ANY_TEXT, token_start=Integer, token_end=Integer),
+    *_all(text=ANY_TEXT),
+    *_some(evaluation_id=ForeignKey("evaluations.id")),
+    *_all(executed=Boolean, reason=ANY_TEXT),
     ForeignKeyConstraint(["run_id", "position"], ["tells.run_id", "tells.position"]),
     UniqueConstraint("run_id", "position", "slot", name="candidates_in_order"),
     Index("candidates_by_program", "program_id", "run_id"),
 )
 
-candidate_parents = Table(
+candidate_parents = _table(
     "candidate_parents",
-    metadata,
-    Column("candidate_id", ForeignKey("candidates.id"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("program_id", ForeignKey("programs.id"), nullable=False),
-    Column("role", String(32), nullable=False),
+    *_keys(candidate_id=ForeignKey("candidates.id"), position=Integer),
+    *_all(program_id=ForeignKey("programs.id"), role=word(ParentRole)),
     sqlite_with_rowid=False,
 )
 
-policy_versions = Table(
+policy_versions = _table(
     "policy_versions",
-    metadata,
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("parent", Integer),
-    Column("path", ANY_TEXT, nullable=False),
-    Column("trained_through", String(255)),
-    Column("config_hash", String(255), nullable=False),
-    Column("metrics", JSON_TEXT, nullable=False),
+    *_some(parent=Integer),
+    *_all(path=ANY_TEXT),
+    *_some(trained_through=_ID),
+    *_all(config_hash=_ID, metrics=PAIRS),
 )
 
-policy_events = Table(
+policy_events = _table(
     "policy_events",
-    metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("policy_version", Integer),
-    Column("kind", String(32), nullable=False),
-    Column("detail", ANY_TEXT, nullable=False),
-    Column("at", String(64), nullable=False),
-    Column("training_id", String(255)),
+    _numbered(key="place"),
+    Column("policy_version", Integer, key="number"),
+    *_all(kind=word(PolicyEventKind), detail=ANY_TEXT, at=_DATE),
+    *_some(training_id=_ID),
 )
 
-trainings = Table(
+trainings = _table(
     "trainings",
-    metadata,
-    Column("id", _id(), primary_key=True),
-    Column("objective", String(32), nullable=False),
-    Column("config", ANY_TEXT, nullable=False),
-    Column("start_version", ForeignKey("policy_versions.number"), nullable=False),
-    Column("seed", DIGITS, nullable=False),
-    Column("created_at", String(64), nullable=False),
+    *_keys(id=_ID),
+    *_all(objective=WORD),
+    Column("config", ANY_TEXT, key="config_json", nullable=False),
+    *_all(start_version=ForeignKey("policy_versions.number"), seed=DIGITS, created_at=_DATE),
 )
 
-training_runs = Table(
+training_runs = _table(
     "training_runs",
-    metadata,
-    Column("training_id", ForeignKey("trainings.id"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
-    Column("after_prompt", ForeignKey("prompts.id")),
-    Column("through_prompt", ForeignKey("prompts.id")),
+    *_keys(training_id=ForeignKey("trainings.id"), position=Integer),
+    *_all(run_id=ForeignKey("runs.id")),
+    *_some(after_prompt=ForeignKey("prompts.id"), through_prompt=ForeignKey("prompts.id")),
     sqlite_with_rowid=False,
 )
 
-training_steps = Table(
+training_steps = _table(
     "training_steps",
-    metadata,
-    Column("training_id", ForeignKey("trainings.id"), primary_key=True),
-    Column("step", Integer, primary_key=True),
-    Column("set_score", Double, nullable=False),
-    Column("pool_score", Double, nullable=False),
-    Column("mean_reward", Double, nullable=False),
-    Column("pass_rate", Double, nullable=False),
-    Column("diversity", Double, nullable=False),
-    Column("distinct_programs", Double, nullable=False),
-    Column("entropy", Double, nullable=False),
-    Column("kl", Double, nullable=False),
-    Column("clip_share", Double, nullable=False),
-    Column("zero_spread_share", Double, nullable=False),
-    Column("staleness", Double, nullable=False),
-    Column("loss", Double, nullable=False),
-    Column("grad_norm", Double, nullable=False),
-    Column("groups", Integer, nullable=False),
-    Column("tokens", Integer, nullable=False),
-    Column("seconds", Double, nullable=False),
+    *_keys(training_id=ForeignKey("trainings.id"), step=Integer),
+    *_all(
+        **{figure.name: Double if figure.type is float else Integer for figure in fields(TrainingStep)[2:]}
+    ),
     sqlite_with_rowid=False,
 )

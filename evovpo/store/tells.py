@@ -6,11 +6,12 @@ One statement per table and tell, however many candidates and components it has.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import evaluation_digest, reward_values
-from evovpo.store.database import Connected, Database, append, reading, writing
+from evovpo.store.codecs import evaluation_digest, reward_values, row_of
+from evovpo.store.database import Connected, Database, append, writing
+from evovpo.store.records import prompts_where
 from evovpo.store.runs import append_programs, require_run
 from evovpo.store.tables import (
     candidate_parents,
@@ -50,28 +51,15 @@ class Tells(Connected):
         Raises StoreError if another ask has its id or sequence number.
         """
         require_run(connection, prompt.run_id)
-        row: Row = {
-            "id": prompt.id,
-            "run_id": prompt.run_id,
-            "sequence": prompt.sequence,
-            "tells_before": prompt.tells_before,
-            "kind": str(prompt.kind),
-            "island": prompt.island,
-            "messages": [[message.role, message.content] for message in prompt.messages],
-            "rollouts": prompt.rollouts,
-            "answers": prompt.answers,
-            "seed": prompt.seed,
-            "proposals": [[program.id, program.source] for program in prompt.proposals],
-        }
-        stored = connection.execute(select(prompts).where(prompts.c.id == prompt.id)).mappings().first()
-        if stored is not None:
-            if dict(stored) != row:
+        stored = prompts_where(connection, prompts.c.id == prompt.id)
+        if stored:
+            if stored != [prompt]:
                 raise StoreError(
                     f"prompt {prompt.id} is stored with other content; expected the ask as it was first "
                     "made: derive prompt ids from the run and the sequence number"
                 )
             return False
-        append(connection, prompts, [row])
+        append(connection, prompts, [row_of(prompts, prompt)])
         append_programs(connection, prompt.proposals)
         append(connection, prompt_parents, _parent_rows("prompt_id", prompt.id, prompt.parents))
         return True
@@ -83,7 +71,8 @@ class Tells(Connected):
         """
         return self.add_tells(run_id, [tell], order)[0]
 
-    def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
+    @writing
+    def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
         """Store consecutive judged replies in one transaction; return for each whether it is new.
 
         `order` is the position, from 0, at which the first new one is applied in its run; a reply that was
@@ -93,14 +82,8 @@ class Tells(Connected):
         objectives; then nothing of it is stored.
         """
         if run_id not in self._targets:
-            self._targets[run_id] = self._target(run_id)
-        return self._append_tells(run_id, self._targets[run_id], tells, order)
-
-    @writing
-    def _append_tells(
-        self, connection: Connection, run_id: str, target: Target, told: Sequence[Tell], order: int
-    ) -> list[bool]:
-        problem_version, objective_names = target
+            self._targets[run_id] = read_target(connection, run_id)
+        problem_version, objective_names = self._targets[run_id]
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
         expected, before = _before(connection, run_id, replies)
         is_new = [reply not in before for reply in replies]
@@ -121,19 +104,15 @@ class Tells(Connected):
             for judged in tell.judged:
                 _check(judged, problem_version, len(objective_names))
 
-        placed = [
-            (position, tell, judged) for position, tell in enumerate(new, order) for judged in tell.judged
-        ]
-        proposed = [judged.candidate.program for _, _, judged in placed]
+        answers = [judged for tell in new for judged in tell.judged]
+        proposed = [judged.candidate.program for judged in answers]
         sources = append_programs(connection, [program for program in proposed if program is not None])
-        evaluation_ids = _append_evaluations(
-            connection, [judged for _, _, judged in placed], problem_version, objective_names
-        )
-        append(connection, rollouts, [_rollout_row(tell.rollout) for tell in new if tell.rollout is not None])
-        append(
-            connection,
-            tells,
-            [
+        evaluation_ids = _append_evaluations(connection, answers, problem_version, objective_names)
+        rows: dict[Table, list[Row]] = {rollouts: [], tells: [], candidates: [], candidate_parents: []}
+        for position, tell in enumerate(new, order):
+            if tell.rollout is not None:
+                rows[rollouts].append(_rollout_row(tell.rollout))
+            rows[tells].append(
                 {
                     "run_id": run_id,
                     "position": position,
@@ -142,36 +121,15 @@ class Tells(Connected):
                     "rollout_id": None if tell.rollout is None else tell.rollout.id,
                     "executed": sum(judged.executed for judged in tell.judged),
                 }
-                for position, tell in enumerate(new, order)
-            ],
-        )
-        append(
-            connection,
-            candidates,
-            [
-                {
-                    "run_id": run_id,
-                    "position": position,
-                    "evaluation_id": evaluation_ids[judged.candidate.id],
-                    **_candidate_row(judged, sources),
-                }
-                for position, _, judged in placed
-            ],
-        )
-        append(
-            connection,
-            candidate_parents,
-            [
-                row
-                for _, _, judged in placed
-                for row in _parent_rows("candidate_id", judged.candidate.id, judged.candidate.parents)
-            ],
-        )
+            )
+            for judged in tell.judged:
+                candidate, place = judged.candidate, {"run_id": run_id, "position": position}
+                evaluation_id = evaluation_ids[candidate.id]
+                rows[candidates].append(_candidate_row(judged, sources, evaluation_id=evaluation_id, **place))
+                rows[candidate_parents] += _parent_rows("candidate_id", candidate.id, candidate.parents)
+        for table, of_table in rows.items():
+            append(connection, table, of_table)
         return is_new
-
-    @reading
-    def _target(self, connection: Connection, run_id: str) -> Target:
-        return read_target(connection, run_id)
 
 
 def read_target(connection: Connection, run_id: str) -> Target:
@@ -248,20 +206,7 @@ def _append_evaluations(
             continue
         digests[evaluation_id] = digest
         evaluation_rows.append(
-            {
-                "id": evaluation_id,
-                "problem_version": version,
-                "program_id": evaluation.program_id,
-                "private_to": private_to,
-                "status": str(evaluation.status),
-                "feedback": evaluation.feedback,
-                "seconds": evaluation.seconds,
-                "isolation": evaluation.isolation,
-                "outputs": None if evaluation.outputs is None else list(evaluation.outputs),
-                "digest": digest,
-                "metrics": evaluation.metrics,
-                "trust": str(evaluation.trust),
-            }
+            row_of(evaluations, evaluation, id=evaluation_id, private_to=private_to, digest=digest)
         )
         reward_rows.extend(
             {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
@@ -293,46 +238,28 @@ def _check(judged: Judged, version: str, objectives: int) -> None:
 
 
 def _rollout_row(rollout: Rollout) -> Row:
-    return {
-        "id": rollout.id,
-        "prompt_id": rollout.prompt_id,
-        "rollout_index": rollout.index,
-        "policy_version": rollout.policy_version,
-        "text": rollout.text,
-        "tokens": None if rollout.token_ids is None else len(rollout.token_ids),
-        "token_ids": rollout.token_ids,
-        "logprobs": rollout.logprobs,
-        "prompt_token_ids": rollout.prompt_token_ids,
-        "temperature": rollout.sampling.temperature,
-        "max_tokens": rollout.sampling.max_tokens,
-        "grammar_masked": rollout.sampling.grammar_masked,
-        "finish_reason": rollout.finish_reason,
-        "seconds": rollout.seconds,
-        "model": rollout.model,
-    }
+    tokens = None if rollout.token_ids is None else len(rollout.token_ids)
+    return row_of(rollouts, rollout, tokens=tokens, **row_of(rollouts, rollout.sampling))
 
 
-def _candidate_row(judged: Judged, sources: Mapping[str, str]) -> Row:
+def _candidate_row(judged: Judged, sources: Mapping[str, str], **others: Any) -> Row:
+    """Return the row of a candidate; its source is kept only where it is not that of its program."""
     candidate, program = judged.candidate, judged.candidate.program
     start, end = candidate.token_span or (None, None)
-    return {
-        "id": candidate.id,
-        "slot": candidate.slot,
-        "prompt_id": candidate.prompt_id,
-        "rollout_id": candidate.rollout_id,
-        "parse_status": str(candidate.parse_status),
-        "program_id": program.id if program is not None else None,
-        "source": program.source if program is not None and program.source != sources[program.id] else None,
-        "token_start": start,
-        "token_end": end,
-        "text": candidate.text,
-        "executed": judged.executed,
-        "reason": candidate.reason,
-    }
+    return row_of(
+        candidates,
+        candidate,
+        program_id=program.id if program is not None else None,
+        source=program.source if program is not None and program.source != sources[program.id] else None,
+        token_start=start,
+        token_end=end,
+        executed=judged.executed,
+        **others,
+    )
 
 
 def _parent_rows(owner: str, owner_id: str, parents: Sequence[Parent]) -> list[Row]:
     return [
-        {owner: owner_id, "position": position, "program_id": parent.program_id, "role": str(parent.role)}
+        {owner: owner_id, "position": position, "program_id": parent.program_id, "role": parent.role}
         for position, parent in enumerate(parents)
     ]

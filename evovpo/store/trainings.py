@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from evovpo.errors import StoreError
+from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Connected, append, reading, writing
 from evovpo.store.tables import policy_events, policy_versions, runs, training_runs, training_steps, trainings
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
@@ -30,8 +31,7 @@ class Trainings(Connected):
                 f"{max(known) + 1}"
             )
         if stored is None:
-            row = dataclasses.asdict(version) | {"metrics": [list(pair) for pair in version.metrics]}
-            append(connection, policy_versions, [row])
+            append(connection, policy_versions, [row_of(policy_versions, version)])
         return stored is None
 
     @reading
@@ -55,11 +55,8 @@ class Trainings(Connected):
     @reading
     def policy_events(self, connection: Connection) -> list[PolicyEvent]:
         """Return all policy events, oldest first."""
-        rows = connection.execute(select(policy_events).order_by(policy_events.c.number))
-        return [
-            PolicyEvent(row.policy_version, PolicyEventKind(row.kind), row.detail, row.at, row.training_id)
-            for row in rows
-        ]
+        rows = connection.execute(select(policy_events).order_by(policy_events.c.place))
+        return [record_of(PolicyEvent, policy_events, row) for row in rows]
 
     @writing
     def serve(
@@ -104,15 +101,7 @@ class Trainings(Connected):
         for run_id in training.runs:
             if run_id not in known:
                 raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
-        row = {
-            "id": training.id,
-            "objective": training.objective,
-            "config": training.config_json,
-            "start_version": training.start_version,
-            "seed": training.seed,
-            "created_at": training.created_at,
-        }
-        append(connection, trainings, [row])
+        append(connection, trainings, [row_of(trainings, training)])
         links = zip(training.runs, training.after, training.through, strict=True)
         columns = ("training_id", "position", "run_id", "after_prompt", "through_prompt")
         rows = [
@@ -156,8 +145,8 @@ class Trainings(Connected):
     def training_steps(self, connection: Connection, training_id: str) -> list[TrainingStep]:
         """Return the steps of a training in order; none if it has none."""
         picked = select(training_steps).where(training_steps.c.training_id == training_id)
-        rows = connection.execute(picked.order_by(training_steps.c.step)).mappings()
-        return [TrainingStep(**row) for row in rows]
+        rows = connection.execute(picked.order_by(training_steps.c.step))
+        return [record_of(TrainingStep, training_steps, row) for row in rows]
 
     def _required(self, connection: Connection, number: int) -> PolicyVersion:
         found = _versions(connection)
@@ -174,37 +163,28 @@ class Trainings(Connected):
                     f"a policy event of kind {event.kind} names no version; give the number of one"
                 )
             self._required(connection, event.number)
-        row = {
-            "policy_version": event.number,
-            "kind": str(event.kind),
-            "detail": event.detail,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "training_id": event.training_id or (version.config_hash if version is not None else "") or None,
-        }
-        append(connection, policy_events, [row])
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        training_id = event.training_id or (version.config_hash if version is not None else "") or None
+        append(connection, policy_events, [row_of(policy_events, event, at=now, training_id=training_id)])
 
 
 def _versions(connection: Connection) -> dict[int, PolicyVersion]:
     """Return all versions by number, ascending."""
     rows = connection.execute(select(policy_versions).order_by(policy_versions.c.number))
-    return {row.number: _policy_version(row) for row in rows}
+    return {row.number: record_of(PolicyVersion, policy_versions, row) for row in rows}
 
 
 def _served(connection: Connection) -> PolicyVersion | None:
     """Return the version of the latest serving event."""
-    kinds = [str(kind) for kind in PolicyEventKind if kind.is_serving]
+    kinds = [kind for kind in PolicyEventKind if kind.is_serving]
     row = connection.execute(
         select(policy_versions)
-        .join(policy_events, policy_events.c.policy_version == policy_versions.c.number)
+        .join(policy_events, policy_events.c.number == policy_versions.c.number)
         .where(policy_events.c.kind.in_(kinds))
-        .order_by(policy_events.c.number.desc())
+        .order_by(policy_events.c.place.desc())
         .limit(1)
     ).first()
-    return None if row is None else _policy_version(row)
-
-
-def _policy_version(row: Row[Any]) -> PolicyVersion:
-    return PolicyVersion(**{**row._mapping, "metrics": tuple((name, value) for name, value in row.metrics)})
+    return None if row is None else record_of(PolicyVersion, policy_versions, row)
 
 
 def _trainings(connection: Connection, training_id: str | None = None) -> list[Training]:
@@ -218,16 +198,13 @@ def _trainings(connection: Connection, training_id: str | None = None) -> list[T
     for row in connection.execute(links):
         read.setdefault(row.training_id, []).append(row)
     return [
-        Training(
-            id=row.id,
-            objective=row.objective,
-            config_json=row.config,
-            start_version=row.start_version,
+        record_of(
+            Training,
+            trainings,
+            row,
             runs=tuple(link.run_id for link in read.get(row.id, ())),
             after=tuple(link.after_prompt for link in read.get(row.id, ())),
             through=tuple(link.through_prompt for link in read.get(row.id, ())),
-            seed=row.seed,
-            created_at=row.created_at,
         )
         for row in connection.execute(picked)
     ]
