@@ -56,24 +56,24 @@ def parse_url(url: str | None) -> URL:
         ) from None
 
 
-def without_password(url: URL) -> str:
-    """Return the URL as text that may be shown, without its passwords."""
-    hidden = dict.fromkeys(filter(_is_secret, url.query), "hidden")
-    return url.update_query_dict(hidden).render_as_string(hide_password=True)
-
-
 class Database:
     """An open database of the expected schema version.
 
-    `read` and `write` run a function in one transaction and turn every fault into a StoreError.
+    `read` and `write` run a function in one transaction and turn every fault into a StoreError. `name` is its
+    URL without passwords, `file` the path of a plain SQLite file or None.
     """
 
     def __init__(self, url: URL) -> None:
-        self.name = without_password(url)
-        self.file = _sqlite_file(url)
-        self._secrets = _secrets(url)
+        hidden = [option for option in url.query if "pass" in option.lower()]
+        shown = url.update_query_dict(dict.fromkeys(hidden, "hidden"))
+        self.name = shown.render_as_string(hide_password=True)
+        passwords = (url.password, *chain.from_iterable(url.normalized_query[option] for option in hidden))
+        self._secrets = [secret for secret in passwords if secret]
         self._is_sqlite = url.get_backend_name() == "sqlite"
-        in_memory = self._is_sqlite and url.database in (None, "", ":memory:")
+        place = url.database or ":memory:"
+        in_memory = self._is_sqlite and place == ":memory:"
+        is_file = self._is_sqlite and not in_memory and not place.startswith("file:")
+        self.file = Path(place) if is_file else None
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
         if self._is_sqlite and "timeout" not in url.query:
             options["connect_args"] = {"timeout": BUSY_SECONDS}
@@ -230,12 +230,10 @@ def connect(url: str | None, *, create: bool) -> Database:
 
     Raises StoreError if it cannot be opened, is something else, or has another schema version.
     """
-    address = parse_url(url)
-    name = without_password(address)
-    file = _sqlite_file(address)
-    if file is not None and not create and not file.exists():
+    database = Database(parse_url(url))
+    name = database.name
+    if database.file is not None and not create and not database.file.exists():
         raise StoreError(f"{name}: there is no such store; check the path, or start a run to create it")
-    database = Database(address)
     try:
         found = database.schema_version()
         if found is None and create:
@@ -258,35 +256,15 @@ def upgrade(url: str | None = None) -> str:
 
     All its rows are kept. Raises StoreError if it cannot be opened or was written by a newer evovpo.
     """
-    address = parse_url(url)
-    file = _sqlite_file(address)
-    if file is not None and not file.exists():
-        raise StoreError(f"{without_password(address)}: there is no such store to upgrade; check the path")
-    database = Database(address)
+    database = Database(parse_url(url))
+    if database.file is not None and not database.file.exists():
+        raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")
     try:
         database.schema_version()
         database.migrate()
     finally:
         database.close()
     return SCHEMA_VERSION
-
-
-def _sqlite_file(url: URL) -> Path | None:
-    """Return the path of a plain SQLite file, or none for anything else."""
-    name = url.database or ":memory:"
-    if url.get_backend_name() != "sqlite" or name == ":memory:" or name.startswith("file:"):
-        return None
-    return Path(name)
-
-
-def _is_secret(option: str) -> bool:
-    return "pass" in option.lower()
-
-
-def _secrets(url: URL) -> list[str]:
-    """Return the passwords in a URL, which a driver may repeat in its messages."""
-    options = [url.normalized_query[option] for option in filter(_is_secret, url.query)]
-    return [secret for secret in (url.password, *chain.from_iterable(options)) if secret]
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -5,6 +5,9 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import groupby
+from operator import itemgetter
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
@@ -102,16 +105,21 @@ class Summaries(Connected):
 
         The best mean reward comes first; of several programs the shortest, then the lowest id.
         """
-        chosen = connection.execute(_of_programs(run_ids)).all()
-        wanted = _of_programs(run_ids).subquery()
-        values: dict[str, list[float]] = {}
-        for key, value in connection.execute(
-            select(rewards.c.evaluation_id, rewards.c.value)
-            .where(rewards.c.evaluation_id.in_(select(wanted.c.evaluation_id)))
-            .order_by(rewards.c.evaluation_id, rewards.c.objective)
-        ):
-            values.setdefault(key, []).append(value)
-        return [(row.program_id, tuple(values[row.evaluation_id])) for row in chosen]
+        pairs = select(candidates.c.program_id, candidates.c.evaluation_id)
+        judged = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
+        rows = connection.execute(
+            select(
+                judged.c.program_id, judged.c.evaluation_id, func.length(programs.c.source), rewards.c.value
+            )
+            .join(programs, programs.c.id == judged.c.program_id)
+            .join(rewards, rewards.c.evaluation_id == judged.c.evaluation_id)
+            .order_by(judged.c.evaluation_id, rewards.c.objective)
+        )
+        found: dict[str, tuple[int, tuple[float, ...]]] = {}
+        for (program_id, _, length), components in groupby(rows, key=itemgetter(0, 1, 2)):
+            found[program_id] = length, tuple(row.value for row in components)
+        by_merit = sorted(found.items(), key=lambda item: (-fmean(item[1][1]), item[1][0], item[0]))
+        return [(program_id, vector) for program_id, (_, vector) in by_merit]
 
     @reading
     def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
@@ -170,29 +178,6 @@ class Summaries(Connected):
             curve=tuple(curve),
             calls=read_call_totals(connection, run_id),
         )
-
-
-def _of_programs(run_ids: Collection[str]) -> Select[Any]:
-    """Return the query for the judged programs of runs, each with one of its evaluations."""
-    vectors = (
-        select(rewards.c.evaluation_id, func.avg(rewards.c.value).label("mean_reward"))
-        .where(
-            rewards.c.evaluation_id.in_(
-                select(candidates.c.evaluation_id).where(candidates.c.run_id.in_(run_ids))
-            )
-        )
-        .group_by(rewards.c.evaluation_id)
-        .subquery()
-    )
-    best = func.max(vectors.c.mean_reward)
-    return (
-        select(candidates.c.program_id, func.max(candidates.c.evaluation_id).label("evaluation_id"))
-        .join(programs, programs.c.id == candidates.c.program_id)
-        .join(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
-        .where(candidates.c.run_id.in_(run_ids))
-        .group_by(candidates.c.program_id)
-        .order_by(best.desc(), func.max(func.length(programs.c.source)), candidates.c.program_id)
-    )
 
 
 def _runs() -> Select[Any]:

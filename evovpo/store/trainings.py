@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,7 +90,8 @@ class Trainings(Connected):
                 f"training {training.id} has {len(training.runs)} runs, {len(training.after)} beginnings and "
                 f"{len(training.through)} ends; expected one of each for every run"
             )
-        for stored in _trainings(connection, training.id):
+        stored = _trainings(connection).get(training.id)
+        if stored is not None:
             if dataclasses.replace(stored, created_at=training.created_at) != training:
                 raise StoreError(
                     f"training {training.id} is stored with other content; derive ids from all that goes "
@@ -113,7 +115,7 @@ class Trainings(Connected):
     @reading
     def trainings(self, connection: Connection) -> list[Training]:
         """Return all trainings, oldest first."""
-        return _trainings(connection)
+        return list(_trainings(connection).values())
 
     def ended_trainings(self) -> set[str]:
         """Return the ids of the trainings that failed, or whose version was served or refused."""
@@ -126,10 +128,9 @@ class Trainings(Connected):
 
         Raises StoreError for an unknown training and for figures that are not finite.
         """
-        if not _trainings(connection, step.training_id):
+        if connection.scalar(select(trainings.c.id).where(trainings.c.id == step.training_id)) is None:
             raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
-        row = dataclasses.asdict(step)
-        for name, value in row.items():
+        for name, value in dataclasses.asdict(step).items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise StoreError(
                     f"step {step.step} of training {step.training_id}: {name} is {value}; expected a finite "
@@ -138,7 +139,7 @@ class Trainings(Connected):
         key = (training_steps.c.training_id == step.training_id) & (training_steps.c.step == step.step)
         if connection.execute(select(training_steps.c.step).where(key)).first() is not None:
             return False
-        append(connection, training_steps, [row])
+        append(connection, training_steps, [row_of(training_steps, step)])
         return True
 
     @reading
@@ -187,24 +188,19 @@ def _served(connection: Connection) -> PolicyVersion | None:
     return None if row is None else record_of(PolicyVersion, policy_versions, row)
 
 
-def _trainings(connection: Connection, training_id: str | None = None) -> list[Training]:
-    """Return all trainings, or the one, in the order of their dates and then ids."""
-    picked = select(trainings).order_by(trainings.c.created_at, trainings.c.id)
-    links = select(training_runs).order_by(training_runs.c.training_id, training_runs.c.position)
-    if training_id is not None:
-        picked = picked.where(trainings.c.id == training_id)
-        links = links.where(training_runs.c.training_id == training_id)
-    read: dict[str, list[Row[Any]]] = {}
-    for row in connection.execute(links):
-        read.setdefault(row.training_id, []).append(row)
-    return [
-        record_of(
+def _trainings(connection: Connection) -> dict[str, Training]:
+    """Return all trainings by id, in the order of their dates and then ids."""
+    links: dict[str, list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(select(training_runs).order_by(training_runs.c.position)):
+        links[row.training_id].append(row)
+    return {
+        row.id: record_of(
             Training,
             trainings,
             row,
-            runs=tuple(link.run_id for link in read.get(row.id, ())),
-            after=tuple(link.after_prompt for link in read.get(row.id, ())),
-            through=tuple(link.through_prompt for link in read.get(row.id, ())),
+            runs=tuple(link.run_id for link in links[row.id]),
+            after=tuple(link.after_prompt for link in links[row.id]),
+            through=tuple(link.through_prompt for link in links[row.id]),
         )
-        for row in connection.execute(picked)
-    ]
+        for row in connection.execute(select(trainings).order_by(trainings.c.created_at, trainings.c.id))
+    }
