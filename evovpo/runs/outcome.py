@@ -2,11 +2,7 @@
 
 from typing import NamedTuple
 
-from evovpo.judging.evaluator import Judge
-from evovpo.problem.openevolve.scores import best_combined
-from evovpo.search.search import Search
-from evovpo.store import Store
-from evovpo.types import Evaluation, Trust
+from evovpo.types import Trust
 
 
 class Outcome(NamedTuple):
@@ -57,42 +53,3 @@ class Outcome(NamedTuple):
     def is_by_score(self) -> bool:
         """True if `program` is the best by `combined_score`, and another one has the best mean reward."""
         return self.combined_score is not None and self.program_id != self.best_mean_program_id
-
-
-def read_outcome(search: Search, evaluator: Judge, store: Store, seconds: float) -> Outcome:
-    """Return what the search of a stored run came to, with its best program run on the held-out rows."""
-    best = search.best
-    assert best is not None, "a run starts by judging the problem's starting programs"
-    heldout = evaluator.evaluate_heldout(best.program) if search.problem.heldout else ()
-    summary = store.run_summary(search.run_id)
-    scored = best_combined(store.scores(search.run_id)) if search.problem.evaluator else None
-    program, mean = best.program, best.mean_reward
-    if scored is not None:
-        program = store.program(scored.program_id)
-        mean = mean_reward(store.known_evaluation(search.problem.version, program.id))
-    return Outcome(
-        run=search.run_id,
-        solved=search.is_solved,
-        best_mean_reward=best.mean_reward,
-        train_passed=best.passed,
-        train_total=len(search.problem.objectives),
-        heldout_passed=sum(heldout),
-        heldout_total=len(heldout),
-        evaluations=search.proposed,
-        executed=summary.executed,
-        joins=search.joined,
-        seconds=round(seconds, 3),
-        program=program.source,
-        stopped=search.stop_reason if not search.is_solved else "",
-        trust=str(search.problem.trust),
-        combined_score=None if scored is None else scored.combined,
-        program_id=program.id,
-        program_mean_reward=mean,
-        best_mean_program_id=best.program.id,
-    )
-
-
-def mean_reward(evaluation: Evaluation | None) -> float:
-    """Return the mean of a judgement's rewards; 0 where there is none."""
-    rewards = (evaluation.rewards if evaluation else None) or (0.0,)
-    return sum(rewards) / len(rewards)

@@ -11,18 +11,19 @@ from datetime import UTC, datetime
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ProblemError, ServerError, StoreError
-from evovpo.judging.evaluator import open_evaluator
+from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.outcome import Outcome, read_outcome
+from evovpo.runs.outcome import Outcome
 from evovpo.runs.prompt_format import choose_format
 from evovpo.runs.proposer import Servers, open_servers
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run_lock import only_searcher
+from evovpo.runs.stored import stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Problem, Run, RunStatus, Tell
@@ -82,8 +83,8 @@ def resume(
         _check_scorer(problem, config)
         if run.status.is_finished:
             on_start(run)
-            with open_evaluator(problem, config) as evaluator:
-                return read_outcome(search, evaluator, store, 0.0)
+            with open_evaluator(problem, config) as judge:
+                return _outcome(store, run.id, judge, 0.0, "" if search.is_solved else search.stop_reason)
         request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
         servers = open_servers(problem, config, store, proposer)
         store.set_run_status(run.id, RunStatus.RUNNING)
@@ -143,13 +144,13 @@ def _drive(
     try:
         _tell_again(servers.proposer, search, store)
         judged = {item.program_id: item for item in request.judged}
-        with open_executor(problem, config, request.scorer) as evaluator:
+        with open_executor(problem, config, request.scorer) as judge:
             driver = Driver(
                 search=search,
                 config=config,
                 prompt_format=choose_format(problem, config),
                 proposer=servers.proposer,
-                judge=evaluator,
+                judge=judge,
                 journal=store,
                 known=judged | store.known_evaluations(problem.version),
                 on_tell=on_tell,
@@ -158,8 +159,7 @@ def _drive(
                 pause_at=request.pause_at,
             )
             status = asyncio.run(_run_and_close(driver, servers))
-            outcome = read_outcome(search, evaluator, store, time.monotonic() - started)
-            return outcome._replace(stopped=driver.stop_reason)
+            return _outcome(store, search.run_id, judge, time.monotonic() - started, driver.stop_reason)
     except (KeyboardInterrupt, asyncio.CancelledError, ServerError):  # a server may be back later
         status = RunStatus.INTERRUPTED
         raise
@@ -170,6 +170,13 @@ def _drive(
         except StoreError:
             if status is not RunStatus.FAILED:
                 raise
+
+
+def _outcome(store: Store, run_id: str, judge: Judge, seconds: float, stopped: str) -> Outcome:
+    """Return what a stored run came to, with its best program run on the held-out rows."""
+    view = stored_run(store, run_id)
+    heldout = judge.evaluate_heldout(view.best) if view.best is not None and view.problem.heldout else ()
+    return view.outcome(seconds, heldout, stopped)
 
 
 async def _run_and_close(driver: Driver, servers: Servers) -> RunStatus:

@@ -1,13 +1,14 @@
 """A stored run, read back: what it found, how that does on held-out rows, and where it came from."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox
 from evovpo.problem.openevolve.scores import Scored, best_combined
-from evovpo.runs.outcome import Outcome, mean_reward
+from evovpo.runs.outcome import Outcome
 from evovpo.store import LineageStep, RunSummary, Store
 from evovpo.types import Evaluation, Json, Objective, ParentRole, Problem, Program, Run
 
@@ -50,29 +51,29 @@ class RunView:
     scores: tuple[Scored, ...] = ()
     """What an evaluator of its own returned for each program, in order."""
 
-    def outcome(self, seconds: float) -> Outcome:
-        """Return what the run came to as far as it is stored."""
-        total = len(self.problem.objectives)
-        solved = self.best is not None and self.summary.examples_passed == total
-        right = sum(row.passed for row in self.heldout)
+    def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
+        """Return what the run came to as far as it is stored; `heldout` in place of the rows of the view."""
+        passed = [row.passed for row in self.heldout] if heldout is None else heldout
         scored = best_combined(self.scores)
+        rewards = (self.evaluation.rewards if self.evaluation else None) or (0.0,)
         return Outcome(
             run=self.run.id,
-            solved=solved,
+            solved=self.best is not None and self.summary.examples_passed == len(self.problem.objectives),
             best_mean_reward=self.summary.best_mean_reward or 0.0,
             train_passed=self.summary.examples_passed,
-            train_total=total,
-            heldout_passed=right,
-            heldout_total=len(self.heldout),
+            train_total=len(self.problem.objectives),
+            heldout_passed=sum(passed),
+            heldout_total=len(passed),
             evaluations=self.summary.proposed,
             executed=self.summary.executed,
             joins=self.summary.joins,
             seconds=round(seconds, 3),
             program="" if self.best is None else self.best.source,
+            stopped=stopped,
             trust=str(self.problem.trust),
             combined_score=None if scored is None else scored.combined,
             program_id="" if self.best is None else self.best.id,
-            program_mean_reward=mean_reward(self.evaluation),
+            program_mean_reward=sum(rewards) / len(rewards),
             best_mean_program_id=self.summary.best_program_id or "",
         )
 
@@ -95,17 +96,24 @@ def read_run(store: Store, run_id: str) -> RunView:
 
     Raises `StoreError` for an unknown run and `SandboxError` if programs cannot be run here.
     """
+    view = stored_run(store, run_id)
+    if view.best is None:
+        return view
+    config = Config.from_json(view.run.config_json).changed(store=StoreConfig(url=store.name))
+    return dataclasses.replace(view, heldout=run_heldout(view.problem, view.best, config))
+
+
+def stored_run(store: Store, run_id: str) -> RunView:
+    """Return what is stored of a run, without held-out rows. Raises `StoreError` for an unknown run."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
-    config = Config.from_json(run.config_json).changed(store=StoreConfig(url=store.name))
     summary = store.run_summary(run.id)
     scores = store.scores(run.id) if problem.evaluator else ()
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
-    heldout = () if best is None else run_heldout(problem, best, config)
-    return RunView(run, problem, summary, best, evaluation, heldout, scores)
+    return RunView(run, problem, summary, best, evaluation, (), scores)
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:
