@@ -18,7 +18,7 @@ from evovpo.search.members import Member
 from evovpo.search.notes import Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Population
-from evovpo.search.standing import Best, Standing
+from evovpo.search.standing import Standing
 from evovpo.search.strategies import Plan, Reply, island_count, make_strategy
 from evovpo.search.tickets import Tickets
 from evovpo.types import (
@@ -35,7 +35,7 @@ from evovpo.types import (
 )
 
 
-class Search:
+class Search(Standing):
     """The state of one run, driven by `ask` and `tell`.
 
     The budget, `config.evaluations`, counts proposed candidates: every slot of every ticket of a model, and
@@ -52,58 +52,25 @@ class Search:
         seed: int = 0,
         language: JoinLanguage | None = None,
     ) -> None:
-        self.problem = problem
+        super().__init__(problem, config, prompt_format)
         self.run_id = run_id
-        self._config = config
-        self._format = prompt_format
         self._seed = seed
         self._tickets = Tickets(run_id)
-        self._standing = Standing(problem, config, prompt_format)
         self._population = Population(problem, island_count(config), config.elites)
         self._failures = Failures(problem.objectives, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
-        self._strategy = make_strategy(problem, config, self._population, self._failures, self._standing)
+        self._strategy = make_strategy(problem, config, self._population, self._failures, self)
         self._joins = Joins(config, language if self._strategy.can_join else None)
-
-    @property
-    def tells(self) -> int:
-        """Tells applied so far."""
-        return self._standing.tells
-
-    @property
-    def proposed(self) -> int:
-        """Candidates told so far; what the budget counts."""
-        return self._standing.proposed
-
-    @property
-    def joined(self) -> int:
-        """Joins among the candidates told so far."""
-        return self._standing.joined
-
-    @property
-    def best(self) -> Best | None:
-        """The best program so far, None before the first tell."""
-        return self._standing.best
 
     @property
     def is_solved(self) -> bool:
         """True if some program has full reward on every objective."""
-        return self.best is not None and self.best.passed == len(self.problem.objectives)
-
-    @property
-    def stop_reason(self) -> str:
-        """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
-        return self._standing.stop_reason
+        return self.passed == len(self.problem.objectives)
 
     @property
     def is_ready(self) -> bool:
         """False while the next ask should wait for replies to tickets that are open."""
         return self._strategy.is_ready
-
-    @property
-    def gains(self) -> Sequence[float]:
-        """By how much each tell raised the best mean reward, in the order of the tells."""
-        return self._standing.gains
 
     @property
     def restarts(self) -> int:
@@ -127,12 +94,12 @@ class Search:
 
     def evaluation(self, program_id: str) -> Evaluation | None:
         """Return the judgement of a program that this run has proposed, or None."""
-        shown = self._standing.programs.get(program_id)
+        shown = self.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
     def program(self, program_id: str) -> Program | None:
         """Return a program that this run has proposed and judged, or None."""
-        shown = self._standing.programs.get(program_id)
+        shown = self.programs.get(program_id)
         return None if shown is None else shown.program
 
     def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
@@ -168,11 +135,11 @@ class Search:
         remaining = self._config.evaluations - self._tickets.reserved
         if remaining <= 0:
             return None
-        joins = self._joins.take(remaining, self._standing.passed, self._standing.programs)
+        joins = self._joins.take(remaining, self.passed, self.programs)
         if joins:
             programs = [join.program for join in joins]
             return self._tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
-        plan = self._notes.plan(self._standing, self._population, rng)
+        plan = self._notes.plan(self, self._population, rng)
         if plan is not None:
             return self._prompt(plan, rng, rollouts=1, answers=0)
         self._notes.asks += 1
@@ -192,7 +159,7 @@ class Search:
         if not ticket.accept(tell, self.problem):
             return []
         prompt = ticket.prompt
-        self._standing.count(prompt, len(tell.judged))
+        self.count(prompt, len(tell.judged))
         if prompt.kind is PromptKind.NOTES:
             assert tell.rollout is not None
             self._notes.write(tell.rollout.text)
@@ -208,7 +175,7 @@ class Search:
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)
         if self._strategy.has_memory:
-            parent = self._standing.programs.get(prompt.parent_id or "")
+            parent = self.programs.get(prompt.parent_id or "")
             self._failures.learn(prompt, tell, None if parent is None else parent.evaluation)
         self._strategy.observe(Reply(prompt, offspring, insertions, is_complete=not ticket.missing))
         return insertions
@@ -217,20 +184,20 @@ class Search:
         self, program: Program, evaluation: Evaluation, prompt: Prompt
     ) -> tuple[Member, list[Insertion]]:
         """Keep a new judged program, and look for joins of it if an island took it."""
-        self._standing.take(program, evaluation)
+        self.take(program, evaluation)
         home = None if prompt.kind is PromptKind.SEED else prompt.island
         member, insertions = self._population.insert(program, evaluation.rewards or (), home)
         if any(insertion.status is not InsertionStatus.REJECTED for insertion in insertions):
             elites = self._population.elites.values()
-            self._joins.offer(member, elites, self._standing.passed, self._standing.programs)
+            self._joins.offer(member, elites, self.passed, self.programs)
         return member, insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        parents = list(filter(self._standing.can_show, plan.parents))
+        parents = list(filter(self.can_show, plan.parents))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
-            shown[item.role].append(self._standing.programs[item.program_id])
+            shown[item.role].append(self.programs[item.program_id])
         parent = next(iter(shown[ParentRole.PARENT]), None)
         attempts: Sequence[Attempt] = ()
         if parent is not None:

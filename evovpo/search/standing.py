@@ -23,20 +23,22 @@ class Best(NamedTuple):
 
 
 class Standing:
-    """What was told to a search so far."""
+    """What was told to a search so far: the base of `Search`, and all that strategies see of it."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs: dict[str, Shown] = {}
         """The judged programs by id."""
         self.tells = 0
+        """Tells applied so far."""
         self.proposed = 0
-        """Candidates, starting programs left out: what the budget counts."""
+        """Candidates told so far, starting programs left out: what the budget counts."""
         self.joined = 0
         """Joins among them."""
         self.best: Best | None = None
+        """None before the first tell."""
         self.gains: list[float] = []
-        """By how much each tell raised the best mean reward."""
-        self._problem = problem
+        """By how much each tell raised the best mean reward, in the order of the tells."""
+        self.problem = problem
         self._config = config
         self._format = prompt_format
         self._mean_before = 0.0
@@ -59,7 +61,7 @@ class Standing:
 
     def can_show(self, parent: Parent) -> bool:
         """True if the prompt format can show a judged program in its part."""
-        return self._format.can_show(self._problem, self.programs[parent.program_id].program, parent.role)
+        return self._format.can_show(self.problem, self.programs[parent.program_id].program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
         """Count a tell with so many candidates; `take` is then called for each of its new programs."""
