@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import BudgetError
@@ -20,20 +20,11 @@ from evovpo.prompts import PromptFormat
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.group import Embedder, Found, GroupJudge, Judge
 from evovpo.search.search import Search
+from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
 
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
-
-
-class Journal(Protocol):
-    """What the driver needs of a store."""
-
-    def add_prompt(self, prompt: Prompt) -> bool:
-        """Store an ask."""
-
-    def add_tells(self, run_id: str, told: Sequence[Tell], order: int) -> object:
-        """Store consecutive judged replies in one transaction."""
 
 
 class Progress(NamedTuple):
@@ -70,7 +61,7 @@ class Driver:
     prompt_format: PromptFormat
     proposer: Proposer
     judge: Judge
-    journal: Journal
+    journal: Store
     known: dict[str, Evaluation] = field(default_factory=dict)
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1

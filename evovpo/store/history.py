@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Integer, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
 
 from evovpo.errors import StoreError
 from evovpo.problem.openevolve.scores import Scored
@@ -70,21 +70,27 @@ class History(Connected):
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
         return (group for page in pages for group in self._read_groups(page, objectives))
 
-    @reading
-    def known_evaluation(
-        self, connection: Connection, problem_version: str, program_id: str
-    ) -> Evaluation | None:
+    def known_evaluation(self, problem_version: str, program_id: str) -> Evaluation | None:
         """Return *the* evaluation of a program on a problem version by any run, or None.
 
         Never a `sandbox_error`: such a program may be run again.
         """
-        of_program = evaluations.c.program_id == program_id
-        return _known(connection, problem_version, of_program).get(program_id)
+        return self.known_evaluations(problem_version, program_id).get(program_id)
 
     @reading
-    def known_evaluations(self, connection: Connection, problem_version: str) -> dict[str, Evaluation]:
-        """Return every program's evaluation on a problem version, by program id."""
-        return _known(connection, problem_version)
+    def known_evaluations(
+        self, connection: Connection, problem_version: str, program_id: str | None = None
+    ) -> dict[str, Evaluation]:
+        """Return *the* evaluation of every program on a problem version, or of one, by program id."""
+        where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
+        if program_id is not None:
+            where = and_(where, evaluations.c.program_id == program_id)
+        found = evaluations_of(
+            connection,
+            select(evaluations).where(where),
+            select(rewards).join(evaluations, rewards.c.evaluation_id == evaluations.c.id).where(where),
+        )
+        return {evaluation.program_id: evaluation for evaluation in found.values()}
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
@@ -138,16 +144,30 @@ class History(Connected):
     ) -> tuple[list[str], int]:
         """Return the prompts of the wanted groups, and the number of objectives."""
         target = read_target(connection, run_id)
-        completed = connection.execute(_complete(run_id, policies)).all()
+        # Joins and starting programs have no rollouts, so none is among them; notes have no answers.
+        told = connection.execute(
+            select(tells.c.prompt_id, prompts.c.rollouts, rollouts.c.policy_version)
+            .join(prompts, prompts.c.id == tells.c.prompt_id)
+            .join(rollouts, rollouts.c.id == tells.c.rollout_id)
+            .where(tells.c.run_id == run_id, prompts.c.kind != PromptKind.NOTES)
+            .order_by(tells.c.position)
+        )
+        versions: dict[str, list[int]] = defaultdict(list)
+        completed: list[str] = []
+        for prompt_id, wanted, version in told:
+            versions[prompt_id].append(version)
+            if len(versions[prompt_id]) == wanted:
+                completed.append(prompt_id)
         if after is not None:
-            order = [row.prompt_id for row in completed]
-            if after not in order:
+            if after not in completed:
                 raise StoreError(
                     f"prompt {after} is not a complete group of run {run_id}; expected the id of the last "
                     "prompt trained on, or none to begin at the start"
                 )
-            completed = completed[order.index(after) + 1 :]
-        return [row.prompt_id for row in completed if row.in_policies], len(target.objective_names)
+            completed = completed[completed.index(after) + 1 :]
+        if policies is not None:
+            completed = [prompt_id for prompt_id in completed if set(versions[prompt_id]) <= set(policies)]
+        return completed, len(target.objective_names)
 
     @reading
     def _read_groups(self, connection: Connection, ids: list[str], objectives: int) -> list[Group]:
@@ -186,38 +206,3 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
         if not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
             rewards_M_D[candidate.slot] = evaluation.rewards or zero
     return tell.rollout, tuple(rewards_M_D), is_valid, tuple(programs), tuple(spans)
-
-
-def _known(
-    connection: Connection, problem_version: str, which: ColumnElement[bool] | None = None
-) -> dict[str, Evaluation]:
-    """Return *the* evaluation of each program, or of those that `which` picks, by program id."""
-    where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
-    if which is not None:
-        where = and_(where, which)
-    found = evaluations_of(
-        connection,
-        select(evaluations).where(where),
-        select(rewards).join(evaluations, rewards.c.evaluation_id == evaluations.c.id).where(where),
-    )
-    return {evaluation.program_id: evaluation for evaluation in found.values()}
-
-
-def _complete(run_id: str, policies: Collection[int] | None) -> Select[Any]:
-    """Return the query for the prompts of a run whose rollouts are all told, first completed first.
-
-    Joins and starting programs have no rollouts, so none is among them; notes have no answers to train on.
-    """
-    counted = func.count()
-    in_policies: ColumnElement[Any] = counted == counted
-    if policies is not None:
-        in_policies = func.sum(rollouts.c.policy_version.in_(list(policies)).cast(Integer)) == counted
-    return (
-        select(tells.c.prompt_id, in_policies.label("in_policies"))
-        .join(prompts, prompts.c.id == tells.c.prompt_id)
-        .join(rollouts, rollouts.c.id == tells.c.rollout_id)
-        .where(tells.c.run_id == run_id, prompts.c.kind != PromptKind.NOTES)
-        .group_by(tells.c.prompt_id, prompts.c.rollouts)
-        .having(counted >= prompts.c.rollouts)
-        .order_by(func.max(tells.c.position))
-    )

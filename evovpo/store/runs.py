@@ -12,6 +12,8 @@ from evovpo.store.database import Connected, append, reading, writing
 from evovpo.store.tables import objectives, problems, programs, run_events, runs
 from evovpo.types import Problem, Program, Run, RunStatus
 
+_OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
+
 
 class Runs(Connected):
     """Problems, programs and runs."""
@@ -98,20 +100,18 @@ class Runs(Connected):
         """Return whether a run of this very id is stored."""
         return connection.scalar(select(runs.c.id).where(runs.c.id == run_id)) is not None
 
-    def problem_versions(self, problem_id: str) -> list[Problem]:
-        """Return the problems of this id that have runs, by the oldest run of each version."""
-        return [self.problem(problem_id, version) for version in self._versions_with_runs(problem_id)]
-
     @reading
-    def _versions_with_runs(self, connection: Connection, problem_id: str) -> list[str]:
-        found = (
-            select(runs.c.problem_version)
+    def problem_versions(self, connection: Connection, problem_id: str) -> list[Problem]:
+        """Return the problems of this id that have runs, by the oldest run of each version."""
+        bodies = (
+            select(problems.c.body)
+            .join(runs, _OF_PROBLEM)
             .join(run_events, run_events.c.run_id == runs.c.id)
-            .where(runs.c.problem_id == problem_id)
-            .group_by(runs.c.problem_version)
+            .where(problems.c.id == problem_id)
+            .group_by(problems.c.id, problems.c.version)
             .order_by(func.min(run_events.c.number))
         )
-        return list(connection.scalars(found))
+        return list(map(problem_from_json, connection.scalars(bodies)))
 
 
 def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:

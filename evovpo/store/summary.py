@@ -125,7 +125,6 @@ class Summaries(Connected):
     def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
         """Return what a run did so far: counts, cost, best program, and the curve over its tells."""
         require_run(connection, run_id)
-        of_run = candidates.c.run_id == run_id
         sampled = connection.execute(
             select(
                 func.count(),
@@ -133,19 +132,17 @@ class Summaries(Connected):
                 func.coalesce(func.sum(rollouts.c.seconds), 0.0),
             ).where(rollouts.c.id.in_(select(tells.c.rollout_id).where(tells.c.run_id == run_id)))
         ).one()
-        evaluation_seconds = connection.scalar(
-            select(func.coalesce(func.sum(evaluations.c.seconds), 0.0))
-            .join(candidates, candidates.c.evaluation_id == evaluations.c.id)
-            .where(of_run, candidates.c.executed)
-        )
         by_parse_status: Counter[ParseStatus] = Counter()
         by_status: Counter[Status] = Counter()
         proposed = executed = joins = 0
+        evaluation_seconds = 0.0
         curve: list[CurvePoint] = []
         best: tuple[float, int, int] | None = None
         best_program_id = None
         for row in connection.execute(_judged(run_id)):
-            executed += row.executed
+            if row.executed:
+                executed += 1
+                evaluation_seconds += row.seconds or 0.0
             if row.kind is not PromptKind.SEED:
                 proposed += 1
                 joins += row.kind is PromptKind.JOIN
@@ -169,7 +166,7 @@ class Summaries(Connected):
             rollouts=sampled[0],
             tokens=int(sampled[1]),
             sampling_seconds=float(sampled[2]),
-            evaluation_seconds=float(evaluation_seconds or 0.0),
+            evaluation_seconds=evaluation_seconds,
             by_parse_status=by_parse_status,
             by_status=by_status,
             best_program_id=best_program_id,
@@ -234,6 +231,7 @@ def _judged(run_id: str) -> Select[Any]:
             candidates.c.program_id,
             candidates.c.executed,
             evaluations.c.status,
+            evaluations.c.seconds,
             vectors.c.mean_reward,
             vectors.c.passed,
             func.length(func.coalesce(candidates.c.source, programs.c.source)).label("length"),

@@ -124,7 +124,7 @@ class Tells(Connected):
             )
             for judged in tell.judged:
                 candidate, place = judged.candidate, {"run_id": run_id, "position": position}
-                evaluation_id = evaluation_ids[candidate.id]
+                evaluation_id = evaluation_ids.get(candidate.id)
                 rows[candidates].append(_candidate_row(judged, sources, evaluation_id=evaluation_id, **place))
                 rows[candidate_parents] += _parent_rows("candidate_id", candidate.id, candidate.parents)
         for table, of_table in rows.items():
@@ -154,15 +154,17 @@ def _before(
 
     Raises StoreError for a prompt that the run does not have.
     """
-    for prompt_id in dict.fromkeys(prompt_id for prompt_id, _ in replies):
-        owner = connection.scalar(select(prompts.c.run_id).where(prompts.c.id == prompt_id))
+    ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
+    asked = connection.execute(select(prompts.c.id, prompts.c.run_id).where(prompts.c.id.in_(ids)))
+    owners = {row.id: row.run_id for row in asked}
+    for prompt_id in ids:
+        owner = owners.get(prompt_id)
         if owner != run_id:
             raise StoreError(
                 f"prompt {prompt_id} of run {run_id} is not stored"
                 + (f" (it belongs to run {owner})" if owner else "")
                 + "; store an ask before its tells"
             )
-    ids = {prompt_id for prompt_id, _ in replies}
     found = connection.execute(
         select(tells.c.prompt_id, tells.c.rollout_index).where(tells.c.prompt_id.in_(ids))
     )
@@ -172,32 +174,23 @@ def _before(
 
 
 def _append_evaluations(
-    connection: Connection, judged_slots: Sequence[Judged], version: str, names: Sequence[str]
-) -> dict[str, str | None]:
-    """Append the judgements that are new; return the evaluation id for each candidate id.
+    connection: Connection, answers: Sequence[Judged], version: str, names: Sequence[str]
+) -> dict[str, str]:
+    """Append the judgements that are new; return the evaluation id for each candidate id that has one.
 
     The first judgement of a program on a problem version is *the* evaluation. A sandbox fault, or a
     judgement that differs from the stored one, is kept as well but is private to its candidate, so that
     replay sees what the search was told and nothing blocks or replaces *the* evaluation.
     """
-    shared_ids = {
-        content_id(version, judged.evaluation.program_id)
-        for judged in judged_slots
-        if judged.evaluation is not None and judged.evaluation.status is not Status.SANDBOX_ERROR
-    }
-    digests: dict[str, str] = {}
-    if shared_ids:
-        query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared_ids))
-        digests = {row.id: row.digest for row in connection.execute(query)}
-    ids: dict[str, str | None] = {}
+    judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
+    shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}
+    query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared.values()))
+    digests: dict[str, str] = {row.id: row.digest for row in connection.execute(query)}
+    ids: dict[str, str] = {}
     evaluation_rows: list[Row] = []
     reward_rows: list[Row] = []
-    for judged in judged_slots:
-        candidate_id, evaluation = judged.candidate.id, judged.evaluation
-        if evaluation is None:
-            ids[candidate_id] = None
-            continue
-        evaluation_id, private_to = content_id(version, evaluation.program_id), ""
+    for candidate_id, evaluation in judgements:
+        evaluation_id, private_to = shared[evaluation.program_id], ""
         digest = evaluation_digest(evaluation)
         if evaluation.status is Status.SANDBOX_ERROR or digests.get(evaluation_id, digest) != digest:
             evaluation_id, private_to = content_id(version, evaluation.program_id, candidate_id), candidate_id
