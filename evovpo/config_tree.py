@@ -142,22 +142,29 @@ class Tree(_Checked):
         return cls._build(tree)
 
     @classmethod
-    def key_faults(cls, base: Mapping[str, object], origin: str) -> list[str]:
+    def key_faults(cls, base: object, origin: str) -> list[str]:
         """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`.
 
         Empty does not say that the values fit together: loading them does.
         """
-        faults = []
+        if not isinstance(base, Mapping):
+            return [f"{origin}: expected sections with keys, found {base!r:.80}"]
+        sections, faults = cls._sections(), []
         for name, values in base.items():
-            parts = (
-                [{key: value} for key, value in values.items()] if isinstance(values, Mapping) else [values]
-            )
-            for part in parts:
-                try:
-                    cls._read({name: part}, origin)
-                except ConfigError as error:
-                    faults.append(str(error))
-        return faults
+            if name not in sections:
+                faults.append(f"unknown section [{name}]; {nearest_hint(name, sections)}")
+                continue
+            kind, is_many = sections[name]
+            rows: list[Any] = [values]
+            expected = f"[{name}]: expected a section with keys"
+            if is_many:
+                rows = values if isinstance(values, list) else [None]
+                expected = f"{name}: expected one [[{name}]] with keys for each"
+            if all(isinstance(row, Mapping) for row in rows):
+                faults += [fault for row in rows for fault in kind.faults(row)]
+            else:
+                faults.append(f"{expected}, found {values!r:.80}")
+        return [f"{origin}: {fault}" for fault in faults]
 
     def to_toml(self) -> str:
         """Return the resolved form as TOML, each field under its explanation."""
@@ -189,25 +196,12 @@ class Tree(_Checked):
         return found
 
     @classmethod
-    def _read(cls, data: object, origin: str) -> Mapping[str, Any]:
+    def _read(cls, data: Any, origin: str) -> Mapping[str, Any]:
         """Return section -> key -> value as given, for tuples a list; raises `ConfigError` with `origin`."""
-        sections = cls._sections()
-        if not isinstance(data, Mapping):
-            raise ConfigError(f"{origin}: expected sections with keys, found {data!r:.80}")
-        for name, values in data.items():
-            if name not in sections:
-                raise ConfigError(f"{origin}: unknown section [{name}]; {nearest_hint(name, sections)}")
-            kind, is_many = sections[name]
-            rows: list[Any] = [values]
-            expected = f"[{name}]: expected a section with keys"
-            if is_many:
-                rows = values if isinstance(values, list) else [None]
-                expected = f"{name}: expected one [[{name}]] with keys for each"
-            if not all(isinstance(row, Mapping) for row in rows):
-                raise ConfigError(f"{origin}: {expected}, found {values!r:.80}")
-            for fault in (fault for row in rows for fault in kind.faults(row)):
-                raise ConfigError(f"{origin}: {fault}")
-        return data
+        for fault in cls.key_faults(data, origin):
+            raise ConfigError(fault)
+        checked: Mapping[str, Any] = data
+        return checked
 
     @classmethod
     def _override(cls, text: str) -> dict[str, dict[str, object]]:
@@ -220,14 +214,14 @@ class Tree(_Checked):
             field, default = next(iter(kind.model_fields.items()))
             example = f"{first}.{field}={default.default}"
             raise ConfigError(f"{origin}: expected section.key=value, for example {example}")
-        single = [name for name, (_, is_many) in sections.items() if not is_many]
+        single = {name: kind for name, (kind, is_many) in sections.items() if not is_many}
         if section not in single:
+            advice = f"unknown section {section!r}; {nearest_hint(section, single)}"
             if section in sections:
                 advice = f"[[{section}]] tables are read from a configuration file; write them there"
-                raise ConfigError(f"{origin}: {advice}")
-            raise ConfigError(f"{origin}: unknown section {section!r}; {nearest_hint(section, single)}")
+            raise ConfigError(f"{origin}: {advice}")
         value: object = written
-        found = sections[section][0].model_fields.get(key)
+        found = single[section].model_fields.get(key)
         if found is not None and found.annotation is bool:
             value = {"true": True, "false": False}.get(written.strip().lower(), written)
         elif found is not None and found.annotation in (int, float):

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.config import STRATEGIES
+from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
-from evovpo.experiments.reading import Reader, load_toml, parse_seeds, raise_faults
+from evovpo.experiments.reading import Reader, parse_seeds, raise_faults
 from evovpo.problem.suites import load_suite, problem_id
 from evovpo.types import content_id
 
@@ -108,7 +109,7 @@ def cells(batch: Batch) -> Iterator[Cell]:
 def _read(name: str, faults: list[str]) -> Batch:
     """Return what could be read, after adding what is wrong."""
     path = Path(name)
-    data = load_toml(path) if path.suffix == ".toml" and path.is_file() else None
+    data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
     if data is None or "suite" in data:
         return _default_batch(name, faults)
     reader = Reader(path, faults)

@@ -1,7 +1,6 @@
 """Reads a TOML file of an experiment part by part, and collects all that is wrong with it."""
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,6 @@ _MOST_SEEDS = 10_000
 """Seeds of one command; more is a slip of the pen."""
 _MOST_NAME = 100
 """Characters of a name."""
-
-
-def load_toml(path: Path) -> dict[str, Any]:
-    """Return what a file holds. Raises `ConfigError` if it cannot be read or is no TOML."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{path}: expected a file that can be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: expected TOML in UTF-8: {error}") from error
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

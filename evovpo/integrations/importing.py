@@ -18,7 +18,7 @@ from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.metrics import learn, read_rewards
 from evovpo.prompts import DiffFormat, RewriteFormat
-from evovpo.proposers import rollout_id
+from evovpo.proposers import rollout_id, text_rollout
 from evovpo.runs.request import RunRequest
 from evovpo.store import Store
 from evovpo.types import (
@@ -251,7 +251,10 @@ class _Importer:
         yield prompt
         program, theirs = self.programs[evolved.id], self._theirs(evolved)
         if call is None:
-            yield self._told(prompt, _unlogged(prompt, evolved), [_Answer(program, evolved.response, theirs)])
+            # A checkpoint has the text of a completion, and nothing of how it was sampled.
+            rollout = text_rollout(prompt, 0, evolved.response, Sampling())
+            rollout = dataclasses.replace(rollout, finish_reason="unknown")
+            yield self._told(prompt, rollout, [_Answer(program, evolved.response, theirs)])
             return
         for tell in call.tells:
             assert tell.rollout is not None
@@ -338,20 +341,3 @@ class _Importer:
             )
             judged.append(Judged(candidate, evaluation, executed))
         return Tell(prompt.id, rollout, tuple(judged))
-
-
-def _unlogged(prompt: Prompt, evolved: Evolved) -> Rollout:
-    """Return the completion as far as a checkpoint has it: its text, and nothing of how it was sampled."""
-    return Rollout(
-        id=rollout_id(prompt.id, 0),
-        prompt_id=prompt.id,
-        index=0,
-        policy_version=0,
-        text=evolved.response,
-        token_ids=None,
-        logprobs=None,
-        prompt_token_ids=None,
-        sampling=Sampling(),
-        finish_reason="unknown",
-        seconds=0.0,
-    )

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,9 +63,9 @@ def _rows(
             continue
         faults.check_keys(EXAMPLES, f"{where}.", row, ("inputs", "output"))
         inputs = row["inputs"]
-        expected, fix = _value_fault(row)
-        if expected:
-            faults.add(EXAMPLES, where, expected, shown(row), fix)
+        fault = _value_fault(row)
+        if fault is not None:
+            faults.add(EXAMPLES, where, fault[0], shown(row), fault[1])
         elif not isinstance(inputs, list):
             faults.add(EXAMPLES, f"{where}.inputs", "a list", shown(inputs), "put brackets around it")
         elif parameters is not None and len(inputs) != len(parameters):
@@ -89,27 +88,22 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return value
 
 
-def _value_fault(value: Json, depth: int = 0) -> tuple[str, str]:
-    """Return (what is expected, fix) for a value that cannot be used, else two empty texts."""
-    if depth > _DEEPEST_VALUE:
+def _value_fault(row: Json) -> tuple[str, str] | None:
+    """Return (what is expected, fix) for a row with a value that cannot be used, else none."""
+    if _depth(row) > _DEEPEST_VALUE:
         return f"at most {_DEEPEST_VALUE} nested lists", "flatten the value"
-    if isinstance(value, float) and not math.isfinite(value):
+    try:
+        json.dumps(row, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "Unicode text without halves of surrogate pairs", "correct the text"
+    except ValueError:
         return "finite numbers", "use a smaller one"
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return "Unicode text without halves of surrogate pairs", "correct the text"
-    parts: list[Json] = []
-    if isinstance(value, list):
-        parts = value
-    elif isinstance(value, dict):
-        parts = [*value.keys(), *value.values()]
-    for part in parts:
-        fault = _value_fault(part, depth + 1)
-        if fault[0]:
-            return fault
-    return "", ""
+    return None
+
+
+def _depth(value: Json) -> int:
+    parts = list(value.values()) if isinstance(value, dict) else value
+    return max((1 + _depth(part) for part in parts), default=0) if isinstance(parts, list) else 0
 
 
 def twins(*parts: Sequence[Row]) -> Iterator[tuple[Row, Row]]:

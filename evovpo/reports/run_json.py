@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evovpo.problem.openevolve.scores import combined_curve
+from evovpo.problem.openevolve.metrics import combined_curve
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.stored import Ancestor, Row, RunView, example_rows
 from evovpo.search.search import Search

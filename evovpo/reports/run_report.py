@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.problem.openevolve.scores import combined_curve
+from evovpo.problem.openevolve.metrics import combined_curve
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox
-from evovpo.problem.openevolve.scores import Scored, best_combined
+from evovpo.problem.openevolve.metrics import Scored, best_combined
 from evovpo.runs.outcome import Outcome
 from evovpo.store import LineageStep, RunSummary, Store
 from evovpo.types import Evaluation, Json, Objective, ParentRole, Problem, Program, Run

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
 
 from evovpo.errors import StoreError
-from evovpo.problem.openevolve.scores import Scored
+from evovpo.problem.openevolve.metrics import Scored
 from evovpo.store.database import Connected, reading
 from evovpo.store.records import evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run

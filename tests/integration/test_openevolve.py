@@ -27,8 +27,8 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
 from evovpo.problem.openevolve.folder import content_digest, is_project, read_project
 from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
+from evovpo.problem.openevolve.metrics import CombinedPoint
 from evovpo.problem.openevolve.opening import open_project
-from evovpo.problem.openevolve.scores import CombinedPoint
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer

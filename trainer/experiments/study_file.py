@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, StoreError, nearest_hint
-from evovpo.experiments.reading import Reader, load_toml, raise_faults
+from evovpo.experiments.reading import Reader, raise_faults
 from evovpo.store import Store
 from trainer.domains.on_policy import Arm, TrainingBudget
 from trainer.domains.opening import DOMAINS, start_folder
@@ -44,7 +45,7 @@ def read_bundled(
     `changes` replace keys of the file, those of a table as `training.tokens`; with `arms` only these are
     trained, without it all but the optional ones. Raises `ConfigError` naming everything that is wrong.
     """
-    data = load_toml(_BUNDLED / f"{name}.toml")
+    data = read_toml(_BUNDLED / f"{name}.toml")
     if largest_k is not None:
         data["ks"] = [*(k for k in data["ks"] if k < largest_k), largest_k]
     for key, value in changes.items():
@@ -71,7 +72,7 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
     """
     faults: list[str] = []
     reader = _Reader(path, faults)
-    study = reader.study(load_toml(path), runs, path.parent)
+    study = reader.study(read_toml(path), runs, path.parent)
     if work is not None and (work / "study.db").exists():
         try:
             Store.open(store_url(work), create=False).close()

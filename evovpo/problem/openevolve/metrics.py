@@ -2,6 +2,7 @@
 
 Metrics are kept as they came; only here do numbers become rewards in [0, 1]. Which numbers count and
 between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under.
+Reports alone look at `combined_score`: search and training see the reward vector.
 """
 
 import json
@@ -15,7 +16,7 @@ from pydantic import ConfigDict
 
 from evovpo.config_tree import Section, read_toml
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
-from evovpo.types import Json, Metric, Rewards
+from evovpo.types import Json, Metric, Rewards, Status
 
 COMBINED = "combined_score"
 """The one number that OpenEvolve ranks programs by; for reports here, unless there is no other number."""
@@ -224,3 +225,41 @@ def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]
         elif suggests_lower(metric.name):
             lines.append("# The run took higher as better. Where lower is: lower_is_better = true")
     return "\n".join(lines) + "\n"
+
+
+class Scored(NamedTuple):
+    """One judged candidate of a run, with what its evaluator returned."""
+
+    evaluations: int
+    """Candidates proposed up to and with this one; 0 for the starting programs."""
+    program_id: str
+    status: Status
+    metrics: dict[str, Json]
+
+    @property
+    def combined(self) -> float | None:
+        """Its `combined_score`, or none where that is no finite number or the program failed."""
+        return number(self.metrics.get(COMBINED)) if self.status is Status.OK else None
+
+
+class CombinedPoint(NamedTuple):
+    """Where a run stood when its best `combined_score` rose."""
+
+    evaluations: int
+    combined_score: float
+
+
+def best_combined(scores: Sequence[Scored]) -> Scored | None:
+    """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
+    scored = (item for item in scores if item.combined is not None)
+    return max(scored, key=lambda item: item.combined or 0.0, default=None)
+
+
+def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
+    """Return the best `combined_score` against evaluations, a point for each time that it rose."""
+    points: list[CombinedPoint] = []
+    for item in scores:
+        value = item.combined
+        if value is not None and (not points or value > points[-1].combined_score):
+            points.append(CombinedPoint(item.evaluations, value))
+    return tuple(points)
