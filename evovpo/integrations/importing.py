@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from evovpo.config import StoreConfig
 from evovpo.errors import ProblemError
-from evovpo.integrations.openevolve import CALLS, HANDED, logged_config
+from evovpo.integrations.openevolve import CALLS, HANDED, foreign_run
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.metrics import learn, read_rewards
@@ -36,7 +36,6 @@ from evovpo.types import (
     Prompt,
     PromptKind,
     Rollout,
-    Run,
     RunStatus,
     Sampling,
     Status,
@@ -137,7 +136,9 @@ def import_checkpoint(
         store.add_problem(problem)
         if run_id not in stored:
             proposed = sum(event.slots for event in events if isinstance(event, Prompt))
-            store.add_run(_run(run_id, checkpoint, problem, store, max(1, proposed)))
+            began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC)
+            islands = 1 + max(program.island for program in checkpoint.programs)
+            store.add_run(foreign_run(store, run_id, problem, began, islands, max(1, proposed)))
         told = 0
         for event in events:
             if isinstance(event, Prompt):
@@ -161,21 +162,6 @@ def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imp
     config = named.config.changed(store=StoreConfig(url=store.name))
     with open_evaluator(problem, config) as judge:
         return import_checkpoint(store, checkpoint, problem, judge)
-
-
-def _run(run_id: str, checkpoint: Checkpoint, problem: Problem, store: Store, evaluations: int) -> Run:
-    began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC)
-    islands = 1 + max(program.island for program in checkpoint.programs)
-    return Run(
-        id=run_id,
-        problem_id=problem.id,
-        problem_version=problem.version,
-        seed=0,
-        evaluations=evaluations,
-        config_json=logged_config(store, islands, evaluations),
-        status=RunStatus.RUNNING,
-        created_at=began.isoformat(timespec="seconds"),
-    )
 
 
 def _logged_calls(store: Store) -> dict[str, list[_Logged]]:

@@ -198,28 +198,29 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
         if self._calls:
             return
         store.add_problem(CALLS)
-        store.add_run(
-            Run(
-                id=self._run_id,
-                problem_id=CALLS.id,
-                problem_version=CALLS.version,
-                seed=self._seed,
-                evaluations=1,
-                config_json=logged_config(store),
-                status=RunStatus.STOPPED,
-                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            )
-        )
+        run = foreign_run(store, self._run_id, CALLS, datetime.now(UTC))
+        store.add_run(dataclasses.replace(run, seed=self._seed, status=RunStatus.STOPPED))
 
 
-def logged_config(store: Store, islands: int = 1, evaluations: int = 1) -> str:
-    """Return the configuration of a run that was searched elsewhere, as a run's row holds it."""
+def foreign_run(
+    store: Store, run_id: str, problem: Problem, began: datetime, islands: int = 1, evaluations: int = 1
+) -> Run:
+    """Return the row of a run that was searched elsewhere."""
     config = Config().changed(
         search={"islands": islands, "evaluations": evaluations},
         proposer={"name": "imported"},
         store={"url": store.name},
     )
-    return config.to_json()
+    return Run(
+        id=run_id,
+        problem_id=problem.id,
+        problem_version=problem.version,
+        seed=0,
+        evaluations=evaluations,
+        config_json=config.to_json(),
+        status=RunStatus.RUNNING,
+        created_at=began.isoformat(timespec="seconds"),
+    )
 
 
 def slot_texts(text: str, answers: int) -> list[str]:

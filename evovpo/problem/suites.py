@@ -18,31 +18,25 @@ class SuiteEntry(NamedTuple):
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
 
 
-def bundled_root() -> Path | None:
-    """Return the folder of the problems that come with the package, or none if they are not there.
+def bundled_root() -> Path:
+    """Return the folder of the problems that come with the package, which may not be there.
 
     That is `_problems` inside an installed package, `problems` beside it in a checkout.
     """
     package = Path(__file__).resolve().parents[1]
-    for root in (package / "_problems", package.parent / "problems"):
-        if root.is_dir() and next(root.glob("*/*/problem.toml"), None) is not None:
-            return root
-    return None
+    inside = package / "_problems"
+    return inside if any(inside.glob("*/*/problem.toml")) else package.parent / "problems"
 
 
 def bundled_problems() -> tuple[str, ...]:
     """Return the names of the problems that come with the package, such as `strings/phone-dashes`."""
     root = bundled_root()
-    if root is None:
-        return ()
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 
 
 def bundled_suites() -> dict[str, list[SuiteEntry]]:
     """Return the suites that come with the package by name."""
-    root = bundled_root()
-    files = [] if root is None else sorted(root.glob("*/suite.toml"))
-    return {file.parent.name: load_suite(file) for file in files}
+    return {file.parent.name: load_suite(file) for file in sorted(bundled_root().glob("*/suite.toml"))}
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
@@ -54,17 +48,16 @@ def resolve_problem(name_or_path: str | Path) -> Path:
     """
     text = str(name_or_path)
     path = Path(name_or_path)
-    if path.name == "problem.toml" and path.is_file():
+    if path.name == TOML and path.is_file():
         path = path.parent
     elif path.is_file() and is_project(path):
         return path.resolve()
-    if (path / "problem.toml").is_file():
+    if (path / TOML).is_file():
         return path.resolve()
-    root, names = bundled_root(), bundled_problems()
-    if root is not None and text.strip("/") in names:
-        return root / text.strip("/")
-    suite = path if (path / "suite.toml").is_file() else root / text if root is not None and text else None
-    if suite is not None and (suite / "suite.toml").is_file():
+    bundled, names = bundled_root() / text.strip("/"), bundled_problems()
+    if text.strip("/") in names:
+        return bundled
+    if any((folder / "suite.toml").is_file() for folder in (path, bundled)):
         raise ProblemError(
             f"{text}: expected one problem, found a suite of several; name one of its problems"
         )
@@ -124,11 +117,10 @@ def load_suite(path: Path | str) -> list[SuiteEntry]:
 def _suite_file(path: Path) -> Path:
     if path.is_file():
         return path
-    root = bundled_root()
-    for folder in [path] if root is None else [path, root / path]:
+    for folder in (path, bundled_root() / path):
         if (folder / "suite.toml").is_file():
             return folder / "suite.toml"
-    known = [] if root is None else sorted(file.parent.name for file in root.glob("*/suite.toml"))
+    known = [file.parent.name for file in bundled_root().glob("*/suite.toml")]
     hint = nearest_hint(str(path), known) if known else "give the path of a suite.toml"
     raise ProblemError(
         f"{path}: expected a suite.toml, its folder or the name of a bundled suite, found none; {hint}"
@@ -139,6 +131,4 @@ def problem_id(path: Path) -> str:
     """Return the id of the problem in a folder, without loading it; for a project, also by its evaluator."""
     folder = path.parent if path.is_file() else path
     root = bundled_root()
-    if root is not None and folder.is_relative_to(root):
-        return folder.relative_to(root).as_posix()
-    return folder.name
+    return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name
