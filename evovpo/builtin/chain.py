@@ -1,9 +1,15 @@
 """The chain of answers that a built-in model writes: answers between `⟦sep⟧` marks, closed by `⟦end⟧`."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from evovpo.errors import ProblemError
+from evovpo.prompts.request import Answer
+from evovpo.types import ParentRole, Problem, Program, Rollout
 
 MAX_ANSWERS = 4
+MAX_ROWS = 7
+"""Examples shown in one prompt; a caller with more chooses which."""
 PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 
@@ -18,17 +24,15 @@ class Slot(NamedTuple):
 def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Slot]:
     """Return the answers of a completion in order; the end mark is not part of any."""
     texts = text.split(END)[0].split(SEPARATOR)
-    if token_ids is None:
-        return [Slot(part, None) for part in texts]
     spans = []
     start = 0
-    for position, token in enumerate([*token_ids, END_ID]):
+    for position, token in enumerate([*(token_ids or ()), END_ID]):
         if token in (SEPARATOR_ID, END_ID):
             spans.append((start, position))
             start = position + 1
             if token == END_ID:
                 break
-    if len(spans) != len(texts):
+    if token_ids is None or len(spans) != len(texts):
         return [Slot(part, None) for part in texts]
     return [Slot(part, span) for part, span in zip(texts, spans, strict=True)]
 
@@ -36,3 +40,35 @@ def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Slot]:
 def join_chain(answers: Sequence[str]) -> str:
     """Return the completion text of `answers`, end mark included."""
     return SEPARATOR.join(answers) + END
+
+
+class ChainFormat:
+    """What the formats of the built-in models share: a parent in a language, chains of it back."""
+
+    reply_tokens = 160
+    max_rows = MAX_ROWS
+    model: ClassVar[str]
+    advice: ClassVar[str] = "use another proposer"
+    fault: Callable[[Problem], str]
+    """Returns why the format does not fit a problem; empty if it does."""
+    read: Callable[[str, str], str | None]
+    """Returns the canonical expression that a function of a program returns, or None if it is not one."""
+    program: Callable[[str, Problem], Program | None]
+    """Returns the program that an answer's text stands for, or None if it is no expression."""
+
+    def __init__(self, problem: Problem) -> None:
+        if fault := self.fault(problem):
+            refused = f"problem '{problem.id}' is not one {self.model} can write programs for"
+            raise ProblemError(f"{refused}: {fault}; {self.advice}")
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        """True for a parent that is one expression."""
+        return role is ParentRole.PARENT and self.read(program.source, problem.entry) is not None
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return the chain's slots; an answer is a program if it is one expression of the language."""
+        slots = split_chain(rollout.text, rollout.token_ids)[:answers]
+        found = [Answer(slot.text, self.program(slot.text, problem), slot.token_span) for slot in slots]
+        return found + [Answer("", None, None)] * (answers - len(found))

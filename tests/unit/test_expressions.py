@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from evovpo.builtin.strings.conditions import conditions, join
 from evovpo.builtin.strings.grammar import (
     ARGUMENTS,
     OPS,
@@ -19,6 +18,7 @@ from evovpo.builtin.strings.grammar import (
     size,
     type_of,
 )
+from evovpo.builtin.strings.joining import conditions, join
 from evovpo.builtin.strings.literals import shared_words
 from evovpo.builtin.strings.mutation import mutate
 from evovpo.builtin.strings.programs import MAX_EXPRESSION_CHARACTERS, canonical, from_source, to_source

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from toy_runs import PROBLEM, SWAP, member, random_expressions, source
 
-from evovpo.builtin.strings.conditions import conditions
-from evovpo.builtin.strings.joining import join_language
+from evovpo.builtin.strings.joining import conditions, join_language
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
 from evovpo.search.joins import Join, find_joins

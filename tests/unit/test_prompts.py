@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from toy_runs import HARD, PROBLEM, SWAP, evaluation, source
 
-from evovpo.builtin.chain import END, END_ID, SEPARATOR, SEPARATOR_ID
-from evovpo.builtin.strings.format import ExpressionFormat, expression_fault, make_program, read_expression
-from evovpo.builtin.strings.programs import canonical
-from evovpo.builtin.strings.prompt_text import MAX_ROWS
+from evovpo.builtin.chain import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
+from evovpo.builtin.strings.format import ExpressionFormat, expression_fault, make_program
+from evovpo.builtin.strings.programs import canonical, from_source
 from evovpo.errors import ProblemError
 from evovpo.prompts import PromptFormat, Request, Shown, choose_rows
 from evovpo.types import (
@@ -142,8 +141,8 @@ def test_only_single_expressions_can_be_shown_as_parents_and_nothing_as_inspirat
 def test_a_program_and_its_expression_turn_into_each_other() -> None:
     program = make_program(SWAP, PROBLEM)
     assert program is not None
-    assert read_expression(program.source, "solve") == SWAP
-    assert read_expression("def solve(:", "solve") is None
+    assert from_source(program.source, "solve") == SWAP
+    assert from_source("def solve(:", "solve") is None
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ and the way to and from programs. Left out: loops, assignments, functions of `ma
 """
 
 import ast
-import copy
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
+
+from evovpo.builtin.functions import UNREADABLE, parse_expression, read_function, renamed, write_function
 
 ARGUMENTS = ("a", "b", "c", "d")
 """The names that inputs have in a formula, in order; programs have the problem's own names."""
@@ -33,36 +35,29 @@ _LONGEST_TEXT = 1000
 
 def canonical(text: str, inputs: int = len(ARGUMENTS)) -> str | None:
     """Return the one way to write a formula over the first `inputs` arguments, or none if it is not one."""
-    tree = _parse(text.strip())
+    text = text.strip()
+    try:
+        tree = parse_expression(text) if len(text) <= _LONGEST_TEXT else None
+    except UNREADABLE:
+        return None
     return None if tree is None or not _is_formula(tree, ARGUMENTS[:inputs]) else ast.unparse(tree)
 
 
 def to_source(formula: str, entry: str, parameters: Sequence[str]) -> str:
     """Return a program whose function `entry` returns a canonical formula of its parameters."""
-    tree = ast.parse(formula, mode="eval").body
-    text = ast.unparse(_renamed(tree, dict(zip(ARGUMENTS, parameters, strict=False))))
-    return f"def {entry}({', '.join(parameters)}):\n    return {text}\n"
+    return write_function(formula, ARGUMENTS, entry, parameters)
 
 
+@functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
     """Return the canonical formula that a program's function `entry` returns, or none if it does more."""
     try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = read_function(source, entry, len(ARGUMENTS), _is_docstring)
+    except UNREADABLE:
         return None
-    found = [node for node in body if not _is_docstring(node)]
-    if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
+    if found is None or not _is_formula(*found) or _FUNCTIONS.keys() & set(found[1]):
         return None
-    function = found[0]
-    lines = [node for node in function.body if not _is_docstring(node)]
-    takes, names = function.args, [argument.arg for argument in function.args.args]
-    has_more = takes.posonlyargs or takes.kwonlyargs or takes.vararg or takes.kwarg or takes.defaults
-    if has_more or function.decorator_list or not 1 <= len(names) <= len(ARGUMENTS) or len(lines) != 1:
-        return None
-    returned = lines[0].value if isinstance(lines[0], ast.Return) else None
-    if returned is None or not _is_formula(returned, names):
-        return None
-    return ast.unparse(_renamed(returned, dict(zip(names, ARGUMENTS, strict=False))))
+    return renamed(*found, ARGUMENTS)
 
 
 def function_of(formula: str) -> Callable[..., object]:
@@ -74,15 +69,6 @@ def function_of(formula: str) -> Callable[..., object]:
     """
     found: Callable[..., object] = eval(f"lambda a, b=1, c=1, d=1: {formula}", dict(_NAMES))
     return found
-
-
-def _parse(text: str) -> ast.expr | None:
-    if len(text) > _LONGEST_TEXT:
-        return None
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -127,12 +113,3 @@ def values(tree: ast.expr) -> Iterator[ast.expr]:
     """Yield all values and conditions of a formula; names of functions are none."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return (node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in called)
-
-
-def _renamed(tree: ast.expr, names: dict[str, str]) -> ast.expr:
-    """Return a copy with other names for arguments; `abs`, `min` and `max` keep theirs."""
-    tree = copy.deepcopy(tree)
-    for node in values(tree):
-        if isinstance(node, ast.Name):
-            node.id = names[node.id]
-    return tree

@@ -1,6 +1,7 @@
 """The constants of random string expressions: text to search for, text to write, positions."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
@@ -74,8 +75,5 @@ class Literals:
 
 def shared_words(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return words and numbers (two characters or more) that occur in at least two of `rows`."""
-    seen: dict[str, int] = {}
-    for row in rows:
-        for word in {word for text in row for word in _WORD.findall(text)}:
-            seen[word] = seen.get(word, 0) + 1
-    return sorted(word for word, count in seen.items() if count >= 2)
+    counts = Counter(word for row in rows for word in {word for text in row for word in _WORD.findall(text)})
+    return sorted(word for word, count in counts.items() if count >= 2)

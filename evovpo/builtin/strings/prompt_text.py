@@ -13,8 +13,6 @@ from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, PAD, SEPARATOR
 from evovpo.builtin.strings.grammar import ARGUMENTS, PATTERNS
 from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
 
-MAX_ROWS = 7
-"""Examples shown in one prompt; a caller with more chooses which."""
 _MARKS = (
     "⟦unk⟧", "⟦ex⟧", "⟦to⟧", "⟦par⟧", "⟦ran⟧", "⟦ok⟧", "⟦no⟧", "⟦out⟧",
     *(f"⟦m{m}⟧" for m in range(1, MAX_ANSWERS + 1)),
@@ -68,7 +66,7 @@ def encode_prompt(
     parent: str | None = None,
     parent_outputs: Sequence[str | None] = (),
 ) -> str:
-    """Return the prompt text for N examples (at most `MAX_ROWS`) and `answers` wanted programs.
+    """Return the prompt text for N examples (at most `MAX_ROWS` of `chain`) and `answers` wanted programs.
 
     `parent` is a canonical expression and `parent_outputs` (N) what it returned, none for an
     error; which examples it passes follows from them.
