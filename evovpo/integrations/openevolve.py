@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from openevolve.llm.base import LLMInterface
 
-from evovpo.config import Config, ModelConfig
+from evovpo.config import Config, ModelConfig, ProposerConfig
 from evovpo.prompts.replies import blocks, delimiter, split_answers
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.store import Store
@@ -157,14 +157,14 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
     async def _propose(self, prompt: Prompt) -> list[Rollout]:
         if self._proposer is None:
             top_p = 1.0 if self._wanted.top_p is None else self._wanted.top_p
-            self._proposer = OpenAIProposer(
-                str(self._wanted.api_base),
-                models=(ModelConfig(name=self.model, top_p=top_p),),
+            settings = ProposerConfig(
+                base_url=str(self._wanted.api_base),
                 endpoint="chat",
                 timeout_seconds=float(self._wanted.timeout or 60),
                 attempts=int(self._wanted.retries or 0) + 1,
-                record=self._sent.append,
             )
+            model = ModelConfig(name=self.model, top_p=top_p)
+            self._proposer = OpenAIProposer(settings, models=(model,), record=self._sent.append)
         temperature = 1.0 if self._wanted.temperature is None else float(self._wanted.temperature)
         sampling = Sampling(temperature, int(self._wanted.max_tokens or 4096))
         return await self._proposer.propose(prompt, range(self._rollouts), sampling)

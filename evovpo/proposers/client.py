@@ -6,6 +6,7 @@ of everything that a server says.
 """
 
 import asyncio
+import contextlib
 import email.utils
 import json
 import logging
@@ -17,16 +18,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from evovpo.config import ModelConfig
+from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers.endpoints import (
     CHAT,
+    PLAIN_SOFTMAX,
     Form,
     Reply,
     Shape,
     UnusableError,
-    Usage,
     correct,
+    first_place,
     is_too_long,
     read_answer,
     read_lengths,
@@ -35,7 +37,8 @@ from evovpo.proposers.endpoints import (
 )
 from evovpo.proposers.http import refused_key
 from evovpo.proposers.limits import Gate, RefusedError, Ticket
-from evovpo.types import Call, CallOutcome, Prompt
+from evovpo.proposers.server import VLLMServer
+from evovpo.types import Call, CallOutcome, Sampling
 
 try:
     import openai
@@ -53,298 +56,308 @@ _AGAIN = (408, 409, 425, 429)
 """Refusals, beside those of 500 and above, that another try may not meet."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a prompt, to say before it is sent what it will take of the tokens of a minute."""
+_TOP = 5
+"""Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 
 
 class _Sent(NamedTuple):
     """What became of one request."""
 
+    call: Call
+    """Its outcome is still open; the reason is empty for an answer."""
     data: object = None
     """The JSON of an answer, or none for a fault."""
     replies: tuple[Reply, ...] = ()
     """What an answer holds; empty for a fault."""
-    usage: Usage = Usage(None, None)
-    cost: float | None = None
-    reason: str = ""
-    """Of a fault, in a word or two."""
     detail: str = ""
-    status: int | None = None
-    """Of an answer that is a refusal."""
-    code: str | None = None
-    parameter: str | None = None
-    wait_seconds: float = 0.0
-    """How long the server asks to wait."""
+    refusal: openai.APIStatusError | None = None
     seconds: float = 0.0
+    """From the first try to the answer, waits between tries included."""
+
+    @property
+    def status(self) -> int | None:
+        return None if self.refusal is None else self.refusal.status_code
+
+    @property
+    def is_broke(self) -> bool:
+        """True if the account behind the key has nothing left to spend."""
+        return self.refusal is not None and self.refusal.code == "insufficient_quota"
 
     @property
     def is_passing(self) -> bool:
         """True for a fault that another try may not meet."""
-        if self.code == "insufficient_quota":
-            return False
-        return self.status is None or self.status in _AGAIN or self.status >= 500
-
-
-class Answer(NamedTuple):
-    """What a server answered, checked."""
-
-    replies: tuple[Reply, ...]
-    data: object
-    """The whole JSON."""
-    seconds: float
-    """From the first try to the answer, waits between tries included."""
+        return not self.is_broke and (self.status is None or self.status in _AGAIN or self.status >= 500)
 
 
 class Client:
-    """Asks one model. `say` is called with texts for people, each once; `record` with every request."""
+    """Asks one model at one server, which `record` is told of with every request."""
 
     def __init__(
         self,
         model: ModelConfig,
-        base_url: str,
+        settings: ProposerConfig,
         gate: Gate,
-        *,
-        timeout_seconds: float,
-        attempts: int,
         wait_seconds: float,
         record: Callable[[Call], None],
-        measure: Callable[[str, Form], tuple[int, int] | None],
     ) -> None:
         self.model = model
-        self.shape = Shape()
+        self.base_url = model.base_url or settings.base_url
+        self.server = VLLMServer(
+            self.base_url,
+            model.name,
+            tolerance=settings.tolerance,
+            timeout_seconds=settings.timeout_seconds,
+            key_variable=model.key_variable,
+        )
         self.retried = 0
-        self._address = base_url.rstrip("/").removesuffix("/v1")
+        self._settings = settings
+        self._shape = Shape()
         self._gate = gate
-        self._timeout_seconds = timeout_seconds
-        self._attempts = attempts
         self._wait_seconds = wait_seconds
         self._record = record
-        self._measure = measure
         self._key = os.environ.get(model.key_variable, "")
         self._said: set[str] = set()
+        self._temperatures = {1.0}
+        """Those that log-probabilities were seen to follow; 1 makes no difference."""
         self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key=self._key or "none", timeout=timeout_seconds, max_retries=0
+            base_url=self.base_url,
+            api_key=self._key or "none",
+            timeout=settings.timeout_seconds,
+            max_retries=0,
         )
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    def say_once(self, text: str, *values: object) -> None:
-        """Warn, unless this was said before."""
-        if text % values not in self._said:
-            self._said.add(text % values)
-            _log.warning("%s " + text, self._address, *values)
-
     async def ask(
         self,
-        name: str,
         form: Form,
+        name: str,
         ticket: Ticket,
         load: Callable[[], Awaitable[None]] | None = None,
-    ) -> Answer | None:
-        """Return the answer to a request, or none: the server gives one choice a request, ask for each alone.
+    ) -> tuple[list[Reply], float] | None:
+        """Return the replies to a request, and each one's share of the seconds from the first try on.
 
-        `name` is what the server calls the model, `load` makes it offer that name if it does not. A request
-        that is put otherwise because the server refused a field is sent again and counts as no failure.
+        None: the server gives one choice a request, ask for each alone. `name` is what the server calls the
+        model, `load` makes it offer that name if it does not. A request that is put otherwise because the
+        server refused a field is sent again and counts as no failure. Replies are without log-probabilities
+        that are not those of the plain softmax.
 
         Raises `RefusedError`; `ServerError` when the server fails `attempts` times or lacks the model;
-        `ConfigError` for a refused key; `BudgetError` before the first request of a ticket.
+        `ConfigError` for a refused key and for log-probabilities that do not follow the temperature;
+        `BudgetError` before the first request of a ticket.
         """
+        sent = await self._ask(form, name, ticket, load)
+        if sent is None:
+            return None
+        share = sent.seconds / len(sent.replies)
+        temperature = form.sampling.temperature
+        if temperature not in self._temperatures and sent.replies[0].logprobs is not None:
+            self._temperatures.add(temperature)
+            with contextlib.suppress(RefusedError):  # of a server that answers, as it just did
+                await self._check_temperature(form, name, ticket, load)
+        is_plain = self.model.top_p == 1.0 and not self.model.extra_fields.keys() & PLAIN_SOFTMAX.keys()
+        if not is_plain:
+            self._say_once(
+                f"samples {self.model.name} with top_p or other settings that leave tokens out; the search "
+                "goes on, but nothing can be trained from its rows"
+            )
+        if is_plain and self._shape.is_plain:
+            return list(sent.replies), share
+        return [reply._replace(logprobs=None) for reply in sent.replies], share
+
+    async def _check_temperature(
+        self, form: Form, name: str, ticket: Ticket, load: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
+
+        A trainer would believe them. Asked once for every temperature but 1, and only of a server whose rows
+        could be trained from.
+        """
+        temperature = form.sampling.temperature
+        places = []
+        for value in (temperature, 1.0):
+            first = replace(form, n=1, seed=0, top=_TOP, sampling=Sampling(value, 1))
+            sent = await self._ask(first, name, ticket, load)
+            places.append({} if sent is None else first_place(sent.data, form.endpoint))
+        cold, warm = places
+        shared = cold.keys() & warm.keys()
+        if shared and all(abs(cold[token] - warm[token]) < 1e-3 for token in shared):
+            self._temperatures.discard(temperature)
+            raise ConfigError(
+                f"the temperature is {temperature}, and {self.server.address} gives log-probabilities of "
+                "temperature 1, which training would take for those of the sampling; start vLLM with "
+                "--logprobs-mode processed_logprobs, or set sampling.temperature=1"
+            )
+
+    async def _ask(
+        self, form: Form, name: str, ticket: Ticket, load: Callable[[], Awaitable[None]] | None
+    ) -> _Sent | None:
+        """Return the answer to a request, sent as often as it takes; see `ask`."""
         async with self._gate.slot(ticket):
             started, count, failed, is_loaded = None, 0, 0, False
-            while form.n == 1 or self.shape.has_n:
-                shape = self.shape
+            while form.n == 1 or self._shape.has_n:
+                shape, count = self._shape, count + 1
                 body = request_body(form, self.model, shape)
-                expected = _expected_tokens(form)
+                expected = sum(len(message.content) for message in form.messages) // _CHARACTERS_PER_TOKEN
+                expected += form.n * form.sampling.max_tokens
                 await self._gate.wait_for_minute(expected)
                 started = started or time.perf_counter()
-                count += 1
                 sent = await self._send(name, form, body, ticket, count)
-                self._gate.settle(ticket, expected, sent.usage, sent.cost)
+                self._gate.settle(expected, sent.call)
                 if sent.replies:
-                    self._note(ticket, name, count, CallOutcome.OK, sent)
-                    self._check_usage(sent.usage)
-                    self._say_what_is_missing(sent.replies[0])
-                    return Answer(sent.replies, sent.data, time.perf_counter() - started)
-                if sent.reason == "wrong n":
-                    found: Form | EvovpoError = self._without_n(
-                        form, self.shape, "gives fewer choices than n"
-                    )
-                elif sent.status == 404 and load is not None and not is_loaded:
-                    found, is_loaded = form, True
-                    try:
+                    self._record(replace(sent.call, outcome=CallOutcome.OK))
+                    self._check_answer(sent)
+                    return sent._replace(seconds=time.perf_counter() - started)
+                wait = None
+                try:
+                    if sent.call.reason == "wrong n":
+                        self._give_up_n(self._shape, "gives fewer choices than n")
+                    elif sent.status == 404 and load is not None and not is_loaded:
+                        is_loaded = True
                         await load()
-                    except EvovpoError as error:
-                        found = error
-                elif sent.is_passing or sent.code == "insufficient_quota":
-                    failed += 1
-                    found = form
-                    if failed == self._attempts or not sent.is_passing:
-                        found = ServerError(
-                            f"{self._address} failed {failed} times, at last: {sent.reason}: {sent.detail}; "
-                            "see its log, then resume the run"
-                        )
-                else:
-                    found = await self._correct(name, form, body, shape, sent, is_loaded)
-                if isinstance(found, EvovpoError):
-                    self._note(ticket, name, count, CallOutcome.FAILED, sent)
-                    raise found
-                self._note(ticket, name, count, CallOutcome.RETRIED, sent)
-                form = found
-                if sent.is_passing and sent.reason != "wrong n":
+                    elif sent.is_passing or sent.is_broke:
+                        failed += 1
+                        if failed == self._settings.attempts or sent.is_broke:
+                            raise ServerError(
+                                f"{self.server.address} failed {failed} times, at last: {sent.call.reason}: "
+                                f"{sent.detail}; see its log, then resume the run"
+                            )
+                        wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
+                    else:
+                        form = await self._corrected(name, form, body, shape, sent, is_loaded)
+                except EvovpoError:
+                    self._record(replace(sent.call, outcome=CallOutcome.FAILED))
+                    raise
+                self._record(sent.call)
+                if wait is not None:
                     self.retried += 1
-                    await asyncio.sleep(self._wait(ticket.prompt, form, failed, sent))
+                    await asyncio.sleep(wait)
         return None
 
     async def _send(self, name: str, form: Form, body: dict[str, Any], ticket: Ticket, attempt: int) -> _Sent:
         """Send one request and read what comes back; a cancelled one is recorded here."""
         started = time.perf_counter()
+        data, refusal = None, None
+        replies: tuple[Reply, ...] = ()
+
+        def call(reason: str, outcome: CallOutcome = CallOutcome.RETRIED) -> Call:
+            tokens, seconds = read_usage(data), time.perf_counter() - started
+            asked = (ticket.prompt.run_id, ticket.prompt.id, attempt, name)
+            return Call(*asked, outcome, reason, *tokens, self.model.cost(*tokens), seconds)
+
         try:
-            sent = await self._post(name, form.endpoint, body)
+            # The client's own timeout counts from byte to byte.
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                path = "/chat/completions" if form.endpoint == CHAT else "/completions"
+                data = json.loads(await self._client.post(path, cast_to=str, body={"model": name, **body}))
+            replies = read_answer(data, form)
+            reason, detail = "", ""
         except asyncio.CancelledError:
-            ended = _Sent(reason="cancelled", seconds=time.perf_counter() - started)
-            self._note(ticket, name, attempt, CallOutcome.FAILED, ended)
+            self._record(call("cancelled", CallOutcome.FAILED))
             raise
-        usage = read_usage(sent.data)
-        cost = self.model.cost(usage.prompt_tokens, usage.completion_tokens)
-        sent = sent._replace(seconds=time.perf_counter() - started, usage=usage, cost=cost)
-        if sent.reason:
-            return sent
-        try:
-            return sent._replace(replies=tuple(read_answer(sent.data, form)))
-        except UnusableError as error:
-            return sent._replace(reason=error.reason, detail=self._without_key(str(error)))
-
-    async def _post(self, name: str, endpoint: str, body: dict[str, Any]) -> _Sent:
-        body = dict(body)
-        try:
-            async with asyncio.timeout(self._timeout_seconds):  # the client's own counts from byte to byte
-                if endpoint == CHAT:
-                    chat = self._client.chat.completions.with_raw_response
-                    messages = body.pop("messages")
-                    text = (await chat.create(model=name, messages=messages, extra_body=body)).text
-                else:
-                    plain = self._client.completions.with_raw_response
-                    prompt = body.pop("prompt")
-                    text = (await plain.create(model=name, prompt=prompt, extra_body=body)).text
-            return _Sent(json.loads(text))
         except (TimeoutError, openai.APITimeoutError):
-            return _Sent(reason="timeout", detail=f"timed out after {self._timeout_seconds:g} seconds")
+            reason, detail = "timeout", f"timed out after {self._settings.timeout_seconds:g} seconds"
         except openai.APIStatusError as error:
-            return _Sent(
-                reason=f"http {error.status_code}",
-                detail=self._without_key(_message(error))[:500],
-                status=error.status_code,
-                code=error.code,
-                parameter=error.param,
-                wait_seconds=_retry_after(error),
-            )
+            found = error.body.get("message") if isinstance(error.body, dict) else None
+            reason, refusal = f"http {error.status_code}", error
+            detail = found if isinstance(found, str) and found else error.message
         except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            return _Sent(reason="connection", detail=self._without_key(f"{error.message} ({cause})"))
+            reason, detail = "connection", f"{error.message} ({error.__cause__ or error})"
+        except UnusableError as error:
+            reason, detail = error.reason, str(error)
         except ValueError as error:
-            return _Sent(reason="truncated json", detail=f"it answered with what is no JSON ({error})")
+            reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
+        detail = detail.replace(self._key, "***") if self._key else detail
+        return _Sent(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
 
-    async def _correct(
+    async def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _Sent, is_loaded: bool
-    ) -> Form | EvovpoError:
-        """Return the request to send instead of a refused one, put as `shape` says, or what to raise."""
+    ) -> Form:
+        """Return the request to send instead of a refused one, put as `shape` says; raises what it means."""
+        address, refusal = self.server.address, sent.refusal
+        assert refusal is not None
         if sent.status in (401, 403):
-            return ConfigError(refused_key(self._address, self.model.key_variable, sent.detail))
+            raise ConfigError(refused_key(address, self.model.key_variable, sent.detail))
         if sent.status == 404 and is_loaded:
-            return ServerError(f"{self._address} loaded {name!r} and does not serve it ({sent.detail})")
+            raise ServerError(f"{address} loaded {name!r} and does not serve it ({sent.detail})")
         if sent.status == 404:
-            other = (
-                "" if form.endpoint == CHAT else ", or takes chats only (then --set proposer.endpoint=chat)"
-            )
-            return ServerError(
-                f"{self._address} does not serve {name!r} ({sent.detail}): it lists no such model in "
+            other = ", or takes chats only (then --set proposer.endpoint=chat)" * (form.endpoint != CHAT)
+            raise ServerError(
+                f"{address} does not serve {name!r} ({sent.detail}): it lists no such model in "
                 f"/v1/models (then set proposer.model){other}"
             )
+        refused = ServerError(f"{address} refused a request: {sent.detail}")
         if sent.status not in (400, 413, 422):
-            return ServerError(f"{self._address} refused a request: {sent.detail}")
-        if is_too_long(sent.detail, sent.code):
-            lengths = read_lengths(sent.detail) or await asyncio.to_thread(self._measure, name, form)
-            if lengths is not None and 0 < lengths[1] - lengths[0] < form.sampling.max_tokens:
-                return replace(form, sampling=replace(form.sampling, max_tokens=lengths[1] - lengths[0]))
-            told = f"the prompt does not fit into the model's context ({sent.detail})"
-            if lengths is not None and lengths[0] >= lengths[1]:
-                told = f"the prompt has {lengths[0]} tokens; the model reads from 1 to {lengths[1] - 1}"
-            advice = "shorten the prompt, or start the server with a larger context (--max-model-len)"
-            return RefusedError(f"context too long: {told}", PolicyError(f"{told}; {advice}"))
-        if self.shape != shape:  # another request found out meanwhile
+            raise refused
+        if is_too_long(sent.detail, refusal.code):
+            return await self._shorter(name, form, sent.detail)
+        if self._shape != shape:  # another request found out meanwhile
             return form
-        found = correct(shape, body, sent.detail, sent.parameter)
+        found = correct(shape, body, sent.detail, refusal.param)
         if found is None:
-            error = ServerError(f"{self._address} refused a request: {sent.detail}")
-            return RefusedError(f"{sent.reason}: {sent.detail[:200]}", error)
+            raise RefusedError(f"{sent.call.reason}: {sent.detail[:200]}", refused)
         if not found.has_n:
-            return self._without_n(form, found, "refuses n")
-        self.shape = found
+            self._give_up_n(found, "refuses n")
+            return form
+        self._shape = found
         if dropped := found.left_out - shape.left_out:
-            self.say_once("does not take %s: sent without", ", ".join(sorted(dropped)))
+            self._say_once(f"does not take {', '.join(sorted(dropped))}: sent without")
             if not found.is_plain:
                 self._say_untrainable("takes a plain request only")
         return form
 
-    def _without_n(self, form: Form, shape: Shape, why: str) -> Form:
-        self.shape = replace(shape, has_n=False)
-        self.say_once(why + "; each reply is asked for in a request of its own")
-        return form
+    async def _shorter(self, name: str, form: Form, detail: str) -> Form:
+        """Return a request whose replies fit behind its prompt; raises `RefusedError` if none can."""
+        lengths = read_lengths(detail)
+        if lengths is None:
+            chat = form.messages if form.endpoint == CHAT else None
+            prompt = chat or "".join(message.content for message in form.messages)
+            with contextlib.suppress(ServerError):
+                lengths = await asyncio.to_thread(self.server.measure, name, prompt)
+        told = f"the prompt does not fit into the model's context ({detail})"
+        if lengths is not None:
+            prompt_tokens, context = lengths
+            if 0 < context - prompt_tokens < form.sampling.max_tokens:
+                return replace(form, sampling=replace(form.sampling, max_tokens=context - prompt_tokens))
+            if prompt_tokens >= context:
+                told = f"the prompt has {prompt_tokens} tokens; the model reads from 1 to {context - 1}"
+        advice = "shorten the prompt, or start the server with a larger context (--max-model-len)"
+        raise RefusedError(f"context too long: {told}", PolicyError(f"{told}; {advice}"))
 
-    def _check_usage(self, usage: Usage) -> None:
-        if None in usage and self._gate.budget.is_limited:
+    def _give_up_n(self, shape: Shape, why: str) -> None:
+        self._shape = replace(shape, has_n=False)
+        self._say_once(why + "; each reply is asked for in a request of its own")
+
+    def _check_answer(self, sent: _Sent) -> None:
+        """Say what an answer lacks. Raises `ServerError` if that is a count which a budget needs."""
+        if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self._gate.budget.is_limited:
             raise ServerError(
-                f"{self._address} does not say how many tokens a request took, so that no budget can be "
-                "kept; set budget.tokens and budget.money to 0, or use another server"
+                f"{self.server.address} does not say how many tokens a request took, so that no budget can "
+                "be kept; set budget.tokens and budget.money to 0, or use another server"
             )
-
-    def _say_what_is_missing(self, reply: Reply) -> None:
-        if not self.shape.is_plain:
+        if not self._shape.is_plain:
             return  # said already
-        if reply.token_ids is None:
+        if sent.replies[0].token_ids is None:
             self._say_untrainable("gives no token ids (return_token_ids)")
-        elif reply.logprobs is None:
+        elif sent.replies[0].logprobs is None:
             self._say_untrainable("gives no log-probabilities (logprobs)")
 
     def _say_untrainable(self, why: str) -> None:
-        self.say_once(why + "; the search goes on, but nothing can be trained from its rows")
+        self._say_once(why + "; the search goes on, but nothing can be trained from its rows")
 
-    def _wait(self, prompt: Prompt, form: Form, failed: int, sent: _Sent) -> float:
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            _log.warning("%s %s", self.server.address, text)
+
+    def _wait(self, draw_of: str, failed: int, sent: _Sent) -> float:
         """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""
-        draw = random.Random(f"wait {prompt.seed} {form.seed} {failed}").uniform(0.5, 1.5)
+        draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self._wait_seconds * 2.0 ** (failed - 1), _LONGEST_WAIT_SECONDS) * draw
-        return max(doubled, min(sent.wait_seconds, _LONGEST_ASKED_SECONDS))
-
-    def _note(self, ticket: Ticket, name: str, attempt: int, outcome: CallOutcome, sent: _Sent) -> None:
-        self._record(
-            Call(
-                run_id=ticket.prompt.run_id,
-                prompt_id=ticket.prompt.id,
-                attempt=attempt,
-                model=name,
-                outcome=outcome,
-                reason=sent.reason,
-                prompt_tokens=sent.usage.prompt_tokens,
-                completion_tokens=sent.usage.completion_tokens,
-                cost=sent.cost,
-                seconds=sent.seconds,
-            )
-        )
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
-
-
-def _expected_tokens(form: Form) -> int:
-    """Return what a request may take of the tokens of a minute."""
-    prompt = sum(len(message.content) for message in form.messages) // _CHARACTERS_PER_TOKEN
-    return prompt + form.n * form.sampling.max_tokens
-
-
-def _message(error: openai.APIStatusError) -> str:
-    """Return what a refusal says, without what is around it, if it is in the usual place."""
-    found = error.body.get("message") if isinstance(error.body, dict) else None
-    return found if isinstance(found, str) and found else error.message
+        asked = 0.0 if sent.refusal is None else _retry_after(sent.refusal)
+        return max(doubled, min(asked, _LONGEST_ASKED_SECONDS))
 
 
 def _retry_after(error: openai.APIStatusError) -> float:

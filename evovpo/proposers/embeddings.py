@@ -6,6 +6,7 @@ The client is the official `openai` package. The key is OPENAI_API_KEY of the en
 import os
 from collections.abc import Sequence
 
+from evovpo.config import ProposerConfig
 from evovpo.errors import ConfigError, PolicyError, ServerError
 
 try:
@@ -22,22 +23,20 @@ _BATCH = 64
 class OpenAIEmbedder:
     """Asks `model` at `base_url` for vectors; a failing request is sent up to `attempts` times."""
 
-    def __init__(
-        self, base_url: str, model: str, *, timeout_seconds: float = 120.0, attempts: int = 5
-    ) -> None:
-        if not base_url:
+    def __init__(self, settings: ProposerConfig, model: str) -> None:
+        if not settings.base_url:
             raise ConfigError(
                 f"search.novelty_model is {model} and proposer.base_url is empty; expected the address of "
                 "the server that has the model: set proposer.base_url"
             )
-        self._base_url = base_url
+        self._server = settings.base_url
         self._model = model
-        self._attempts = attempts
+        self._attempts = settings.attempts
         self._client = openai.AsyncOpenAI(
-            base_url=base_url,
+            base_url=settings.base_url,
             api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            timeout=timeout_seconds,
-            max_retries=attempts - 1,
+            timeout=settings.timeout_seconds,
+            max_retries=settings.attempts - 1,
         )
 
     async def embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
@@ -53,12 +52,12 @@ class OpenAIEmbedder:
                 found = [tuple(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
             except (openai.OpenAIError, AttributeError, TypeError, ValueError) as error:
                 raise ServerError(
-                    f"{self._base_url} gave no embeddings of {self._model} in {self._attempts} attempts "
+                    f"{self._server} gave no embeddings of {self._model} in {self._attempts} attempts "
                     f"({error}); check search.novelty_model and proposer.base_url"
                 ) from error
             if len(found) != len(batch):
                 raise ServerError(
-                    f"{self._base_url} gave {len(found)} embeddings for {len(batch)} texts; expected one "
+                    f"{self._server} gave {len(found)} embeddings for {len(batch)} texts; expected one "
                     "each: use another server or empty search.novelty_model"
                 )
             vectors += found

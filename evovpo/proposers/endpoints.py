@@ -79,20 +79,13 @@ class Form:
 
 
 class Reply(NamedTuple):
-    """One choice of a server's answer, checked."""
+    """One choice of a server's answer, checked; the fields are those of `Rollout`."""
 
     text: str
     finish_reason: str
-    token_ids: tuple[int, ...] | None
-    logprobs: tuple[float, ...] | None
-    prompt_token_ids: tuple[int, ...] | None
-
-
-class Usage(NamedTuple):
-    """Tokens of a request as the server counts them, none where it does not say."""
-
-    prompt_tokens: int | None
-    completion_tokens: int | None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
 
 
 class UnusableError(ServerError):
@@ -179,17 +172,18 @@ def read_lengths(message: str) -> tuple[int, int] | None:
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 
 
-def read_usage(data: object) -> Usage:
-    """Return what an answer says of its tokens."""
+def read_usage(data: object) -> tuple[int | None, int | None]:
+    """Return the tokens of prompt and replies as the server counts them, None where it does not say."""
     found = data.get("usage") if isinstance(data, Mapping) else None
-    if not isinstance(found, Mapping):
-        return Usage(None, None)
-    counts = [found.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    prompt, completion = (count if type(count) is int and count >= 0 else None for count in counts)
-    return Usage(prompt, completion)
+    counts = found if isinstance(found, Mapping) else {}
+    prompt, completion = (
+        count if type(count) is int and count >= 0 else None
+        for count in map(counts.get, ("prompt_tokens", "completion_tokens"))
+    )
+    return prompt, completion
 
 
-def read_answer(data: object, form: Form) -> list[Reply]:
+def read_answer(data: object, form: Form) -> tuple[Reply, ...]:
     """Return the n replies of an answer, in order.
 
     Raises `UnusableError`: `wrong n` for fewer choices than asked, `empty choices`, `aborted` for one that
@@ -204,7 +198,7 @@ def read_answer(data: object, form: Form) -> list[Reply]:
         if any(choice.get("finish_reason") == "abort" for choice in choices):
             raise UnusableError("aborted", "it aborted the request")
         top = data if isinstance(data, Mapping) else {}
-        return [_read_choice(choice, top, form.endpoint) for choice in choices[: form.n]]
+        return tuple(_read_choice(choice, top, form.endpoint) for choice in choices[: form.n])
     except (AttributeError, TypeError, ValueError, KeyError) as error:
         raise UnusableError(
             "no completion",
@@ -248,9 +242,9 @@ def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint:
     ):
         raise ValueError(f"{len(logprobs)} log-probabilities for {len(ids)} tokens; expected one for each")
     return Reply(
-        text=str(text or ""),
-        finish_reason=str(choice.get("finish_reason")),
-        token_ids=None if ids is None else tuple(map(int, ids)),
-        logprobs=None if logprobs is None else tuple(min(float(value), 0.0) for value in logprobs),
-        prompt_token_ids=None if prompt_ids is None else tuple(map(int, prompt_ids)),
+        str(text or ""),
+        str(choice.get("finish_reason")),
+        None if ids is None else tuple(map(int, ids)),
+        None if logprobs is None else tuple(min(float(value), 0.0) for value in logprobs),
+        None if prompt_ids is None else tuple(map(int, prompt_ids)),
     )

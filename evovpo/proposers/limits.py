@@ -1,7 +1,5 @@
 """How fast a server may be asked, how much may be spent on it, and how much it may refuse."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -9,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evovpo.config import BudgetConfig, ProposerConfig
 from evovpo.errors import BudgetError, EvovpoError, ServerError
-from evovpo.proposers.endpoints import Usage
-from evovpo.types import Prompt
+from evovpo.types import Call, Prompt
 
 _REFUSED_IN_A_ROW = 20
 """Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
@@ -24,10 +22,6 @@ class Spent(NamedTuple):
     """Of prompts and replies."""
     money: float = 0.0
 
-    def plus(self, tokens: int | None, money: float | None) -> Spent:
-        """Return the sum; none counts as nothing."""
-        return Spent(self.tokens + (tokens or 0), self.money + (money or 0.0))
-
 
 class Budget:
     """What the requests of each run may spend; 0 is no limit.
@@ -35,32 +29,23 @@ class Budget:
     `before` returns what a run spent in earlier processes.
     """
 
-    def __init__(self, limit: Spent, before: Callable[[str], Spent] = lambda run_id: Spent()) -> None:
+    def __init__(self, limit: BudgetConfig, before: Callable[[str], Spent] = lambda run_id: Spent()) -> None:
         self.limit = limit
+        self.is_limited = bool(limit.tokens or limit.money)
         self._before = before
         self._spent: dict[str, Spent] = {}
 
-    @property
-    def is_limited(self) -> bool:
-        """True if there is anything to count."""
-        return self.limit != Spent()
-
-    def spent(self, run_id: str) -> Spent:
-        """Return what a run spent so far."""
-        if run_id not in self._spent:
-            self._spent[run_id] = self._before(run_id)
-        return self._spent[run_id]
-
     def add(self, run_id: str, tokens: int | None, money: float | None) -> None:
-        """Take note of what a request took."""
+        """Take note of what a request took; None counts as nothing."""
         if self.is_limited:
-            self._spent[run_id] = self.spent(run_id).plus(tokens, money)
+            spent = self._so_far(run_id)
+            self._spent[run_id] = Spent(spent.tokens + (tokens or 0), spent.money + (money or 0.0))
 
     def check(self, run_id: str) -> None:
         """Raise `BudgetError` if a run has used its tokens or its money."""
         if not self.is_limited:
             return
-        spent = self.spent(run_id)
+        spent = self._so_far(run_id)
         if 0 < self.limit.tokens <= spent.tokens:
             raise BudgetError(
                 f"run {run_id} has used {spent.tokens} of {self.limit.tokens} tokens; to go on, start "
@@ -72,25 +57,27 @@ class Budget:
                 "run with a larger budget.money"
             )
 
+    def _so_far(self, run_id: str) -> Spent:
+        if run_id not in self._spent:
+            self._spent[run_id] = self._before(run_id)
+        return self._spent[run_id]
+
 
 class Bucket:
     """At most `per_minute` units a minute, in the long run and, but for one burst, in every minute.
 
-    The burst is what `burst_seconds` bring, or one unit if that is more. 0 is no limit. A larger amount than
-    the burst is let through when the bucket is full, and the debt is waited off by those who come after.
+    The burst is what a second brings, or one unit if that is more. 0 is no limit. A larger amount than the
+    burst is let through when the bucket is full, and the debt is waited off by those who come after.
     """
 
     def __init__(
         self,
         per_minute: int,
-        *,
-        burst_seconds: float = 1.0,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._rate = per_minute / 60
-        self._burst = max(self._rate * burst_seconds, 1.0)
-        self._level = self._burst
+        self._level = self._burst = max(self._rate, 1.0)
         self._now, self._sleep = now, sleep
         self._at = now()
         self._turn = asyncio.Lock()
@@ -128,12 +115,10 @@ class Ticket:
 class Gate:
     """What the requests of all models share: how many at a time, how many a minute, and the budget."""
 
-    def __init__(
-        self, concurrency: int, requests_per_minute: int, tokens_per_minute: int, budget: Budget
-    ) -> None:
-        self._slots = asyncio.Semaphore(concurrency)
-        self._requests = Bucket(requests_per_minute)
-        self._tokens = Bucket(tokens_per_minute)
+    def __init__(self, settings: ProposerConfig, budget: Budget) -> None:
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._requests = Bucket(settings.requests_per_minute)
+        self._tokens = Bucket(settings.tokens_per_minute)
         self.budget = budget
 
     @contextlib.asynccontextmanager
@@ -150,12 +135,12 @@ class Gate:
         await self._requests.take()
         await self._tokens.take(tokens)
 
-    def settle(self, ticket: Ticket, expected_tokens: int, usage: Usage, cost: float | None) -> None:
+    def settle(self, expected_tokens: int, call: Call) -> None:
         """Take note of what a request took, once it has ended."""
-        used = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        used = (call.prompt_tokens or 0) + (call.completion_tokens or 0)
         if used:
             self._tokens.give_back(expected_tokens - used)
-        self.budget.add(ticket.prompt.run_id, used, cost)
+        self.budget.add(call.run_id, used, call.cost)
 
 
 class RefusedError(ServerError):
@@ -176,8 +161,8 @@ class Refusals:
         self._in_a_row = 0
         self._running = 0
         """Tickets that may still be answered."""
-        self._waiting: list[asyncio.Future[None]] = []
-        """Refused tickets that wait to see whether another one is answered."""
+        self._known = asyncio.Event()
+        """Tells refused tickets that wait whether another one is answered; each wave has its own."""
 
     @contextlib.asynccontextmanager
     async def ticket(self) -> AsyncIterator[None]:
@@ -202,12 +187,11 @@ class Refusals:
         """
         self._in_a_row += 1
         if not self._has_answered:
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
+            known = self._known
             self._running -= 1
             self._release()
             try:
-                await waiting
+                await known.wait()
             finally:
                 self._running += 1
             if not self._has_answered:
@@ -220,7 +204,5 @@ class Refusals:
 
     def _release(self) -> None:
         if self._has_answered or self._running == 0:
-            for waiting in self._waiting:
-                if not waiting.done():
-                    waiting.set_result(None)
-            self._waiting.clear()
+            self._known.set()
+            self._known = asyncio.Event()

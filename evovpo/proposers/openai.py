@@ -13,8 +13,6 @@ gives one choice a request, reply i is that of a request with a seed made from t
 anything but text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter
@@ -22,38 +20,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from evovpo.config import BudgetConfig, ModelConfig
-from evovpo.errors import ConfigError, PolicyError, ServerError
+from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
+from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, rollout_id
 from evovpo.proposers.bandit import Bandit, pick_weighted
-from evovpo.proposers.client import Answer, Client
-from evovpo.proposers.endpoints import (
-    CHAT,
-    PLAIN_SOFTMAX,
-    Form,
-    Reply,
-    choose_endpoint,
-    first_place,
-    with_system,
-)
-from evovpo.proposers.http import check_address, check_model
+from evovpo.proposers.client import Client
+from evovpo.proposers.endpoints import Form, Reply, choose_endpoint, with_system
+from evovpo.proposers.http import check_model
 from evovpo.proposers.limits import Budget, Gate, Refusals, RefusedError, Spent, Ticket
 from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
-from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
+from evovpo.proposers.server import load_and_compare
 from evovpo.types import Call, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
-_TOP = 5
-"""Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a reply whose server gives no token ids, for the bandit."""
 
 
 class OpenAIProposer:
-    """Samples from a server; `model` is the name under which it offers its own weights.
+    """Samples from the server at `settings.base_url`, which offers its own weights as `settings.model`.
 
-    `models` in place of `model` are one model with settings of its own, or several: each ticket goes to one
+    `models` in place of that are one model with settings of its own, or several: each ticket goes to one
     of them, chosen by weight or, with `ensemble="bandit"`, by what their replies were worth (`learned`).
 
     `version` is what to sample from (default: the server's own weights, as version 0), `follow` is called
@@ -62,84 +49,41 @@ class OpenAIProposer:
     version that this proposer has left is unloaded when its last request has ended. Full weights have no name
     of their own: whoever publishes them loads them.
 
-    A request is sent up to `attempts` times where the server is busy, failing or not answering within
-    `timeout_seconds`, after waits of `wait_seconds` that double; `retried` counts the repetitions. At most
-    `concurrency` requests are under way. `record` is called with every request that was sent, `spent_before`
-    with a run's id for what earlier processes spent of its `budget`. `tolerance` is that of `PolicyServer`.
+    A request is sent up to `settings.attempts` times where the server is busy, failing or not answering in
+    time, after waits of `wait_seconds` that double; `retried` counts the repetitions. `record` is called with
+    every request that was sent, `spent_before` with a run's id for what earlier processes spent of `budget`.
     """
 
     def __init__(
         self,
-        base_url: str,
-        model: str = "",
+        settings: ProposerConfig,
         *,
         models: Sequence[ModelConfig] = (),
-        ensemble: str = "weights",
-        endpoint: str = "auto",
         version: PolicyVersion | None = None,
         follow: Callable[[], PolicyVersion] | None = None,
-        timeout_seconds: float = 120.0,
-        attempts: int = 5,
         wait_seconds: float = 0.5,
-        concurrency: int = 16,
-        requests_per_minute: int = 0,
-        tokens_per_minute: int = 0,
         budget: BudgetConfig = BudgetConfig(),  # noqa: B008  # frozen
         record: Callable[[Call], None] = lambda call: None,
         spent_before: Callable[[str], Spent] = lambda run_id: Spent(),
-        tolerance: float = TOLERANCE,
     ) -> None:
-        self._models = tuple(models) or (ModelConfig(name=model),)
+        self._models = tuple(models) or (ModelConfig(name=settings.model),)
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(
                 f"policy versions are of one model, and there are {len(self._models)}; set "
                 "proposer.policy=start, or leave one of [[models]]"
             )
-        self._urls = {one.name: one.base_url or base_url for one in self._models}
-        for url in self._urls.values():
-            check_address(url)
-        first = self._models[0]
-        self._version = version or PolicyVersion(0, None, first.name)
+        gate = Gate(settings, Budget(budget, spent_before))
+        self._clients = {one.name: Client(one, settings, gate, wait_seconds, record) for one in self._models}
+        self._settings = settings
+        self._version = version or PolicyVersion(0, None, self._models[0].name)
         self._follow = follow
-        self._endpoint = endpoint
-        self._timeout_seconds = timeout_seconds
-        self._servers = {
-            one.name: VLLMServer(
-                self._urls[one.name],
-                one.name,
-                tolerance=tolerance,
-                timeout_seconds=timeout_seconds,
-                key_variable=one.key_variable,
-            )
-            for one in self._models
-        }
-        gate = Gate(
-            concurrency,
-            requests_per_minute,
-            tokens_per_minute,
-            Budget(Spent(budget.tokens, budget.money), spent_before),
-        )
-        self._clients = {
-            one.name: Client(
-                one,
-                self._urls[one.name],
-                gate,
-                timeout_seconds=timeout_seconds,
-                attempts=attempts,
-                wait_seconds=wait_seconds,
-                record=record,
-                measure=partial(_measure, self._servers[one.name]),
-            )
-            for one in self._models
-        }
-        self._bandit = Bandit([one.name for one in self._models]) if ensemble == "bandit" else None
+        self._bandit = Bandit(list(self._clients)) if settings.ensemble == "bandit" else None
         self._chosen: dict[str, str] = {}
         """The model of each ticket, as far as a bandit has a say in it."""
         self._under_way: Counter[PolicyVersion] = Counter()
         self._left: set[PolicyVersion] = set()
         self._open: set[asyncio.Future[None]] = set()
         self._one_at_a_time = asyncio.Lock()
-        self._temperatures = {(one.name, 1.0) for one in self._models}
         self._refusals = Refusals()
         self._is_closed = False
 
@@ -159,10 +103,9 @@ class OpenAIProposer:
         Raises `ServerError` for one that cannot be reached, `ConfigError` for another address, a missing or
         refused key, and a model that is not among those it lists.
         """
-        for one in self._models:
-            await asyncio.to_thread(
-                check_model, self._urls[one.name], one.name, one.key_variable, self._timeout_seconds
-            )
+        for client in self._clients.values():
+            model, seconds = client.model, self._settings.timeout_seconds
+            await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
 
     def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
         """Take note of what replies were worth; see `Learner.learned`."""
@@ -255,7 +198,7 @@ class OpenAIProposer:
         return self._version
 
     async def _unload_left(self) -> None:
-        server = self._servers[self._models[0].name]
+        server = self._clients[self._models[0].name].server
         for version in [left for left in self._left if not self._under_way[left]]:
             self._left.discard(version)
             with contextlib.suppress(ServerError, PolicyError):  # whoever publishes next tries again
@@ -270,42 +213,47 @@ class OpenAIProposer:
         sampling: Sampling,
     ) -> list[tuple[Reply, float]]:
         """Return the wanted replies of a ticket, each with its share of the seconds, as `indices` say."""
-        client = self._clients[model.name]
         form = Form(
-            endpoint=choose_endpoint(self._endpoint, prompt.messages),
+            endpoint=choose_endpoint(self._settings.endpoint, prompt.messages),
             messages=with_system(prompt.messages, model.system),
             n=prompt.rollouts,
             seed=prompt.seed,
             sampling=sampling,
         )
-        load = partial(self._load, model, version) if is_adapter(version) else None
-        ask: _Ask = partial(client.ask, served_name(version, model.name), ticket=Ticket(prompt), load=load)
+        client = self._clients[model.name]
+        ask = partial(
+            client.ask,
+            name=served_name(version, model.name),
+            ticket=Ticket(prompt),
+            load=partial(self._load, client, version) if is_adapter(version) else None,
+        )
         try:
-            answer = await ask(form)
-            if answer is not None:
+            if answer := await ask(form):
                 self._refusals.answered()
-                await self._check_temperature(model, form, answer, ask)
-                share = answer.seconds / len(answer.replies)
-                return [(_usable(answer.replies[index], client), share) for index in indices]
+                replies, seconds = answer
+                return [(replies[index], seconds) for index in indices]
         except RefusedError as refused:
             await self._refusals.accept(refused)
-            return [(_refused(refused), 0.0)] * len(indices)
-        return await self._sample_apart(client, form, ask, indices)
+            return [_refused(refused)] * len(indices)
+        return await self._sample_apart(form, ask, indices)
 
     async def _sample_apart(
-        self, client: Client, form: Form, ask: _Ask, indices: Sequence[int]
+        self,
+        form: Form,
+        ask: Callable[[Form], Awaitable[tuple[list[Reply], float] | None]],
+        indices: Sequence[int],
     ) -> list[tuple[Reply, float]]:
         """Return the wanted replies, each from a request of its own."""
 
         async def one(index: int) -> tuple[Reply, float] | RefusedError:
-            alone = replace(form, n=1, seed=_seed_of(form.seed, index))
+            # 31 bits of a seed of its own, as any server takes.
+            seed = int(content_id(str(form.seed), str(index)), 16) >> 33
             try:
-                answer = await ask(alone)
-                assert answer is not None, "a server gives one choice at least"
-                await self._check_temperature(client.model, alone, answer, ask)
+                answer = await ask(replace(form, n=1, seed=seed))
             except RefusedError as refused:
                 return refused
-            return _usable(answer.replies[0], client), answer.seconds
+            assert answer is not None, "a server gives one choice at least"
+            return answer[0][0], answer[1]
 
         tasks = [asyncio.create_task(one(index)) for index in indices]
         try:
@@ -319,78 +267,17 @@ class OpenAIProposer:
             await self._refusals.accept(refusals[0])
         else:
             self._refusals.answered()
-        return [(_refused(reply), 0.0) if isinstance(reply, RefusedError) else reply for reply in found]
+        return [_refused(reply) if isinstance(reply, RefusedError) else reply for reply in found]
 
-    async def _load(self, model: ModelConfig, version: PolicyVersion) -> None:
+    async def _load(self, client: Client, version: PolicyVersion) -> None:
         """Make the server offer an adapter, after comparing it with what was published."""
-        server = self._servers[model.name]
         async with self._one_at_a_time:
             warm_up = read_warm_up(Path(version.path))
             if warm_up is None:
-                await asyncio.to_thread(server.load, version)
+                await asyncio.to_thread(client.server.load, version)
             else:
-                await asyncio.to_thread(load_and_compare, server, version, warm_up)
-
-    async def _check_temperature(self, model: ModelConfig, form: Form, answer: Answer, ask: _Ask) -> None:
-        """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
-
-        A trainer would believe them. Asked once for every temperature but 1, where it makes no difference,
-        and only of a server whose rows could be trained from.
-        """
-        temperature = form.sampling.temperature
-        if (model.name, temperature) in self._temperatures or answer.replies[0].logprobs is None:
-            return
-        self._temperatures.add((model.name, temperature))
-        cold, warm = [
-            first_place(found.data, form.endpoint) if (found := await ask(_first_token(form, value))) else {}
-            for value in (temperature, 1.0)
-        ]
-        shared = cold.keys() & warm.keys()
-        if shared and all(abs(cold[token] - warm[token]) < 1e-3 for token in shared):
-            self._temperatures.discard((model.name, temperature))
-            raise ConfigError(
-                f"the temperature is {temperature}, and {self._servers[model.name].address} gives "
-                "log-probabilities of temperature 1, which training would take for those of the sampling; "
-                "start vLLM with --logprobs-mode processed_logprobs, or set sampling.temperature=1"
-            )
+                await asyncio.to_thread(load_and_compare, client.server, version, warm_up)
 
 
-class _Ask(Protocol):
-    """Sends one request of a ticket: `Client.ask` with the rest filled in."""
-
-    def __call__(self, form: Form) -> Awaitable[Answer | None]: ...
-
-
-def _measure(server: VLLMServer, name: str, form: Form) -> tuple[int, int] | None:
-    """Return the tokens of a prompt and of the model's context, or none of a server that does not say."""
-    chat = form.messages if form.endpoint == CHAT else None
-    try:
-        return server.measure(name, chat or "".join(message.content for message in form.messages))
-    except ServerError:
-        return None
-
-
-def _first_token(form: Form, temperature: float) -> Form:
-    return replace(form, n=1, seed=0, top=_TOP, sampling=Sampling(temperature, 1))
-
-
-def _seed_of(seed: int, index: int) -> int:
-    """Return the seed of reply `index` where each has a request of its own; 31 bits, as any server takes."""
-    return int(content_id(str(seed), str(index)), 16) >> 33
-
-
-def _usable(reply: Reply, client: Client) -> Reply:
-    """Return the reply without log-probabilities that are not those of the plain softmax."""
-    model = client.model
-    is_plain = model.top_p == 1.0 and not model.extra_fields.keys() & PLAIN_SOFTMAX.keys()
-    if not is_plain:
-        client.say_once(
-            "samples %s with top_p or other settings that leave tokens out; the search goes on, but nothing "
-            "can be trained from its rows",
-            model.name,
-        )
-    return reply if is_plain and client.shape.is_plain else reply._replace(logprobs=None)
-
-
-def _refused(refused: RefusedError) -> Reply:
-    return Reply("", f"{REFUSED}{refused.reason}", None, None, None)
+def _refused(refused: RefusedError) -> tuple[Reply, float]:
+    return Reply("", f"{REFUSED}{refused.reason}"), 0.0

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from evovpo.errors import ServerError
 from evovpo.proposers.endpoints import PLAIN_SOFTMAX
@@ -25,84 +25,8 @@ _TOP = 20
 """Likeliest tokens asked of a server at each place, vLLM's default limit; a `WarmUp` holds the likeliest."""
 
 
-class PolicyServer(Protocol):
-    """A server that versions can be loaded into while it runs. Every method raises `ServerError`."""
-
-    @property
-    def address(self) -> str:
-        """What messages call it."""
-        ...
-
-    @property
-    def tolerance(self) -> float:
-        """Largest difference in nats that its arithmetic explains; 1e-4 for float32, more for bfloat16."""
-        ...
-
-    def load(self, version: PolicyVersion) -> None:
-        """Make the server able to sample from a version; loading an adapter twice changes nothing.
-
-        An adapter comes beside what is loaded; full weights replace the server's own, once the requests
-        on their way have ended.
-        """
-        ...
-
-    def unload(self, version: PolicyVersion) -> None:
-        """Let an adapter go, if it is loaded; full weights stay until others replace them."""
-        ...
-
-    def logprobs(
-        self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
-    ) -> list[float]:
-        """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text, see `WarmUp`.
-
-        They come the way that a search request gets its own, through all that the server has cached. Minus
-        infinity for a token that is not among the likeliest.
-        """
-        ...
-
-    def pause(self) -> None:
-        """Answer no more requests, because what is loaded must not be sampled from."""
-        ...
-
-
-def load_and_compare(server: PolicyServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
-
-    Full weights that the server computes already are not loaded again. Raises `ServerError` if the server
-    refuses or computes something else; an adapter is then unloaded, full weights are as the server left
-    them.
-    """
-    whole = not is_adapter(version)
-    if whole:
-        # Also where the answer is no: the text is then in the server's cache under the old weights, and a
-        # reload that forgets to empty it shows below.
-        difference = warm_up.difference(_logprobs(server, version, warm_up))
-        if difference <= server.tolerance:
-            return difference
-    server.load(version)
-    try:
-        difference = warm_up.difference(_logprobs(server, version, warm_up))
-        if not difference <= server.tolerance:
-            raise ServerError(
-                f"{server.address} loaded policy version {version.number} and computes with other weights: "
-                f"its log-probabilities differ by {difference:.3g} nats from the trainer's (allowed: "
-                f"{server.tolerance:g}; inf: what is likeliest to the trainer is not even listed)"
-                + ("; on a CPU, try again while nothing else runs on it" if whole else "")
-            )
-    except ServerError:
-        if not whole:
-            with contextlib.suppress(ServerError):
-                server.unload(version)
-        raise
-    return difference
-
-
-def _logprobs(server: PolicyServer, version: PolicyVersion, warm_up: WarmUp) -> list[float]:
-    return server.logprobs(version, warm_up.text_ids, warm_up.next_ids)
-
-
 class VLLMServer:
-    """A running vLLM, spoken to by plain HTTP.
+    """A running vLLM, spoken to by plain HTTP, that versions can be loaded into while it runs.
 
     Adapters need a server started with `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, full
     weights one with VLLM_SERVER_DEV_MODE=1. Neither belongs on a public port.
@@ -112,8 +36,9 @@ class VLLMServer:
     comparison; and it dies of a request with a seed whose prompt it computes in parts, unless
     `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
 
-    `base_url` ends in `/v1`, `model` is the name of the server's own weights. A key is read from the
-    environment variable `key_variable`.
+    `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the largest
+    difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. A key is read from
+    the environment variable `key_variable`. Every method raises `ServerError`.
     """
 
     def __init__(
@@ -126,24 +51,19 @@ class VLLMServer:
         key_variable: str = KEY_VARIABLE,
     ) -> None:
         check_address(base_url)
-        self._root = base_url.rstrip("/").removesuffix("/v1")
+        self.address = base_url.rstrip("/").removesuffix("/v1")
+        """Without `/v1`."""
+        self.tolerance = tolerance
         self._model = model
-        self._tolerance = tolerance
         self._timeout_seconds = timeout_seconds
         self._key_variable = key_variable
 
-    @property
-    def address(self) -> str:
-        """The address without `/v1`."""
-        return self._root
-
-    @property
-    def tolerance(self) -> float:
-        """The number given at construction."""
-        return self._tolerance
-
     def load(self, version: PolicyVersion) -> None:
-        """See `PolicyServer.load`. Raises `PolicyError` if the folder is gone."""
+        """Make the server able to sample from a version; loading an adapter twice changes nothing.
+
+        An adapter comes beside what is loaded; full weights replace the server's own, once the requests
+        on their way have ended. Raises `PolicyError` if the folder is gone.
+        """
         name = served_name(version, self._model)
         path = str(Path(version.path).resolve())
         if is_adapter(version):
@@ -160,12 +80,12 @@ class VLLMServer:
         try:
             self._post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": path}})
             if not self._post("/reset_prefix_cache").get("success", False):
-                raise ServerError(f"{self._root} did not empty its prefix cache after taking new weights")
+                raise ServerError(f"{self.address} did not empty its prefix cache after taking new weights")
         finally:
             self._post("/resume")
 
     def unload(self, version: PolicyVersion) -> None:
-        """See `PolicyServer.unload`."""
+        """Let an adapter go, if it is loaded; full weights stay until others replace them."""
         name = served_name(version, self._model)
         if is_adapter(version) and name in self._names():
             self._post("/v1/unload_lora_adapter", {"lora_name": name})
@@ -173,7 +93,11 @@ class VLLMServer:
     def logprobs(
         self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
     ) -> list[float]:
-        """See `PolicyServer.logprobs`: one request that generates a token behind each prefix.
+        """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text, see `WarmUp`.
+
+        They come the way that a search request gets its own, through all that the server has cached: by one
+        request that generates a token behind each prefix. Minus infinity for a token that is not among the
+        likeliest.
 
         `prompt_logprobs` would be shorter, but is computed past the cache, leaves out an adapter of the last
         layer, and kills a vLLM with adapters that has other requests (vLLM issues 16668, 29955, 51594).
@@ -196,7 +120,7 @@ class VLLMServer:
             ]
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise ServerError(
-                f"{self._root} gave no log-probabilities to compare ({type(error).__name__}: {error}); "
+                f"{self.address} gave no log-probabilities to compare ({type(error).__name__}: {error}); "
                 "expected those of vLLM's completions"
             ) from error
         return found
@@ -210,15 +134,14 @@ class VLLMServer:
         try:
             return int(found["count"]), int(found["max_model_len"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ServerError(f"{self._root} does not say how long a prompt is ({error})") from error
+            raise ServerError(f"{self.address} does not say how long a prompt is ({error})") from error
 
     def pause(self) -> None:
-        """See `PolicyServer.pause`."""
+        """Answer no more requests, because what is loaded must not be sampled from."""
         self._post("/pause?mode=keep")
 
     def _names(self) -> set[str]:
-        models = self._request("/v1/models", None).get("data", ())
-        return {str(model.get("id")) for model in models}
+        return {str(model.get("id")) for model in self._request("/v1/models", None).get("data", ())}
 
     def _post(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
         return self._request(path, body or {})
@@ -226,14 +149,14 @@ class VLLMServer:
     def _request(self, path: str, body: dict[str, object] | None) -> dict[str, Any]:
         """Return the JSON object of an answer, empty for another kind of text; GET without a body."""
         try:
-            status, text = fetch(self._root + path, body, self._key_variable, self._timeout_seconds)
+            status, text = fetch(self.address + path, body, self._key_variable, self._timeout_seconds)
         except OSError as error:
             raise ServerError(
-                f"{self._root} cannot be reached for {path} ({error}); is the server running?"
+                f"{self.address} cannot be reached for {path} ({error}); is the server running?"
             ) from error
         if status >= 400:
             raise ServerError(
-                f"{self._root} answered {status} to {path}: {reason(text)}{_advice(path, status)}"
+                f"{self.address} answered {status} to {path}: {reason(text)}{_advice(path, status)}"
             )
         return json_object(text) or {}
 
@@ -246,3 +169,35 @@ def _advice(path: str, status: int) -> str:
     if path.startswith(("/pause", "/collective_rpc", "/reset_prefix_cache", "/resume")):
         return "; start vLLM with VLLM_SERVER_DEV_MODE=1 to replace full weights, or train an adapter"
     return ""
+
+
+def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
+    """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
+
+    Full weights that the server computes already are not loaded again. Raises `ServerError` if the server
+    refuses or computes something else; an adapter is then unloaded, full weights are as the server left
+    them.
+    """
+    whole = not is_adapter(version)
+    if whole:
+        # Also where the answer is no: the text is then in the server's cache under the old weights, and a
+        # reload that forgets to empty it shows below.
+        difference = warm_up.difference(server.logprobs(version, *warm_up[:2]))
+        if difference <= server.tolerance:
+            return difference
+    server.load(version)
+    try:
+        difference = warm_up.difference(server.logprobs(version, *warm_up[:2]))
+        if not difference <= server.tolerance:
+            raise ServerError(
+                f"{server.address} loaded policy version {version.number} and computes with other weights: "
+                f"its log-probabilities differ by {difference:.3g} nats from the trainer's (allowed: "
+                f"{server.tolerance:g}; inf: what is likeliest to the trainer is not even listed)"
+                + ("; on a CPU, try again while nothing else runs on it" if whole else "")
+            )
+    except ServerError:
+        if not whole:
+            with contextlib.suppress(ServerError):
+                server.unload(version)
+        raise
+    return difference

@@ -76,22 +76,13 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
         own = PolicyVersion(0, None, settings.model or config.models[0].name)
         version, follow = _choose_policy(settings.policy, own, store)
         return OpenAIProposer(
-            settings.base_url,
-            settings.model,
+            settings,
             models=config.models,
-            ensemble=settings.ensemble,
-            endpoint=settings.endpoint,
             version=None if version == own else version,
             follow=follow,
-            timeout_seconds=settings.timeout_seconds,
-            attempts=settings.attempts,
-            concurrency=settings.concurrency,
-            requests_per_minute=settings.requests_per_minute,
-            tokens_per_minute=settings.tokens_per_minute,
             budget=config.budget,
             record=(lambda call: None) if store is None else store.add_call,
             spent_before=(lambda run_id: Spent()) if store is None else partial(_spent, store),
-            tolerance=settings.tolerance,
         )
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
 
@@ -157,10 +148,4 @@ def _open_embedder(config: Config) -> OpenAIEmbedder | None:
         return None
     from evovpo.proposers.embeddings import OpenAIEmbedder
 
-    settings = config.proposer
-    return OpenAIEmbedder(
-        settings.base_url,
-        config.search.novelty_model,
-        timeout_seconds=settings.timeout_seconds,
-        attempts=settings.attempts,
-    )
+    return OpenAIEmbedder(config.proposer, config.search.novelty_model)

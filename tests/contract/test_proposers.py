@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
 from evovpo.builtin.random_proposer import random_proposer  # noqa: E402
-from evovpo.config import Config  # noqa: E402
+from evovpo.config import Config, ProposerConfig  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
 from evovpo.problem.suites import resolve_problem  # noqa: E402
@@ -109,7 +109,9 @@ def make_local(folder: Path, **options: Any) -> LocalProposer:
 
 
 def make_openai(url: str, **options: Any) -> OpenAIProposer:
-    return OpenAIProposer(url, "base", **({"wait_seconds": 0.001, "endpoint": "completions"} | options))
+    settings = {"base_url": url, "model": "base", "endpoint": "completions"}
+    settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
+    return OpenAIProposer(ProposerConfig(**settings), **{"wait_seconds": 0.001, **options})
 
 
 def write_adapter(base: Path, folder: Path, seed: int = 0) -> Path:
@@ -518,7 +520,7 @@ def test_a_missing_key_is_named(url: str, server: FakeServer, monkeypatch: pytes
 
 def test_a_model_that_the_server_does_not_have_is_named(url: str) -> None:
     with pytest.raises(ServerError, match=r"does not serve 'other' .*proposer\.model"):
-        replies(lambda: OpenAIProposer(url, "other"), make_prompt(), [0])
+        replies(lambda: OpenAIProposer(ProposerConfig(base_url=url, model="other")), make_prompt(), [0])
 
 
 def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, server: FakeServer) -> None:

@@ -20,7 +20,7 @@ from shell import Shell
 from tiny_models import CONTEXT, write_tiny_folder
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import BudgetConfig, Config, ModelConfig
+from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
@@ -78,10 +78,11 @@ def endpoint(request: pytest.FixtureRequest) -> str:
 
 
 def make(url: str, calls: list[Call], **options: Any) -> OpenAIProposer:
-    settings: dict[str, Any] = {"wait_seconds": 0.001, "endpoint": "completions", "record": calls.append}
-    if "models" in options:
-        return OpenAIProposer(url, **(settings | options))
-    return OpenAIProposer(url, "base", **(settings | options))
+    settings = {"base_url": url, "model": "base", "endpoint": "completions"}
+    settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
+    return OpenAIProposer(
+        ProposerConfig(**settings), **{"wait_seconds": 0.001, "record": calls.append, **options}
+    )
 
 
 def outcomes(calls: Sequence[Call]) -> list[tuple[int, CallOutcome, str]]:

@@ -28,7 +28,7 @@ from tiny_models import load_folder, with_adapter  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
 from evovpo.builtin import BUILT_IN_MODEL  # noqa: E402
-from evovpo.config import Config  # noqa: E402
+from evovpo.config import Config, ProposerConfig  # noqa: E402
 from evovpo.errors import PublishError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
 from evovpo.problem.suites import resolve_problem  # noqa: E402
@@ -118,7 +118,9 @@ def is_healthy(root: str) -> bool:
 
 @pytest.fixture(params=["completions", "chat"])
 def make_proposer(request: pytest.FixtureRequest, vllm_url: str) -> MakeProposer:
-    return lambda: OpenAIProposer(vllm_url, NAME, timeout_seconds=300, endpoint=request.param)
+    return lambda: OpenAIProposer(
+        ProposerConfig(base_url=vllm_url, model=NAME, timeout_seconds=300, endpoint=request.param)
+    )
 
 
 @pytest.fixture

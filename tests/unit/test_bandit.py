@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evovpo.config import BudgetConfig
 from evovpo.errors import BudgetError
 from evovpo.proposers.bandit import Bandit, pick_weighted
 from evovpo.proposers.limits import Bucket, Budget, Spent
@@ -183,7 +184,7 @@ def test_what_was_not_used_is_given_back() -> None:
 
 
 def test_a_budget_counts_what_earlier_processes_spent() -> None:
-    budget = Budget(Spent(tokens=100), lambda run_id: Spent(tokens=60 if run_id == "resumed" else 0))
+    budget = Budget(BudgetConfig(tokens=100), lambda run_id: Spent(tokens=60 if run_id == "resumed" else 0))
     budget.add("resumed", 39, None)
     budget.check("resumed")
     budget.add("resumed", 1, None)
@@ -193,7 +194,7 @@ def test_a_budget_counts_what_earlier_processes_spent() -> None:
 
 
 def test_a_budget_of_money_ends_with_the_money() -> None:
-    budget = Budget(Spent(money=0.5))
+    budget = Budget(BudgetConfig(money=0.5))
     budget.add("run", 1_000_000, 0.49)
     budget.check("run")
     budget.add("run", 1, 0.02)
@@ -205,7 +206,7 @@ def test_without_a_limit_nothing_is_asked_of_the_store() -> None:
     def before(run_id: str) -> Spent:
         raise AssertionError("asked")
 
-    budget = Budget(Spent(), before)
+    budget = Budget(BudgetConfig(), before)
     budget.check("run")
     budget.add("run", 1, 1.0)
     assert not budget.is_limited

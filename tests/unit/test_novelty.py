@@ -251,7 +251,7 @@ def server() -> Iterator[tuple[str, list[object]]]:
 
 def embed(url: str, model: str, texts: Sequence[str], attempts: int = 1) -> list[tuple[float, ...]]:
     async def ask() -> list[tuple[float, ...]]:
-        embedder = OpenAIEmbedder(url, model, attempts=attempts, timeout_seconds=5.0)
+        embedder = OpenAIEmbedder(ProposerConfig(base_url=url, attempts=attempts, timeout_seconds=5.0), model)
         try:
             return await embedder.embed(texts)
         finally:

@@ -10,7 +10,7 @@ from evovpo.cli.options import option
 from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from evovpo.proposers.server import PolicyServer
+    from evovpo.proposers.server import VLLMServer
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
@@ -37,11 +37,11 @@ def check_installed() -> None:
         raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")
 
 
-def targets_of(servers: list[str] | None) -> list[PolicyServer]:
+def targets_of(servers: list[str] | None) -> list[VLLMServer]:
     """Return the servers that were named. Raises `ConfigError` for one that is not MODEL@URL."""
     from evovpo.proposers.server import VLLMServer
 
-    found: list[PolicyServer] = []
+    found: list[VLLMServer] = []
     for text in servers or ():
         model, at, url = text.partition("@")
         if not (model and at and url):

@@ -12,7 +12,7 @@ import torch
 from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers.local import load_model
 from evovpo.proposers.policies import WarmUp, base_version, is_adapter, read_warm_up
-from evovpo.proposers.server import TOLERANCE, PolicyServer, load_and_compare
+from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.types import PolicyVersion
 
 _TEXT_TOKENS, _PLACES = 160, 8
@@ -59,7 +59,7 @@ def warm_up_of(version: PolicyVersion) -> WarmUp:
 
 
 def warm(
-    version: PolicyVersion, served: PolicyVersion, warm_up: WarmUp, targets: Sequence[PolicyServer]
+    version: PolicyVersion, served: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]
 ) -> str:
     """Compare the folder loaded afresh and every target with the trainer; return the differences, in words.
 
@@ -83,7 +83,7 @@ def warm(
     return f"log-probabilities differ by at most {', '.join(found)}"
 
 
-def _put_back(target: PolicyServer, version: PolicyVersion, served: PolicyVersion) -> str:
+def _put_back(target: VLLMServer, version: PolicyVersion, served: PolicyVersion) -> str:
     """Make a target offer what it offered before `version`; return what the user must do, if anything."""
     if is_adapter(version):
         with contextlib.suppress(ServerError):

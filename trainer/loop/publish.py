@@ -17,7 +17,7 @@ from typing import Any
 
 from evovpo.errors import PolicyError, PublishError, ServerError
 from evovpo.proposers.policies import is_adapter, read_warm_up, require_folder
-from evovpo.proposers.server import TOLERANCE, PolicyServer
+from evovpo.proposers.server import TOLERANCE, VLLMServer
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_folder import place, write_folder
@@ -37,7 +37,7 @@ def publish_policy(
     trained_through: str | None,
     config_hash: str,
     metrics: Mapping[str, float],
-    targets: Sequence[PolicyServer] = (),
+    targets: Sequence[VLLMServer] = (),
     serve: bool = True,
 ) -> PolicyVersion:
     """Write a trained model as the next policy version, make every target offer it, store and serve it.
@@ -90,7 +90,7 @@ def serve_policy(
     store: Store,
     number: int,
     reason: str,
-    targets: Sequence[PolicyServer] = (),
+    targets: Sequence[VLLMServer] = (),
     *,
     is_roll_back: bool = False,
 ) -> PolicyVersion:
@@ -110,7 +110,7 @@ def serve_policy(
     return version
 
 
-def roll_back(store: Store, number: int | None = None, targets: Sequence[PolicyServer] = ()) -> PolicyVersion:
+def roll_back(store: Store, number: int | None = None, targets: Sequence[VLLMServer] = ()) -> PolicyVersion:
     """Serve an older version again, by default the parent of the served one; return it.
 
     Raises as `serve_policy`, and `PublishError` if nothing is served or the served version has no parent.
@@ -141,7 +141,7 @@ def _serve(
     store: Store,
     version: PolicyVersion,
     reason: str,
-    targets: Sequence[PolicyServer],
+    targets: Sequence[VLLMServer],
     *,
     is_roll_back: bool = False,
 ) -> None:

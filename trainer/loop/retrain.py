@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.errors import DivergedError
-from evovpo.proposers.server import PolicyServer
+from evovpo.proposers.server import VLLMServer
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem, TrainingStep
 from trainer.config import TrainConfig
@@ -68,7 +68,7 @@ def retrain(
     after: Mapping[str, str] | None = None,
     through: Mapping[str, str] | None = None,
     problems: Sequence[Problem] | None = None,
-    targets: Sequence[PolicyServer] = (),
+    targets: Sequence[VLLMServer] = (),
     watch: Watch = Watch(),  # frozen
 ) -> RetrainResult:
     """Train the served version (or the start model) on the groups of these runs, publish it, and serve it.
@@ -181,7 +181,7 @@ def _train(
 
 
 def _serve(
-    store: Store, version: PolicyVersion, found: dict[str, Json] | None, targets: Sequence[PolicyServer]
+    store: Store, version: PolicyVersion, found: dict[str, Json] | None, targets: Sequence[VLLMServer]
 ) -> None:
     """Serve a new version, or say why not; a version about which that was said once is left alone."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
