@@ -28,37 +28,29 @@ class Layout(NamedTuple):
         """Half-open ranges of line numbers, from 0, that the blocks take."""
         found, at = [], 0
         for before, block in zip(self.fixed, self.blocks, strict=False):
-            at += len(before)
-            found.append((at, at + len(block)))
-            at += len(block)
+            at += len(before) + len(block)
+            found.append((at - len(block), at))
         return found
 
 
 def layout(source: str) -> Layout | None:
     """Return how markers divide `source`, or None if it has none."""
-    fixed: list[list[str]] = [[]]
-    blocks: list[list[str]] = []
-    is_inside = False
     if "EVOLVE-BLOCK-START" not in source:
         return None
+    parts: list[list[str]] = [[]]
     for line in source.split("\n"):
         found = _MARKER.match(line) if "EVOLVE-BLOCK-" in line else None
         kind = found[1] if found else ""
+        is_inside = len(parts) % 2 == 0
         if is_inside and kind == "END":
-            fixed.append([line])
-            is_inside = False
-        elif is_inside:
-            blocks[-1].append(line)
-        else:
-            fixed[-1].append(line)
-            if kind == "START":
-                blocks.append([])
-                is_inside = True
-    if not blocks:
-        return None
-    if is_inside:
-        fixed.append([])
-    return Layout(tuple(map(tuple, fixed)), tuple(map(tuple, blocks)))
+            parts.append([])
+        parts[-1].append(line)
+        if not is_inside and kind == "START":
+            parts.append([])
+    if len(parts) % 2 == 0:
+        parts.append([])
+    divided = tuple(map(tuple, parts))
+    return Layout(divided[::2], divided[1::2]) if len(parts) > 1 else None
 
 
 def keep_fixed(old: str, new: str) -> str:
@@ -81,7 +73,7 @@ def keep_fixed(old: str, new: str) -> str:
         if _without_blanks(theirs) != _without_blanks(ours):
             change = _first_change(ours, theirs)
             raise AnswerError(f"it changed a line outside of the EVOLVE-BLOCKs: {change}")
-    lines: list[str] = list(wanted.fixed[0])
+    lines = list(wanted.fixed[0])
     for block, after in zip(found.blocks, wanted.fixed[1:], strict=True):
         lines += [*block, *after]
     return "\n".join(lines)
@@ -89,15 +81,19 @@ def keep_fixed(old: str, new: str) -> str:
 
 def shared(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many items two sequences have in common from the beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+    count = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
 
 
-def _without_blanks(lines: tuple[str, ...]) -> str:
+def _without_blanks(lines: Sequence[str]) -> str:
     return "".join("".join(lines).split())
 
 
-def _first_change(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+def _first_change(ours: Sequence[str], theirs: Sequence[str]) -> str:
     """Return the first line that differs, in words."""
     left = [line.strip() for line in ours if line.strip()]
     right = [line.strip() for line in theirs if line.strip()]

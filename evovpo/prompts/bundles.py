@@ -6,7 +6,6 @@ line of a file that looks like a header, or like one so escaped, has one backsla
 any text comes back as it was. Left out: file modes, empty folders, and files that are not text.
 """
 
-import io
 import re
 from collections.abc import Iterable, Mapping
 
@@ -14,6 +13,7 @@ from evovpo.errors import BundleError
 
 HEADER = re.compile(r"=== FILE( \(no newline at end\))?: (.+) ===")
 """A whole header line; group 2 is the path."""
+_HEADER_LINE = re.compile(rf"^{HEADER.pattern}$\n?", re.MULTILINE)
 _LOOKS_LIKE_HEADER = re.compile(r"^(\\*=== FILE)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*=== FILE)", re.MULTILINE)
 _ADVICE = "write a relative path such as src/main.py"
@@ -63,34 +63,21 @@ def unpack(source: str) -> dict[str, str]:
     Raises `BundleError` for a text that does not begin with a header line, unsafe paths, and files that come
     twice.
     """
+    before, *rest = _HEADER_LINE.split(source)
+    if before:
+        line = before[: before.find("\n") + 1 or None]
+        raise BundleError(
+            f"expected a bundle of files, found {line[:80]!r} as its first line; put a line such as "
+            f"'{header('main.py')}' before each file"
+        )
+    if not rest:
+        raise BundleError("expected a bundle of files, found an empty text; give at least one file")
     files: dict[str, str] = {}
-    lines: list[str] = []
-    is_open, path = False, ""
-
-    def close() -> None:
-        text = _ESCAPED.sub(r"\1", "".join(lines))
-        files[path] = text.removesuffix("\n") if is_open else text
-        lines.clear()
-
-    for line in io.StringIO(source, newline="\n"):
-        found = HEADER.fullmatch(line.removesuffix("\n"))
-        if found is None:
-            if not path:
-                raise BundleError(
-                    f"expected a bundle of files, found {line[:80]!r} as its first line; put a line such as "
-                    f"'{header('main.py')}' before each file"
-                )
-            lines.append(line)
-            continue
-        if path:
-            close()
-        is_open, path = found[1] is not None, found[2]
-        check_path(path)
+    for is_open, path, packed in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         if path in files:
             raise BundleError(f"file {path!r} comes twice in a bundle: expected once; keep one of them")
-    if not path:
-        raise BundleError("expected a bundle of files, found an empty text; give at least one file")
-    close()
+        text = _ESCAPED.sub(r"\1", packed)
+        files[path] = text.removesuffix("\n") if is_open else text
     _check_paths(files)
     return files
 

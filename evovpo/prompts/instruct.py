@@ -14,7 +14,7 @@ from evovpo.prompts import showing
 from evovpo.prompts.blocks import layout
 from evovpo.prompts.reading import files_of, read_diff, read_rewrite
 from evovpo.prompts.replies import delimiter, split_answers
-from evovpo.prompts.request import Answer, Request, Shown
+from evovpo.prompts.request import Answer, Attempt, Request, Shown
 from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
@@ -44,8 +44,11 @@ class _InstructFormat:
             "objectives": _objectives(problem),
             "examples": _examples(problem, request),
             "notes": showing.quoted(request.notes),
-            "inspirations": self._inspirations(problem, request),
-            "attempts": self._attempts(request),
+            "inspirations": self._numbered(
+                "inspiration",
+                [self._judged(problem, request, shown, request.parent) for shown in request.inspirations],
+            ),
+            "attempts": self._numbered("attempt", [self._failed(attempt) for attempt in request.attempts]),
             "answer": self._answer(problem, request),
         }
         parent, partner = request.parent, request.partner
@@ -54,10 +57,10 @@ class _InstructFormat:
             values["start"] = "" if base is None else showing.shown_source(base.source, problem.suffix)
         else:
             judged = self._judged(problem, request, parent, partner)
-            values |= {"parent": judged.pop("program"), **judged}
+            values |= {"parent": judged["program"], **judged}
         if parent is not None and partner is not None:
             judged = self._judged(problem, request, partner, parent)
-            values["partner"] = judged.pop("program")
+            values["partner"] = judged["program"]
             values |= {f"partner_{place}": text for place, text in judged.items()}
         system = self._templates.fill("system", {"statement": values["statement"], "language": language})
         user = self._templates.fill(_template(request), values)
@@ -106,27 +109,16 @@ class _InstructFormat:
             "better": showing.better_at(problem, shown.evaluation, other.evaluation) if other else "",
         }
 
-    def _inspirations(self, problem: Problem, request: Request) -> str:
-        return "\n\n".join(
-            self._templates.fill(
-                "inspiration",
-                {"number": str(number), **self._judged(problem, request, shown, request.parent)},
-            )
-            for number, shown in enumerate(request.inspirations, start=1)
-        )
+    def _failed(self, attempt: Attempt) -> dict[str, str]:
+        text = showing.quoted(attempt.text, self._settings.attempt_characters)
+        return {"reason": showing.one_line(attempt.reason), "text": text}
 
-    def _attempts(self, request: Request) -> str:
-        return "\n\n".join(
-            self._templates.fill(
-                "attempt",
-                {
-                    "number": str(number),
-                    "reason": showing.one_line(attempt.reason),
-                    "text": showing.quoted(attempt.text, self._settings.attempt_characters),
-                },
-            )
-            for number, attempt in enumerate(request.attempts, start=1)
+    def _numbered(self, template: str, filled: list[dict[str, str]]) -> str:
+        texts = (
+            self._templates.fill(template, {"number": str(number), **values})
+            for number, values in enumerate(filled, start=1)
         )
+        return "\n\n".join(texts)
 
     def _answer(self, problem: Problem, request: Request) -> str:
         """Return how to answer; empty where no program is asked for."""

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import warnings
 from collections.abc import Mapping
 
@@ -62,8 +63,7 @@ def read_diff(problem: Problem, text: str, base: Program | None, is_cut: bool) -
 
 def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
     """Return the program in one code block."""
-    language = showing.language_of(problem.suffix)
-    if not block.is_closed and is_cut and language != "python":
+    if not block.is_closed and is_cut and showing.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
     source = _trimmed(block.text)
     if not source.strip():
@@ -126,10 +126,7 @@ def files_of(problem: Problem, program: Program) -> dict[str, str]:
 
 def _trimmed(text: str) -> str:
     """Return a text without empty lines around it, ending in a newline."""
-    lines = text.split("\n")
-    while lines and not lines[0].strip():
-        lines = lines[1:]
-    return "\n".join(lines).rstrip() + "\n"
+    return re.sub(r"\A(?:[^\S\n]*\n)+", "", text).rstrip() + "\n"
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,7 +7,6 @@ prose is a program.
 
 import itertools
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from evovpo.prompts.bundles import HEADER
@@ -126,30 +125,21 @@ def _closes(line: str, fence: str) -> bool:
 
 def _lines(text: str) -> list[_Line]:
     """Return the lines, each with its block."""
-    return list(_numbered(text.replace("\r\n", "\n").split("\n")))
-
-
-def _numbered(lines: list[str]) -> Iterator[_Line]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    found: list[_Line] = []
     fence, number = "", -1
     will_close = False
     for at, line in enumerate(lines):
-        if fence:
-            if not will_close and _DELIMITER.fullmatch(line):
-                will_close = not _is_unclosed(lines[at + 1 :], fence)
-                if not will_close:
-                    fence = ""
-                    yield _Line(line, -1)
-                    continue
-            yield _Line(line, number)
-            if _closes(line, fence):
-                fence = ""
-            continue
-        opening = _OPENING.fullmatch(line)
+        opening = None if fence else _OPENING.fullmatch(line)
         if opening:
             fence, number, will_close = opening[2], number + 1, False
-            yield _Line(line, number)
-        else:
-            yield _Line(line, -1)
+        elif fence and not will_close and _DELIMITER.fullmatch(line):
+            will_close = not _is_unclosed(lines[at + 1 :], fence)
+            fence = fence if will_close else ""
+        found.append(_Line(line, number if fence else -1))
+        if fence and not opening and _closes(line, fence):
+            fence = ""
+    return found
 
 
 def _is_unclosed(following: list[str], fence: str) -> bool:

@@ -3,14 +3,12 @@
 Both are general, and neither knows any problem.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import math
 from collections.abc import Mapping
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from evovpo.builtin.formulas.language import ARGUMENTS, BINARY, COMPARISONS, canonical, function_of, values
 from evovpo.errors import ConfigError
@@ -141,16 +139,14 @@ class FormulaSampler:
             case "swap":
                 return self._with_swap(tree)
             case "redraw":
-                return _put(self._place(tree), self._value(self._rng.choice((1, 1, 3, 3, 5, 7))))
+                place = self._rng.choice(_replaceable(tree))
+                return _put(tree, place, self._value(self._rng.choice((1, 1, 3, 3, 5, 7))))
             case "wrap":
                 return self._wrapped(tree)
             case _:
-                place = self._place(tree)
-                inner = [value for value in values(place.node) if not _is_test(value)]
-                return _put(place, self._rng.choice(inner))
-
-    def _place(self, tree: ast.expr) -> _Place:
-        return self._rng.choice(_places(tree))
+                place = self._rng.choice(_replaceable(tree))
+                inner = [value for value in values(place) if not _is_test(value)]
+                return _put(tree, place, self._rng.choice(inner))
 
     def _with_number(self, tree: ast.expr) -> ast.expr:
         """Return the formula with one constant moved a little, scaled, or drawn anew."""
@@ -186,60 +182,41 @@ class FormulaSampler:
 
     def _wrapped(self, tree: ast.expr) -> ast.expr:
         """Return the formula with one value made part of a new operation."""
-        place = self._place(tree)
+        place = self._rng.choice(_replaceable(tree))
         other = self._value(self._rng.choice((1, 1, 3, 5)))
-        pair = [place.node, other]
+        pair = [place, other]
         self._rng.shuffle(pair)
         match self._rng.choices(("binary", "if", "extreme"), (5, 4, 1))[0]:
             case "binary":
-                return _put(place, ast.BinOp(pair[0], self._drawn(BINARY)(), pair[1]))
+                new: ast.expr = ast.BinOp(pair[0], self._drawn(BINARY)(), pair[1])
             case "if":
-                return _put(place, ast.IfExp(self._condition(3), pair[0], pair[1]))
+                new = ast.IfExp(self._condition(3), *pair)
             case _:
-                return _put(place, _call(self._rng.choice(("min", "max")), pair[0], pair[1]))
+                new = _call(self._rng.choice(("min", "max")), *pair)
+        return _put(tree, place, new)
 
 
-class _Place(NamedTuple):
-    """A value in a formula, and how to put another in its place."""
+class _Put(ast.NodeTransformer):
+    """Puts a copy of another node in place of one."""
 
-    root: ast.expr
-    node: ast.expr
-    above: ast.AST | None
-    """None for the formula itself."""
-    field: str
-    position: int | None
-    """In that field, if it is a list."""
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        return copy.deepcopy(self._new) if node is self._old else self.generic_visit(node)
 
 
-def _places(tree: ast.expr) -> list[_Place]:
-    """Return the places of all values that may be replaced: not conditions, exponents or functions."""
-    found = [_Place(tree, tree, None, "", None)]
-    for above in ast.walk(tree):
-        for field, value in ast.iter_fields(above):
-            is_fixed = field == "func" or (field == "right" and isinstance(above.op, ast.Pow))  # type: ignore[attr-defined]
-            if is_fixed:
-                continue
-            if isinstance(value, ast.expr) and not _is_test(value):
-                found.append(_Place(tree, value, above, field, None))
-            elif isinstance(value, list):
-                found += [
-                    _Place(tree, item, above, field, index)
-                    for index, item in enumerate(value)
-                    if isinstance(item, ast.expr) and not _is_test(item)
-                ]
-    return found
+def _put(tree: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
+    """Return the formula with `new` in place of `old`; the formula is changed, `new` is copied."""
+    changed: ast.expr = _Put(old, new).visit(tree)
+    return changed
 
 
-def _put(place: _Place, node: ast.expr) -> ast.expr:
-    """Return the formula with `node` in a place; the formula is changed, `node` is copied."""
-    node = copy.deepcopy(node)
-    if place.above is None:
-        return node
-    if place.position is None:
-        setattr(place.above, place.field, node)
-    else:
-        getattr(place.above, place.field)[place.position] = node
-    return place.root
+def _replaceable(tree: ast.expr) -> list[ast.expr]:
+    """Return all values that another may replace: not conditions, exponents or functions."""
+    powers = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow))
+    exponents = {id(node.right) for node in powers}
+    return [value for value in values(tree) if id(value) not in exponents and not _is_test(value)]
 
 
 def _is_test(node: ast.expr) -> bool:

@@ -6,8 +6,11 @@ Types: `S` string, `L` list of strings, `I` integer, `B` truth value, `W` an exp
 loop variable `w` of a comprehension.
 """
 
+import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
+
+from evovpo.builtin.functions import parse_expression
 
 Tree: TypeAlias = tuple[Any, ...]
 
@@ -22,134 +25,100 @@ PATTERNS = (
 )  # fmt: skip
 """Regular expressions that the language knows, all short and free of backtracking traps."""
 
-_ATOM, _SUM, _COMPARE, _NOT, _AND, _IF = 5, 4, 3, 2, 1, 0
-
 
 class _Op(NamedTuple):
     type: str
-    children: tuple[str, ...]
+    children: str
     template: str
-    precedence: int
-    needs: tuple[int, ...]
-    """Lowest precedence each child may have unparenthesised."""
 
 
-def _op(
-    kind: str, children: str, template: str, precedence: int = _ATOM, needs: tuple[int, ...] | None = None
-) -> _Op:
-    kinds = tuple(children)
-    return _Op(kind, kinds, template, precedence, (needs or (_ATOM,) * len(kinds))[: len(kinds)])
-
-
-_CALL = (_ATOM, _IF, _IF)
+_CHANGES = ("upper", "lower", "title", "capitalize", "swapcase", "strip")
+_KINDS = ("isdigit", "isalpha", "isupper", "islower")
 OPS: dict[str, _Op] = {
-    "concat": _op("S", "SS", "{} + {}", _SUM, (_SUM, _ATOM)),
-    "item": _op("S", "SI", "{}[{}]", needs=(_ATOM, _SUM)),
-    "from": _op("S", "SI", "{}[{}:]", needs=(_ATOM, _SUM)),
-    "upto": _op("S", "SI", "{}[:{}]", needs=(_ATOM, _SUM)),
-    "slice": _op("S", "SII", "{}[{}:{}]", needs=(_ATOM, _SUM, _SUM)),
-    "upper": _op("S", "S", "{}.upper()"),
-    "lower": _op("S", "S", "{}.lower()"),
-    "title": _op("S", "S", "{}.title()"),
-    "capitalize": _op("S", "S", "{}.capitalize()"),
-    "swapcase": _op("S", "S", "{}.swapcase()"),
-    "strip": _op("S", "S", "{}.strip()"),
-    "strip_of": _op("S", "ST", "{}.strip({})", needs=_CALL),
-    "lstrip_of": _op("S", "ST", "{}.lstrip({})", needs=_CALL),
-    "rstrip_of": _op("S", "ST", "{}.rstrip({})", needs=_CALL),
-    "before": _op("S", "ST", "{}.partition({})[0]", needs=_CALL),
-    "after": _op("S", "ST", "{}.partition({})[2]", needs=_CALL),
-    "before_last": _op("S", "ST", "{}.rpartition({})[0]", needs=_CALL),
-    "after_last": _op("S", "ST", "{}.rpartition({})[2]", needs=_CALL),
-    "replace": _op("S", "STT", "{}.replace({}, {})", needs=(_ATOM, _IF, _IF)),
-    "replace_first": _op("S", "STT", "{}.replace({}, {}, 1)", needs=(_ATOM, _IF, _IF)),
-    "zfill": _op("S", "SI", "{}.zfill({})", needs=_CALL),
-    "sub": _op("S", "PTS", "re.sub({}, {}, {})", needs=(_IF, _IF, _IF)),
-    "str": _op("S", "I", "str({})", needs=(_IF,)),
-    "join": _op("S", "TL", "{}.join({})", needs=_CALL),
-    "pick": _op("S", "LI", "{}[{}]", needs=(_ATOM, _SUM)),
-    "if": _op("S", "SBS", "{} if {} else {}", _IF, (_AND, _AND, _IF)),
-    "words": _op("L", "S", "{}.split()"),
-    "split": _op("L", "ST", "{}.split({})", needs=_CALL),
-    "rsplit_once": _op("L", "ST", "{}.rsplit({}, 1)", needs=_CALL),
-    "findall": _op("L", "PS", "re.findall({}, {})", needs=(_IF, _IF)),
-    "tail": _op("L", "LI", "{}[{}:]", needs=(_ATOM, _SUM)),
-    "head": _op("L", "LI", "{}[:{}]", needs=(_ATOM, _SUM)),
-    "reversed": _op("L", "L", "{}[::-1]"),
-    "each": _op("L", "WL", "[{} for w in {}]", needs=(_IF, _NOT)),
-    "each_if": _op("L", "WLB", "[{} for w in {} if {}]", needs=(_IF, _NOT, _NOT)),
-    "len": _op("I", "S", "len({})", needs=(_IF,)),
-    "length": _op("I", "L", "len({})", needs=(_IF,)),
-    "count": _op("I", "ST", "{}.count({})", needs=_CALL),
-    "parse_int": _op("I", "S", "int({})", needs=(_IF,)),
-    "find": _op("I", "ST", "{}.find({})", needs=_CALL),
-    "plus": _op("I", "II", "{} + {}", _SUM, (_SUM, _ATOM)),
-    "minus": _op("I", "II", "{} - {}", _SUM, (_SUM, _ATOM)),
-    "contains": _op("B", "TS", "{} in {}", _COMPARE, (_SUM, _SUM)),
-    "lacks": _op("B", "TS", "{} not in {}", _COMPARE, (_SUM, _SUM)),
-    "starts": _op("B", "ST", "{}.startswith({})", needs=_CALL),
-    "ends": _op("B", "ST", "{}.endswith({})", needs=_CALL),
-    "isdigit": _op("B", "S", "{}.isdigit()"),
-    "isalpha": _op("B", "S", "{}.isalpha()"),
-    "isupper": _op("B", "S", "{}.isupper()"),
-    "islower": _op("B", "S", "{}.islower()"),
-    "less": _op("B", "II", "{} < {}", _COMPARE, (_SUM, _SUM)),
-    "more": _op("B", "II", "{} > {}", _COMPARE, (_SUM, _SUM)),
-    "same_int": _op("B", "II", "{} == {}", _COMPARE, (_SUM, _SUM)),
-    "same": _op("B", "SS", "{} == {}", _COMPARE, (_SUM, _SUM)),
-    "w": _op("W", "", "w"),
-    "w_item": _op("W", "I", "w[{}]", needs=(_SUM,)),
-    "w_upto": _op("W", "I", "w[:{}]", needs=(_SUM,)),
-    "w_from": _op("W", "I", "w[{}:]", needs=(_SUM,)),
-    "w_upper": _op("W", "", "w.upper()"),
-    "w_capitalize": _op("W", "", "w.capitalize()"),
-    "w_strip": _op("W", "", "w.strip()"),
-    "w_item_upper": _op("W", "I", "w[{}].upper()", needs=(_SUM,)),
-    "w_isdigit": _op("B", "", "w.isdigit()"),
-    "w_isalpha": _op("B", "", "w.isalpha()"),
-    "w_long": _op("B", "I", "len(w) > {}", _COMPARE, (_SUM,)),
+    "concat": _Op("S", "SS", "{} + {}"),
+    "item": _Op("S", "SI", "{}[{}]"),
+    "from": _Op("S", "SI", "{}[{}:]"),
+    "upto": _Op("S", "SI", "{}[:{}]"),
+    "slice": _Op("S", "SII", "{}[{}:{}]"),
+    **{name: _Op("S", "S", f"{{}}.{name}()") for name in _CHANGES},
+    "strip_of": _Op("S", "ST", "{}.strip({})"),
+    "lstrip_of": _Op("S", "ST", "{}.lstrip({})"),
+    "rstrip_of": _Op("S", "ST", "{}.rstrip({})"),
+    "before": _Op("S", "ST", "{}.partition({})[0]"),
+    "after": _Op("S", "ST", "{}.partition({})[2]"),
+    "before_last": _Op("S", "ST", "{}.rpartition({})[0]"),
+    "after_last": _Op("S", "ST", "{}.rpartition({})[2]"),
+    "replace": _Op("S", "STT", "{}.replace({}, {})"),
+    "replace_first": _Op("S", "STT", "{}.replace({}, {}, 1)"),
+    "zfill": _Op("S", "SI", "{}.zfill({})"),
+    "sub": _Op("S", "PTS", "re.sub({}, {}, {})"),
+    "str": _Op("S", "I", "str({})"),
+    "join": _Op("S", "TL", "{}.join({})"),
+    "pick": _Op("S", "LI", "{}[{}]"),
+    "if": _Op("S", "SBS", "{} if {} else {}"),
+    "words": _Op("L", "S", "{}.split()"),
+    "split": _Op("L", "ST", "{}.split({})"),
+    "rsplit_once": _Op("L", "ST", "{}.rsplit({}, 1)"),
+    "findall": _Op("L", "PS", "re.findall({}, {})"),
+    "tail": _Op("L", "LI", "{}[{}:]"),
+    "head": _Op("L", "LI", "{}[:{}]"),
+    "reversed": _Op("L", "L", "{}[::-1]"),
+    "each": _Op("L", "WL", "[{} for w in {}]"),
+    "each_if": _Op("L", "WLB", "[{} for w in {} if {}]"),
+    "len": _Op("I", "S", "len({})"),
+    "length": _Op("I", "L", "len({})"),
+    "count": _Op("I", "ST", "{}.count({})"),
+    "parse_int": _Op("I", "S", "int({})"),
+    "find": _Op("I", "ST", "{}.find({})"),
+    "plus": _Op("I", "II", "{} + {}"),
+    "minus": _Op("I", "II", "{} - {}"),
+    "contains": _Op("B", "TS", "{} in {}"),
+    "lacks": _Op("B", "TS", "{} not in {}"),
+    "starts": _Op("B", "ST", "{}.startswith({})"),
+    "ends": _Op("B", "ST", "{}.endswith({})"),
+    **{name: _Op("B", "S", f"{{}}.{name}()") for name in _KINDS},
+    "less": _Op("B", "II", "{} < {}"),
+    "more": _Op("B", "II", "{} > {}"),
+    "same_int": _Op("B", "II", "{} == {}"),
+    "same": _Op("B", "SS", "{} == {}"),
+    "w": _Op("W", "", "w"),
+    "w_item": _Op("W", "I", "w[{}]"),
+    "w_upto": _Op("W", "I", "w[:{}]"),
+    "w_from": _Op("W", "I", "w[{}:]"),
+    "w_upper": _Op("W", "", "w.upper()"),
+    "w_capitalize": _Op("W", "", "w.capitalize()"),
+    "w_strip": _Op("W", "", "w.strip()"),
+    "w_item_upper": _Op("W", "I", "w[{}].upper()"),
+    "w_isdigit": _Op("B", "", "w.isdigit()"),
+    "w_isalpha": _Op("B", "", "w.isalpha()"),
+    "w_long": _Op("B", "I", "len(w) > {}"),
 }
 """Every operation: result type, child types (`T` literal, `P` pattern), text template."""
 
 
-def _render(tree: Tree) -> tuple[str, int]:
-    kind = tree[0]
-    if kind == "arg":
-        return ARGUMENTS[tree[1]], _ATOM
-    if kind in ("lit", "pat"):
-        return repr(tree[1]), _ATOM
-    if kind == "int":
-        return str(tree[1]), _ATOM if tree[1] >= 0 else _SUM
-    op = OPS[kind]
-    parts = []
-    for child, needed in zip(tree[1:], op.needs, strict=True):
-        text, precedence = _render(child)
-        parts.append(text if precedence >= needed else f"({text})")
-    return op.template.format(*parts), op.precedence
-
-
 def render(tree: Tree) -> str:
     """Return the Python text of `tree`; equal to its own `canonical` form."""
-    return _render(tree)[0]
+    return ast.unparse(parse_expression(_parenthesised(tree)))
+
+
+def _parenthesised(tree: Tree) -> str:
+    kind = tree[0]
+    if kind == "arg":
+        return ARGUMENTS[tree[1]]
+    if kind in ("lit", "pat", "int"):
+        return repr(tree[1])
+    return OPS[kind].template.format(*(f"({_parenthesised(child)})" for child in tree[1:]))
 
 
 def type_of(tree: Tree) -> str:
     """Return the type letter of `tree` (see the module's docstring)."""
-    kind = tree[0]
-    if kind == "arg":
-        return "S"
-    if kind == "lit":
-        return "T"
-    if kind == "pat":
-        return "P"
-    return "I" if kind == "int" else OPS[kind].type
+    leaves = {"arg": "S", "lit": "T", "pat": "P", "int": "I"}
+    return leaves.get(tree[0]) or OPS[tree[0]].type
 
 
 def size(tree: Tree) -> int:
     """Return the number of operations in `tree`; leaves count nothing."""
-    if tree[0] in ("arg", "lit", "pat", "int"):
-        return 0
-    return 1 + sum(size(child) for child in tree[1:])
+    return 1 + sum(size(child) for child in tree[1:]) if tree[0] in OPS else 0
 
 
 def has_branch(tree: Tree) -> bool:

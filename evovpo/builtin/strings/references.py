@@ -8,7 +8,9 @@ to find that out from characters. Pure functions; tokens are words in `⟦…⟧
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from evovpo.prompts.blocks import shared
 
 MAX_RUNS = 20
 """Runs of one argument that can be pointed at from its start."""
@@ -50,8 +52,7 @@ def plain(text: str) -> str:
     return text.replace("⟦", "[").replace("⟧", "]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """One stretch of an output: literal text, or a part of every run that could have given it."""
 
     text: str
@@ -69,32 +70,27 @@ def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozens
         if run[0].isalnum()
     ]
     while position < len(output) and len(found) < MAX_PIECES:
-        best_rank: tuple[float, int] | None = None
-        best_form, best_length = "", 0
-        sources: list[tuple[int, int]] = []
-        if output[position].isalnum():
-            for k, i, run in places:
-                for form, length in _matches(run, output, position):
-                    if form[:1] in ("<", ">", "[") and length < 3 and position in constant:
-                        continue
-                    rank = (
-                        length + (0.5 if form in ("", "u", "l", "t") else 0.0),
-                        -_FORM_ORDER.index(form[:1]),
-                    )
-                    if best_rank is None or rank > best_rank:
-                        best_rank, best_form, best_length, sources = rank, form, length, [(k, i)]
-                    elif rank == best_rank and form == best_form:
-                        sources.append((k, i))
-        if best_rank is None:
+        ways = [
+            (length + (0.5 if form in _WHOLE else 0.0), -_FORM_ORDER.index(form[:1]), form, length, (k, i))
+            for k, i, run in places
+            if output[position].isalnum()
+            for form, length in _matches(run, output, position)
+            if form[:1] in _WHOLE or length >= 3 or position not in constant
+        ]
+        if not ways:
             found.append(_Piece(output[position]))
             position += 1
-        else:
-            found.append(_Piece(output[position : position + best_length], tuple(sources), best_form))
-            position += best_length
+            continue
+        # Of equally good ways the first decides.
+        best = max(ways, key=lambda way: way[:2])
+        sources = tuple(way[4] for way in ways if way[:3] == best[:3])
+        found.append(_Piece(output[position : position + best[3]], sources, best[2]))
+        position += best[3]
     return found
 
 
-_FORM_ORDER = ("", "u", "l", "t", "<", ">", "[")
+_WHOLE = ("", "u", "l", "t")
+_FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
@@ -107,11 +103,9 @@ def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
             break
     if found and len(run) == 1:
         return found
-    rest = output[position:]
+    rest = output[position : position + 9]
     for mark, source in (("<", run), ("<u", run.upper()), ("<l", run.lower())):
-        length = 0
-        while length < min(len(source), len(rest), 9) and source[length] == rest[length]:
-            length += 1
+        length = shared(source[:9], rest)
         if 0 < length < len(run):
             found.append((f"{mark}{length}", length))
             break
@@ -119,19 +113,11 @@ def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
         if rest.startswith(run[-length:]):
             found.append((f">{length}", length))
             break
-    if len(run) > 3:
-        for start in range(1, min(len(run) - 2, 9)):
-            length = 0
-            while (
-                start + length < len(run)
-                and length < len(rest)
-                and run[start + length] == rest[length]
-                and length < 9
-            ):
-                length += 1
-            if length >= 2 and start + length < len(run):
-                found.append((f"[{start}:{length}", length))
-                break
+    for start in range(1, min(len(run) - 2, 9)):
+        length = shared(run[start : start + 9], rest)
+        if length >= 2 and start + length < len(run):
+            found.append((f"[{start}:{length}", length))
+            break
     return found
 
 
@@ -140,21 +126,18 @@ def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
     texts = [text for text in outputs if text is not None]
     if len(texts) < 2 or len(set(texts)) == 1:
         return [frozenset() for _ in outputs]
-    shortest = min(len(text) for text in texts)
-    head = next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)
-    tail = next(
-        (i for i in range(shortest - head) if len({text[-1 - i] for text in texts}) > 1), shortest - head
-    )
+    head = min(shared(texts[0], text) for text in texts)
+    tail = min(shared(texts[0][head:][::-1], text[head:][::-1]) for text in texts)
     return [
         frozenset() if text is None else frozenset((*range(head), *range(len(text) - tail, len(text))))
         for text in outputs
     ]
 
 
-def _codes(source: tuple[int, int], counts: Sequence[int]) -> tuple[str, ...]:
+def _codes(source: tuple[int, int], args: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the ways to point at a run: from the start of its argument, and from its end."""
     k, i = source
-    back = counts[k] - i
+    back = len(args[k]) - i
     letter = _ARGUMENT_LETTERS[k]
     return (f"⟦@{letter}{i}⟧", f"⟦@{letter}-{back}⟧") if back <= MAX_BACK else (f"⟦@{letter}{i}⟧",)
 
@@ -201,13 +184,12 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
     ]
     votes: Counter[str] = Counter()
     for args, found in zip(per_row, pieces, strict=True):
-        counts = [len(texts) for texts in args]
         votes.update(
             {
                 code + piece.form
                 for piece in found or ()
                 for source in piece.sources
-                for code in _codes(source, counts)
+                for code in _codes(source, args)
             }
         )
     texts = []
@@ -215,7 +197,6 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
         if found is None or output is None:
             texts.append("⟦err⟧")
             continue
-        counts = [len(texts_k) for texts_k in args]
         parts: list[str] = []
         last = (0, -1)
         for piece in found:
@@ -225,7 +206,7 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
             options = [
                 (votes[code + piece.form], source == (last[0], last[1] + 1), -order, source, code)
                 for source in piece.sources
-                for order, code in enumerate(_codes(source, counts))
+                for order, code in enumerate(_codes(source, args))
             ]
             _, _, _, last, code = max(options, key=lambda option: (*option[:3], -option[3][0], -option[3][1]))
             parts.append(code)
