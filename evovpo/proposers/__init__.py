@@ -11,17 +11,6 @@ from typing import Protocol, runtime_checkable
 from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
-__all__ = [
-    "REFUSED",
-    "Checked",
-    "Learner",
-    "Proposer",
-    "check_sampling",
-    "check_ticket",
-    "rollout_id",
-    "text_rollout",
-]
-
 REFUSED = "refused: "
 """Begins the finish reason of an empty reply where a server would not take the prompt; why follows."""
 

@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import PolicyError
-from evovpo.proposers import check_sampling, check_ticket, rollout_id
+from evovpo.proposers import check_sampling, check_ticket, text_rollout
 from evovpo.proposers.policies import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 
@@ -60,13 +60,8 @@ class LocalPolicy:
         """Return what the sampler needs for these replies; raises as `check_request`."""
         check_sampling(sampling, "local")
         text = "".join(message.content for message in prompt.messages)
-        request = Request(
-            prompt_ids=tuple(self.tokenizer(text)["input_ids"]),
-            seed=prompt.seed,
-            indices=tuple(indices),
-            temperature=sampling.temperature,
-            max_tokens=sampling.max_tokens,
-        )
+        ids = tuple(self.tokenizer(text)["input_ids"])
+        request = Request(ids, prompt.seed, tuple(indices), sampling.temperature, sampling.max_tokens)
         check_request(request, self.weights.context)
         return request
 
@@ -80,16 +75,13 @@ class LocalPolicy:
         seconds: float = 0.0,
     ) -> Rollout:
         """Return a sampled reply as a record; its text is without end token and other special tokens."""
-        return Rollout(
-            id=rollout_id(prompt.id, index),
-            prompt_id=prompt.id,
-            index=index,
+        text = str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
+        return replace(
+            text_rollout(prompt, index, text, sampling),
             policy_version=self.number,
-            text=str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True)),
             token_ids=completion.token_ids,
             logprobs=completion.logprobs,
             prompt_token_ids=request.prompt_ids,
-            sampling=sampling,
             finish_reason="stop" if completion.is_stopped else "length",
             seconds=seconds,
         )
@@ -109,23 +101,29 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
 
     Raises as `load_model`, and `PolicyError` for a model that the sampler does not compute.
     """
-    config = _config(version)
-    for name in config.architectures or ():  # before the weights are read
-        check_supported(name, config)
-    model, tokenizer, end_ids = load_model(version)
+
+    def check(config: Any) -> None:
+        for name in config.architectures or ():
+            check_supported(name, config)
+
+    model, tokenizer, end_ids = load_model(version, check)
     return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
 
 
-def load_model(version: PolicyVersion) -> LoadedModel:
+def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda config: None) -> LoadedModel:
     """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
 
-    Raises `PolicyError` if the folder is missing, lacks a file, cannot be read or names no end token, or
-    if it is an adapter and peft is not installed.
+    `check` is called with the configuration before the weights are read. Raises `PolicyError` if the folder
+    is missing, lacks a file, cannot be read or names no end token, or if it is an adapter and peft is not
+    installed.
     """
     base = base_version(version)
     folder = Path(base.path)
     _check_files(folder, version)
     loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
+    with _damage_named(folder):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    check(config)
     with _damage_named(folder), no_progress_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, info = loader.from_pretrained(
@@ -148,7 +146,9 @@ def load_model(version: PolicyVersion) -> LoadedModel:
             f"the tokenizer in {folder} has ids up to {largest}, the model only {embeddings} "
             "embeddings; put the tokenizer that the model was trained with beside it"
         )
-    end_ids = _end_ids(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+    end_ids: set[int] = set()
+    for value in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
+        end_ids.update([value] if isinstance(value, int) else value or ())
     if not end_ids:
         raise PolicyError(
             f"model folder {folder} names no end token; set eos_token_id in generation_config.json "
@@ -156,14 +156,7 @@ def load_model(version: PolicyVersion) -> LoadedModel:
         )
     if base is not version:
         model = _with_adapter(model, Path(version.path))
-    return LoadedModel(model.eval(), tokenizer, end_ids)
-
-
-def _config(version: PolicyVersion) -> Any:
-    folder = Path(base_version(version).path)
-    _check_files(folder, version)
-    with _damage_named(folder):
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    return LoadedModel(model.eval(), tokenizer, tuple(sorted(end_ids)))
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
@@ -228,13 +221,6 @@ def _check_files(folder: Path, version: PolicyVersion) -> None:
         )
 
 
-def _end_ids(*found: int | list[int] | None) -> tuple[int, ...]:
-    ids: set[int] = set()
-    for value in found:
-        ids.update([value] if isinstance(value, int) else value or ())
-    return tuple(sorted(ids))
-
-
 @dataclass(frozen=True)
 class _Waiting:
     """A request on its way, with the policy that was served when it arrived."""
@@ -279,13 +265,6 @@ class LocalProposer:
     def policy_version(self) -> int:
         """Number of the version that the next request is sampled from."""
         return self._policy.number
-
-    def swap(self, version: PolicyVersion) -> None:
-        """Serve another version from the next request on; requests on their way keep theirs.
-
-        Raises `PolicyError`, and goes on serving the present version, if the folder cannot be loaded.
-        """
-        self._policy, self._version = load_local_policy(version), version
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`. Needs the event loop to stay the same.

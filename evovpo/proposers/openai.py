@@ -23,7 +23,7 @@ from pathlib import Path
 
 from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
 from evovpo.errors import PolicyError, ServerError
-from evovpo.proposers import REFUSED, check_sampling, check_ticket, rollout_id
+from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.bandit import Bandit, pick_weighted
 from evovpo.proposers.client import Client
 from evovpo.proposers.endpoints import Form, Reply, choose_endpoint, with_system
@@ -158,12 +158,9 @@ class OpenAIProposer:
             ended.set_result(None)
         await self._unload_left()
         return [
-            Rollout(
-                id=rollout_id(prompt.id, index),
-                prompt_id=prompt.id,
-                index=index,
+            replace(
+                text_rollout(prompt, index, reply.text, sampling),
                 policy_version=version.number,
-                sampling=sampling,
                 seconds=seconds,
                 model=model.name if len(self._models) > 1 else "",
                 **reply._asdict(),

@@ -1,9 +1,10 @@
 """A proposer that replies from given texts: for tests, demonstrations and golden runs."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from evovpo.errors import PolicyError
-from evovpo.proposers import check_ticket, rollout_id
+from evovpo.proposers import check_ticket, text_rollout
 from evovpo.types import Prompt, Rollout, Sampling
 
 
@@ -25,14 +26,9 @@ class ScriptedProposer:
         policy_version: int = 0,
         logprob: float | None = None,
     ) -> None:
+        self.policy_version = policy_version
         self._reply = script if callable(script) else _Queue(script)
-        self._policy_version = policy_version
         self._logprob = logprob
-
-    @property
-    def policy_version(self) -> int:
-        """The number given at construction."""
-        return self._policy_version
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the scripted replies; see `Proposer.propose`."""
@@ -44,20 +40,15 @@ class ScriptedProposer:
 
     def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
         text = self._reply(prompt, index)
-        prompt_text = "".join(message.content for message in prompt.messages)
-        has_tokens = self._logprob is not None
-        return Rollout(
-            id=rollout_id(prompt.id, index),
-            prompt_id=prompt.id,
-            index=index,
-            policy_version=self._policy_version,
-            text=text,
-            token_ids=tuple(map(ord, text)) if has_tokens else None,
-            logprobs=None if self._logprob is None else (self._logprob,) * len(text),
-            prompt_token_ids=tuple(map(ord, prompt_text)) if has_tokens else None,
-            sampling=sampling,
-            finish_reason="stop",
-            seconds=0.0,
+        plain = replace(text_rollout(prompt, index, text, sampling), policy_version=self.policy_version)
+        if self._logprob is None:
+            return plain
+        asked = "".join(message.content for message in prompt.messages)
+        return replace(
+            plain,
+            token_ids=tuple(map(ord, text)),
+            logprobs=(self._logprob,) * len(text),
+            prompt_token_ids=tuple(map(ord, asked)),
         )
 
 

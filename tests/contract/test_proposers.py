@@ -119,11 +119,6 @@ def write_adapter(base: Path, folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def local(proposer: Proposer) -> LocalProposer:
-    assert isinstance(proposer, LocalProposer)
-    return proposer
-
-
 def copy_folder(source: Path, target: Path, leave_out: str = "") -> Path:
     target.mkdir()
     for file in source.iterdir():
@@ -230,36 +225,6 @@ def test_the_event_loop_stays_free_while_sampling(tiny_folder: Path) -> None:
         return turns
 
     assert run_with(lambda: make_local(tiny_folder), use) > 10
-
-
-def test_the_next_request_uses_a_swapped_policy(tiny_folder: Path, other_folder: Path) -> None:
-    async def use(proposer: Proposer) -> tuple[list[Rollout], list[Rollout]]:
-        before = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
-        await asyncio.sleep(0)
-        local(proposer).swap(PolicyVersion(1, 0, str(other_folder)))
-        after = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
-        return await before, await after
-
-    before, after = run_with(lambda: make_local(tiny_folder), use)
-    assert {rollout.policy_version for rollout in before} == {0}
-    assert {rollout.policy_version for rollout in after} == {1}
-    old, new = (
-        replies(partial(make_local, folder), make_prompt(), range(4))
-        for folder in (tiny_folder, other_folder)
-    )
-    assert [r.text for r in before] == [r.text for r in old]
-    assert [r.text for r in after] == [r.text for r in new]
-    assert [r.text for r in old] != [r.text for r in new]
-
-
-def test_a_policy_that_cannot_be_loaded_leaves_the_present_one(tiny_folder: Path, tmp_path: Path) -> None:
-    async def use(proposer: Proposer) -> list[Rollout]:
-        with pytest.raises(PolicyError):
-            local(proposer).swap(PolicyVersion(1, 0, str(tmp_path / "nothing")))
-        return await proposer.propose(make_prompt(), [0], SAMPLING)
-
-    (rollout,) = run_with(lambda: make_local(tiny_folder), use)
-    assert rollout.policy_version == 0
 
 
 @pytest.mark.parametrize("turns", [1, 3], ids=["while it waits", "while it is sampled"])
