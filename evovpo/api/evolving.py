@@ -86,7 +86,7 @@ def evolve(
         raise ConfigError("expected one of problem, examples and score; give exactly one of them")
     if proposer is not None and (base_url or model):
         raise ConfigError("expected proposer or a model behind base_url, found both; give one of them")
-    given: dict[str, object] = {"run.seed": seed, "store.url": _url(store)}
+    given: dict[str, object] = {"run.seed": seed, "store.url": store}
     if evaluations is not None:
         given["search.evaluations"] = evaluations
     if proposer is not None:
@@ -146,10 +146,6 @@ def outside_loop(function: Callable[[], _T]) -> _T:
         return function()
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result()
-
-
-def _url(store: str | Path) -> str:
-    return store if isinstance(store, str) and "://" in store else f"sqlite:///{store}"
 
 
 class FunctionProposer:

@@ -112,9 +112,11 @@ def _loaded(
     objectives: Sequence[str] = (),
 ) -> Problem:
     """Return the problem of a folder with these files, checked as every folder is; nothing of it stays."""
-    functions = [
-        node for node in ast.walk(_parsed(source)) if isinstance(node, ast.FunctionDef) and node.name == entry
-    ]
+    try:
+        nodes = ast.walk(ast.parse(source))
+    except SyntaxError as error:
+        raise ProblemError(f"seed_program: expected Python, found {error}; correct it") from error
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == entry]
     parameters = [argument.arg for function in functions[:1] for argument in function.args.args]
     lines = ["[problem]", f"statement = {json.dumps(statement)}", f'entry = "{entry}"']
     lines += [f"inputs = {json.dumps(parameters)}"]
@@ -129,10 +131,3 @@ def _loaded(
         except ProblemError as error:
             raise ProblemError(str(error).replace(f"{folder}/", "")) from None
     return dataclasses.replace(problem, folder=None)
-
-
-def _parsed(source: str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except SyntaxError as error:
-        raise ProblemError(f"seed_program: expected Python, found {error}; correct it") from error

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     from evovpo.store import Store
 
 app = typer.Typer()
-
-
-class ProposerName(StrEnum):
-    """Who writes the programs."""
-
-    LOCAL = "local"
-    OPENAI = "openai"
-    RANDOM = "random"
 
 
 @app.command("evolve", rich_help_panel="Runs")
@@ -59,7 +50,7 @@ def evolve(
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
     proposer: Annotated[
-        ProposerName | None,
+        Literal["local", "openai", "random"] | None,
         typer.Option(
             help="[bold]local[/bold]: a model in this process, the built-in one for functions of text; "
             "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: programs of the built-in "

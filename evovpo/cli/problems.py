@@ -1,9 +1,8 @@
 """The commands of the panel Problems: list, make, check, and bring in problems."""
 
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,13 +12,6 @@ from evovpo.cli.terminal import open_store, print_json, say, show_answer
 from evovpo.problem.importers.tasks import TaskFormat
 
 app = typer.Typer()
-
-
-class Kind(StrEnum):
-    """What a new problem is judged by."""
-
-    EXAMPLES = "examples"
-    SCORE = "score"
 
 
 @app.command("problems", rich_help_panel="Problems")
@@ -50,14 +42,14 @@ def list_problems() -> None:
 def new(
     name: Annotated[Path, argument("NAME", "Folder to make.")],
     kind: Annotated[
-        Kind,
+        Literal["examples", "score"],
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
             "[bold]score[/bold] that your own Python file gives their outputs: the built-in model writes "
             "formulas of numbers for it, a model behind a server (--base-url URL --model NAME of evovpo "
             "evolve) any program."
         ),
-    ] = Kind.EXAMPLES,
+    ] = "examples",
 ) -> None:
     """Make a folder with a small working problem, to change into your own.
 
@@ -65,11 +57,11 @@ def new(
     """
     from evovpo.problem.new import new_problem
 
-    folder = new_problem(name, kind.value)
+    folder = new_problem(name, kind)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
     say(f"{folder} is ready: {files}")
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
-    if kind is Kind.SCORE:
+    if kind == "score":
         say(
             "For programs that are no formula of numbers, with an instruction model behind a server:  "
             f"evovpo evolve {name} --base-url URL --model NAME"

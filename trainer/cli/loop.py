@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,11 +21,8 @@ if TYPE_CHECKING:
     from trainer.loop.loop import Loop
 
 
-class Half(StrEnum):
-    """The part of a loop side by side that a process does."""
-
-    SEARCH = "search"
-    TRAIN = "train"
+Half = Literal["search", "train"]
+"""The part of a loop side by side that a process does."""
 
 
 def loop(
@@ -150,20 +146,20 @@ def _run(
             if side_by_side:
                 others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
                 trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
-            if half is Half.TRAIN:
+            if half == "train":
                 parent = os.getppid()
                 turns.train_beside(
                     plan, store, rounds, policies, watch, is_alone=lambda: os.getppid() != parent
                 )
                 return
-            if side_by_side or half is Half.SEARCH:
+            if side_by_side or half == "search":
                 turns.search_rounds(plan, store, rounds, watch)
             else:
                 turns.take_turns(plan, store, rounds, policies, watch)
             if trainer is not None and trainer.wait() != 0:
                 failed = "The trainer ended with an error; the same command goes on with both."
                 leave(trainer.returncode, failed)
-            if half is Half.SEARCH:
+            if half == "search":
                 return
             result, comparison = compare.compare(plan, store, rounds, watch)
     except KeyboardInterrupt:
