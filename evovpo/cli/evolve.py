@@ -162,8 +162,7 @@ def _show_project(project: Opened, name: str) -> None:
 
 def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
     """Print what a run came to, and exit with 3 if nothing was judged."""
-    from evovpo.reports.run_json import outcome_json
-    from evovpo.reports.run_report import nothing_judged, result
+    from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run
 
     if as_json:

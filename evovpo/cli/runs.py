@@ -60,8 +60,7 @@ def show(
     evovpo show 3f2a --png curve.png
     """
     from evovpo.reports.curve import write_curve_png
-    from evovpo.reports.run_json import run_json
-    from evovpo.reports.run_report import finished_text, run_report
+    from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
 
     with open_store(store_url) as store:
@@ -100,7 +99,7 @@ def replay(
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
-    from evovpo.reports.run_json import outcome_json, population_json
+    from evovpo.reports.run_report import outcome_json, population_json
     from evovpo.reports.tables import population_table
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.reports.run_json import outcome_json
+from evovpo.reports.run_report import outcome_json
 from evovpo.reports.text import plain_table, reward_text, right
 from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest

@@ -1,4 +1,4 @@
-"""One run for people: how it ended, its best program, its figures, lineage and curve."""
+"""One run: how it ended, its best program, its figures, lineage and curve; for people, and as JSON."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
 from evovpo.runs.outcome import Outcome
-from evovpo.runs.stored import Ancestor, RunView
+from evovpo.runs.stored import Ancestor, RunView, example_rows
+from evovpo.search.search import Search
 from evovpo.store import RunSummary, solved_at
-from evovpo.types import ParseStatus, Problem, Run, RunStatus, Status, Trust
+from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Trust
 
 
 def finished_text(run: Run) -> str:
@@ -158,3 +159,75 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         parts += [Text("Best combined_score against evaluations", style="bold")]
         parts += [Text(f"  after {point.evaluations}: {point.combined_score:.6g}") for point in points[-12:]]
     return Group(*parts)
+
+
+# ---------------------------------------------------------------- for machines
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Json]:
+    """Return an outcome for machines; `combined_score` only where there is one."""
+    fields: dict[str, Json] = dict(outcome._asdict())
+    if outcome.combined_score is None:
+        del fields["combined_score"]
+    return {
+        **fields,
+        "solved_train": outcome.solved_train,
+        "solved_heldout": outcome.solved_heldout,
+        "solved_unseen": bool(outcome.solved_heldout),
+    }
+
+
+def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
+    """Return for machines what `run_report` shows."""
+    examples = example_rows(view.problem, view.evaluation)
+    outcome = outcome_json(view.outcome(0.0))
+    del outcome["seconds"]
+    point_keys = ("evaluations", "best_mean_reward", "examples_passed")
+    metrics: dict[str, Json] = {}
+    if view.problem.evaluator is not None:  # the raw metrics of the best program
+        metrics["metrics"] = dict((view.evaluation.metrics if view.evaluation else None) or ())
+        metrics["combined_curve"] = [dict(point._asdict()) for point in combined_curve(view.scores)]
+    return {
+        **outcome,
+        "problem": view.problem.id,
+        "status": str(view.run.status),
+        "seed": view.run.seed,
+        "budget": view.run.evaluations,
+        "sampling_seconds": view.summary.sampling_seconds,
+        "evaluation_seconds": view.summary.evaluation_seconds,
+        "calls": {**view.summary.calls._asdict()},
+        "rewards": list((view.evaluation.rewards if view.evaluation else None) or ()),
+        **{
+            name: [
+                {"inputs": list(inputs), "output": wanted, "got": got, "passed": passed}
+                for inputs, wanted, got, passed in rows
+            ]
+            for name, rows in (("examples", examples), ("heldout", view.heldout))
+        },
+        "lineage": [
+            {
+                "program_id": ancestor.program.id,
+                "program": ancestor.program.source,
+                "origin": ancestor.origin,
+                "made_from": [
+                    {"role": str(role), "program_id": parent} for role, parent in ancestor.made_from
+                ],
+                "mean_reward": ancestor.mean_reward,
+            }
+            for ancestor in ancestors
+        ],
+        "curve": [{key: getattr(point, key) for key in point_keys} for point in view.summary.curve],
+        **metrics,
+    }
+
+
+def population_json(search: Search) -> list[Json]:
+    """Return the islands of a search for machines: index, program ids, and the best mean reward."""
+    return [
+        {
+            "island": island.index,
+            "programs": [member.program_id for member in island.members],
+            "best_mean_reward": max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0),
+        }
+        for island in search.islands
+    ]

@@ -23,7 +23,7 @@ from evovpo.integrations.openevolve import client
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.loading import load_openevolve
-from evovpo.reports.run_json import run_json
+from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
 from evovpo.runs.stored import read_run
 from evovpo.store import Store

@@ -17,10 +17,16 @@ from rich.console import Console
 from toy_runs import PROBLEM
 
 from evovpo.analysis.doctor.advice import fitting_alpha
-from evovpo.analysis.doctor.figures import effective_rank, measure
+from evovpo.analysis.doctor.figures import (
+    best_set,
+    effective_rank,
+    measure,
+    random_sets,
+    set_scores,
+    weightings,
+)
 from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
 from evovpo.analysis.doctor.sample import Sample, take_sample
-from evovpo.analysis.doctor.sets import best_set, random_sets, set_scores, weightings
 from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.cli import main

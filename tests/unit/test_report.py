@@ -17,8 +17,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.curve import curve_lines, write_curve_png
-from evovpo.reports.run_json import outcome_json
-from evovpo.reports.run_report import headline, nothing_judged, run_report
+from evovpo.reports.run_report import headline, nothing_judged, outcome_json, run_report
 from evovpo.reports.tables import lineage_table, misses_view, rows_table, runs_table
 from evovpo.reports.text import changes_view, one_line, printable, program_view, reward_text
 from evovpo.runs.outcome import Outcome

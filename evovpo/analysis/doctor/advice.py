@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.doctor.figures import Figures, effective_rank
+from evovpo.analysis.doctor.figures import SET_SIZE, Figures, Scores, effective_rank, score_sets
 from evovpo.analysis.doctor.sample import Sample
-from evovpo.analysis.doctor.sets import SET_SIZE, Scores, score_sets
 from evovpo.analysis.grouping import Floats, Groups, behavioural_groups, group_rewards
 
 GROUP_SIZE = 8

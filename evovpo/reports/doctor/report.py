@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from evovpo.analysis.doctor.figures import SET_SIZE, Scores, SetScores
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
-from evovpo.analysis.doctor.sets import SET_SIZE, Scores, SetScores
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
 from evovpo.types import Json
