@@ -57,14 +57,18 @@ class BatchProgress(LiveView):
         super().__init__(console)
 
     def __enter__(self) -> Self:
-        if not self._console.is_terminal:
-            self._line(self.status())
+        self._line(self.status())
         return super().__enter__()
 
     @property
     def proposed(self) -> int:
         """Evaluations of all cells so far, also by earlier processes."""
         return sum(cell.proposed for cell in self._cells.values())
+
+    @property
+    def ended(self) -> int:
+        """Cells that have nothing left to do."""
+        return sum(cell.is_ended for cell in self._cells.values())
 
     def take(self, message: Message) -> None:
         """Take note of what a process says about its cell."""
@@ -79,21 +83,18 @@ class BatchProgress(LiveView):
             case Failed():
                 cell.is_running = False
                 self._failed += 1
-                if not self._console.is_terminal:
-                    self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
+                self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
 
     def pause(self) -> None:
-        """Print a line if the last one is long enough ago; on a terminal the live view does it by itself."""
-        if not self._console.is_terminal and time.monotonic() - self._shown_at >= LINE_SECONDS:
+        """Print a line if the last one is long enough ago; a terminal's live view goes on by itself."""
+        if time.monotonic() - self._shown_at >= LINE_SECONDS:
             self._line(self.status())
 
     def status(self) -> str:
         """Return one line about the whole batch."""
         cells = self._cells.values()
-        parts = [
-            f"{sum(cell.is_ended for cell in cells)} of {len(cells)} runs ended",
-            f"{sum(cell.is_solved for cell in cells)} solved",
-        ]
+        solved = sum(cell.is_solved for cell in cells)
+        parts = [f"{self.ended} of {len(cells)} runs ended", f"{solved} solved"]
         if self._failed:
             parts.append(f"{self._failed} failed")
         parts.append(f"{self.proposed} evaluations")
@@ -128,12 +129,9 @@ class BatchProgress(LiveView):
                 str(sum(cell.is_ended for cell in cells)),
                 f"{sum(cell.proposed for cell in cells)} of {sum(cell.budget for cell in cells)}",
             )
-        parts: list[RenderableType] = [table]
-        if len(order) > room:
-            parts.append(Text(f"... and {len(order) - room} more problems", style="dim"))
-        ended = sum(cell.is_ended for cell in self._cells.values())
-        parts += [ProgressBar(max(len(self._cells), 1), ended, width=40), Text(self.status())]
-        return Group(*parts)
+        more = [Text(f"... and {len(order) - room} more problems", style="dim")] * (len(order) > room)
+        bar = ProgressBar(max(len(self._cells), 1), self.ended, width=40)
+        return Group(table, *more, bar, Text(self.status()))
 
 
 def duration(seconds: float) -> str:

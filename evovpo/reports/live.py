@@ -59,7 +59,9 @@ class LiveView(ABC):
         """Return what a terminal shows now."""
 
     def _line(self, text: str) -> None:
-        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        """Print a line where there is no terminal."""
+        if not self._console.is_terminal:
+            self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveProgress(LiveView):
@@ -83,8 +85,7 @@ class LiveProgress(LiveView):
     def waiting(self, reason: str) -> None:
         """Say what takes time before the search can begin."""
         self._waiting_for = reason
-        if not self._console.is_terminal:
-            self._line(f"{reason} ...")
+        self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
         """Take note that the run is stored."""
@@ -92,8 +93,7 @@ class LiveProgress(LiveView):
         self._begin = time.monotonic()
         self._shown_at = float("-inf")
         self._waiting_for = ""
-        if not self._console.is_terminal:
-            self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}")
+        self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}")
 
     def told(self, progress: Progress) -> None:
         """Take note of a tell; shown if the last update is long enough ago."""
@@ -108,22 +108,22 @@ class LiveProgress(LiveView):
         status = status_line(progress.search, rate)
         if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
             status += f", {calls_text(totals)}"
-        if self._console.is_terminal:
-            self._status, self._best = Text(status), _best_line(progress.search)
-        elif self.run is not None:
+        self._status = Text(status)
+        if (best := progress.search.best) is not None:
+            line = one_line(best.program.source, progress.search.problem.entry)
+            self._best = Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+        if self.run is not None:
             self._line(f"{self.proposed} of {self.run.evaluations} evaluations, {status}")
 
     def _view(self) -> RenderableType:
         if self.run is None or self._waiting_for:
             self._spinner.text = Text(f"{self._waiting_for} ..." if self._waiting_for else "")
             return self._spinner
-        bar = Table.grid(padding=(0, 1))
-        done = Text(f"{self.proposed} of {self.run.evaluations} evaluations", style="bold")
+        run, bar = self.run, Table.grid(padding=(0, 1))
+        done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
         seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
-        bar.add_row(ProgressBar(self.run.evaluations, self.proposed, width=40), done, seconds)
-        head = Text.assemble(
-            (self.run.problem_id, "bold"), (f"   run {self.run.id}, seed {self.run.seed}", "dim")
-        )
+        bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
+        head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, seed {run.seed}", "dim"))
         return Group(head, bar, self._status, self._best)
 
 
@@ -133,11 +133,10 @@ def status_line(search: Search, rate: float) -> str:
     Of each island it holds what its best program comes to: rows passed, or the mean reward where there are
     objectives instead, which a program seldom reaches in full.
     """
-    is_by_example = search.problem.is_by_example
+    is_by_example, total = search.problem.is_by_example, len(search.problem.objectives)
     best = search.best
     parts = ["nothing judged yet"]
     if best is not None:
-        total = len(search.problem.objectives)
         parts = [f"best mean reward {reward_text(best.mean_reward)}"]
         if is_by_example:
             parts.append(f"{best.passed} of {total} examples")
@@ -156,10 +155,3 @@ def _island_best(island: Island, is_by_example: bool) -> str:
     if is_by_example:
         return str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
     return reward_text(max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0))
-
-
-def _best_line(search: Search) -> Text:
-    if search.best is None:
-        return Text()
-    line = one_line(search.best.program.source, search.problem.entry)
-    return Text(line, style="dim", no_wrap=True, overflow="ellipsis")
