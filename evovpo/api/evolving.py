@@ -137,9 +137,9 @@ def evolve(
 
 def outside_loop(function: Callable[[], _T]) -> _T:
     """Return what `function` returns, called where no event loop runs: for a notebook in another thread."""
-    is_inside = True
     try:
         asyncio.get_running_loop()
+        is_inside = True
     except RuntimeError:
         is_inside = False
     if not is_inside:
@@ -148,19 +148,18 @@ def outside_loop(function: Callable[[], _T]) -> _T:
         return pool.submit(function).result()
 
 
+@dataclass(frozen=True)
 class FunctionProposer:
     """A user's own function as a proposer; its replies have no tokens, so nothing is trained from them."""
 
-    policy_version = 0
-
-    def __init__(self, function: Proposing) -> None:
-        self._function = function
+    function: Proposing
+    policy_version: int = 0
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return one rollout for each text; raises `ConfigError` unless the function gives n texts."""
         check_ticket(prompt, indices)
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-        texts = await asyncio.to_thread(self._function, messages, len(indices))
+        texts = await asyncio.to_thread(self.function, messages, len(indices))
         if inspect.isawaitable(texts):
             texts = await texts
         return make_rollouts(prompt, indices, texts, sampling)

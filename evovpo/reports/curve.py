@@ -1,5 +1,6 @@
 """The curve of a run, as text and as a picture."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,22 +21,16 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
     if last == 0:
         return []
     columns = width - 6
-    levels: list[int] = []
-    position = 0
-    for column in range(columns):
-        reached = (column + 1) * last / columns
-        while position + 1 < len(curve) and curve[position + 1].evaluations <= reached:
-            position += 1
-        levels.append(round(curve[position].best_mean_reward * height * 8))
+    evaluations = [point.evaluations for point in curve]
+    reached = (bisect_right(evaluations, (column + 1) * last / columns) - 1 for column in range(columns))
+    levels = [round(curve[max(0, place)].best_mean_reward * height * 8) for place in reached]
     lines = []
     for row in reversed(range(height)):
         label = {height - 1: "1.0", height // 2: "0.5"}.get(row, "")
         cells = "".join(" ▁▂▃▄▅▆▇█"[max(0, min(8, level - row * 8))] for level in levels)
         lines.append(f"{label:>4} ┤{cells}".rstrip())
     lines.append(" 0.0 └" + "─" * columns)
-    end = f"{last} evaluations"
-    lines.append("      0" + end.rjust(columns - 1))
-    return lines
+    return [*lines, "      0" + f"{last} evaluations".rjust(columns - 1)]
 
 
 def write_curve_png(view: RunView, path: Path) -> None:

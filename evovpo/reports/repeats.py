@@ -33,18 +33,19 @@ def with_seed(request: RunRequest, seed: int) -> RunRequest:
 def repeats_table(repeats: Sequence[Repeat]) -> Table:
     """Return a row for each run, below them the means and the deviation of the best, and who ended early."""
     outcomes = [repeat.outcome for repeat in repeats]
-    best = [outcome.best_mean_reward for outcome in outcomes]
-    deviation = _deviation(best)
-    spread = reward_text(statistics.fmean(best)) + ("" if deviation is None else f" ± {deviation:.3f}")
+    mean, deviation = _best(repeats)
+    spread = reward_text(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved for outcome in outcomes)
-    counts = ("evaluations", "executed")
-    means = (statistics.fmean(getattr(outcome, name) for outcome in outcomes) for name in counts)
+    counts = {
+        name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
+        for name in ("evaluations", "executed")
+    }
     table = plain_table(
         Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
         Column("run", no_wrap=True),
         Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
         right("best mean reward", footer=spread),
-        *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in zip(counts, means, strict=True)),
+        *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in counts.items()),
         show_footer=True,
     )
     for seed, outcome in repeats:
@@ -65,18 +66,19 @@ def repeats_json(repeats: Sequence[Repeat]) -> dict[str, Json]:
     """
     solved = sum(repeat.outcome.solved_train for repeat in repeats)
     heldout = [repeat.outcome.solved_heldout for repeat in repeats]
-    best = [repeat.outcome.best_mean_reward for repeat in repeats]
+    mean, deviation = _best(repeats)
     rows: list[Json] = [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats]
     return {
         "runs": rows,
         "solved": solved,
         "solved_train": solved,
         "solved_heldout": None if None in heldout else sum(map(bool, heldout)),
-        "mean_of_best": statistics.fmean(best),
-        "std_of_best": _deviation(best),
+        "mean_of_best": mean,
+        "std_of_best": deviation,
     }
 
 
-def _deviation(values: Sequence[float]) -> float | None:
-    """Return the sample standard deviation, with n - 1 below; one value has none."""
-    return statistics.stdev(values) if len(values) > 1 else None
+def _best(repeats: Sequence[Repeat]) -> tuple[float, float | None]:
+    """Return mean and sample standard deviation (n - 1 below) of the best rewards; one run has none."""
+    best = [repeat.outcome.best_mean_reward for repeat in repeats]
+    return statistics.fmean(best), statistics.stdev(best) if len(best) > 1 else None

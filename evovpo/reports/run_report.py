@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.problem.openevolve.metrics import combined_curve
@@ -84,9 +84,7 @@ def _both_bests(outcome: Outcome) -> str:
 
 def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     """Return the numbers of a run, one a line."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column()
+    table = Table.grid(Column(style="dim"), "", padding=(0, 2))
     if problem.is_by_example:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
         unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (the search never sees these)"
@@ -97,16 +95,12 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     if outcome.combined_score is not None:
         mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
         table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")
-    best = reward_text(outcome.best_mean_reward)
     whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
-    table.add_row("best mean reward", best + whose)
+    table.add_row("best mean reward", reward_text(outcome.best_mean_reward) + whose)
     if outcome.trust == Trust.LOW:
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
-    table.add_row(
-        "evaluations",
-        f"{outcome.evaluations} of {budget} proposed: {outcome.executed} executed, "
-        f"{counted(outcome.joins, 'join')}",
-    )
+    proposed = f"{outcome.evaluations} of {budget} proposed"
+    table.add_row("evaluations", f"{proposed}: {outcome.executed} executed, {counted(outcome.joins, 'join')}")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
@@ -129,33 +123,27 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     summary = view.summary
     if view.best is None:
         return Text(f"Run {view.run.id} of {view.problem.id} has judged nothing yet.", style="yellow")
-    head = Text(
-        f"run {view.run.id}, {view.run.status}, seed {view.run.seed}, {view.run.created_at}", style="dim"
-    )
-    tokens = f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s" * bool(
-        summary.tokens
-    )
-    refused = summary.by_parse_status.get(ParseStatus.REJECTED, 0)
-    cost = Text(
-        f"{counted(summary.rollouts, 'completion')}{tokens}; "
-        f"running programs took {summary.evaluation_seconds:.1f} s of the sandbox"
-        + (f"; {counted(refused, 'answer')} refused as not novel" if refused else "")
-        + (f"\n{calls_text(summary.calls)}" if summary.calls.calls else ""),
-        style="dim",
-    )
+    run = view.run
+    head = Text(f"run {run.id}, {run.status}, seed {run.seed}, {run.created_at}", style="dim")
+    cost = Text(counted(summary.rollouts, "completion"), style="dim")
+    if summary.tokens:
+        cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
+    cost.append(f"; running programs took {summary.evaluation_seconds:.1f} s of the sandbox")
+    if refused := summary.by_parse_status.get(ParseStatus.REJECTED, 0):
+        cost.append(f"; {counted(refused, 'answer')} refused as not novel")
+    if summary.calls.calls:
+        cost.append(f"\n{calls_text(summary.calls)}")
     outcome = view.outcome(0.0)
     shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
     parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
     parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
-    lines = curve_lines(summary.curve)
-    if lines:
+    if lines := curve_lines(summary.curve):
         solved = solved_at(summary.curve, len(view.problem.objectives))
         remark = "" if solved is None else f", solved after {solved}"
         whose = f" (program {outcome.best_mean_program_id}, not the one shown)" * outcome.is_by_score
         title = Text(f"Best mean reward of the run against evaluations{whose}{remark}", style="bold")
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
-    points = combined_curve(view.scores)
-    if points:
+    if points := combined_curve(view.scores):
         parts += [Text("Best combined_score against evaluations", style="bold")]
         parts += [Text(f"  after {point.evaluations}: {point.combined_score:.6g}") for point in points[-12:]]
     return Group(*parts)

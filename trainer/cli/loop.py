@@ -13,6 +13,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
+from evovpo.errors import ConfigError, ProblemError
 from trainer.cli.options import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def loop(
     """
     check_installed()
     from evovpo.config import Config
-    from evovpo.errors import ConfigError
     from trainer.config import TrainConfig
     from trainer.loop.loop import plan_loop
     from trainer.objectives import find_objective
@@ -105,7 +105,6 @@ def loop(
 
 def _problems(target: str) -> list[Problem]:
     """Return the problems of a suite, or the one problem that is meant."""
-    from evovpo.errors import ProblemError
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import load_suite, resolve_problem
 

@@ -11,6 +11,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
+from evovpo.errors import ConfigError, EvovpoError, StoreError, nearest_hint
 from trainer.cli.options import check_installed
 
 if TYPE_CHECKING:
@@ -116,7 +117,6 @@ def study(
 def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[Failed]:
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
-    from evovpo.errors import EvovpoError, StoreError
     from trainer.cli.progress import WorkBar
     from trainer.experiments.run import check, run_study
 
@@ -141,7 +141,6 @@ def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[F
 
 def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
     """Return a study that comes with the package, with what options change."""
-    from evovpo.errors import ConfigError, nearest_hint
     from trainer.experiments.study_file import bundled_studies, read_bundled
 
     if name not in bundled_studies():
@@ -159,8 +158,6 @@ def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
 
 def _refuse_others(context: typer.Context) -> None:
     """Raise `ConfigError` for an option that a study file has as a key."""
-    from evovpo.errors import ConfigError
-
     given = [
         parameter
         for parameter in context.params
@@ -172,8 +169,6 @@ def _refuse_others(context: typer.Context) -> None:
 
 
 def _numbers(option: str, text: str) -> list[float]:
-    from evovpo.errors import ConfigError
-
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
