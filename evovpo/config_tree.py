@@ -27,8 +27,8 @@ AboveZero = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 
 
-class _Checked(BaseModel):
-    """A frozen record whose values are of the stated types; raises `ConfigError` for all others."""
+class Section(BaseModel):
+    """Base of the sections: frozen values of the stated types; raises `ConfigError` for all others."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -90,11 +90,7 @@ class _Checked(BaseModel):
         return faults
 
 
-class Section(_Checked):
-    """Base of the sections, whose fields all have a default and a sentence."""
-
-
-class Tree(_Checked):
+class Tree(Section):
     """Base of whole configurations: sections with all defaults, and tuples of sections of one kind.
 
     In TOML a tuple is an array of tables, in JSON a list.

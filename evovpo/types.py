@@ -307,14 +307,14 @@ class Prompt:
     tells_before: int
     """Number of tells applied before this ask; replay needs it."""
     kind: PromptKind
-    island: int
-    parents: tuple[Parent, ...]
-    messages: tuple[Message, ...]
-    rollouts: int
+    island: int = 0
+    parents: tuple[Parent, ...] = ()
+    messages: tuple[Message, ...] = ()
+    rollouts: int = 1
     """G: completions to sample."""
-    answers: int
+    answers: int = 1
     """M: answers asked for in each completion."""
-    seed: int
+    seed: int = 0
     """Seed for sampling this prompt; rollout i of the same prompt and policy is reproducible."""
     proposals: tuple[Program, ...] = ()
 

@@ -266,7 +266,6 @@ class _Importer:
         return _Answer(read.program, text, None)
 
     def _ask(self, kind: PromptKind, **fields: Any) -> Prompt:
-        usual: dict[str, Any] = {"island": 0, "parents": (), "messages": (), "rollouts": 1, "answers": 1}
         sequence, self.sequence = self.sequence, self.sequence + 1
         return Prompt(
             id=content_id(self.found.run, str(sequence)),
@@ -274,8 +273,7 @@ class _Importer:
             sequence=sequence,
             tells_before=self.tells,
             kind=kind,
-            seed=fields.pop("seed", 0),
-            **usual | fields,
+            **fields,
         )
 
     def _theirs(self, evolved: Evolved) -> Evaluation:

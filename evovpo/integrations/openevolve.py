@@ -185,8 +185,6 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
             sequence=self._calls,
             tells_before=self._calls * self._rollouts,
             kind=PromptKind.ROOT,
-            island=0,
-            parents=(),
             messages=tuple(asked),
             rollouts=self._rollouts,
             answers=self._answers,

@@ -187,21 +187,17 @@ def _limits(table: Mapping[str, Any], defaults: Limits, faults: Faults) -> Limit
     known = [entry.name for entry in dataclasses.fields(Limits)]
     faults.check_keys(TOML, "[limits] ", table, known)
     changes: dict[str, Any] = {}
-    for key in known:
-        if key not in table:
-            continue
-        value, where = table[key], f"[limits] {key}"
-        smallest = _SMALLEST_LIMIT.get(key, 1)
+    for key in filter(table.__contains__, known):
+        value, smallest = table[key], _SMALLEST_LIMIT.get(key, 1)
+        expected = f"a whole number, {smallest} or more"
+        is_right = type(value) is int and smallest <= value < 2**31
         if key == "wall_seconds":
-            if is_number(value) and 0 < value <= _LONGEST_SECONDS:
-                changes[key] = float(value)
-            else:
-                expected = f"seconds above 0, at most {_LONGEST_SECONDS}"
-                faults.add(TOML, where, expected, shown(value), "change it")
-        elif type(value) is int and smallest <= value < 2**31:
-            changes[key] = value
+            expected = f"seconds above 0, at most {_LONGEST_SECONDS}"
+            is_right = is_number(value) and 0 < value <= _LONGEST_SECONDS
+        if is_right:
+            changes[key] = float(value) if key == "wall_seconds" else value
         else:
-            faults.add(TOML, where, f"a whole number, {smallest} or more", shown(value), "change it")
+            faults.add(TOML, f"[limits] {key}", expected, shown(value), "change it")
     return dataclasses.replace(defaults, **changes)
 
 

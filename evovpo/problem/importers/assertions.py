@@ -31,6 +31,7 @@ _SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Not: operator.not_,
 }
+_CONTAINERS: dict[type[ast.expr], type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 _FUNCTIONS = ("tuple", "list", "set", "sorted", "float", "int", "str", "len", "abs", "round", "range")
 _VIEWS = {"set": Comparison.SET, "sorted": Comparison.SORTED}
 """Functions around the call that compare lists otherwise; tuples are lists here."""
@@ -219,12 +220,8 @@ def _value(node: ast.expr, known: Mapping[str, object]) -> Any:
             return value
         case ast.Name(id=name) if name in known:
             return known[name]
-        case ast.List(elts=parts):
-            return [_value(part, known) for part in parts]
-        case ast.Tuple(elts=parts):
-            return tuple(_value(part, known) for part in parts)
-        case ast.Set(elts=parts):
-            return {_value(part, known) for part in parts}
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return _CONTAINERS[type(node)](_value(part, known) for part in parts)
         case ast.Dict(keys=keys, values=values):
             pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]
             if len(pairs) == len(keys):

@@ -120,8 +120,6 @@ class Checkpoint(NamedTuple):
     programs: tuple[Evolved, ...]
     """Oldest first."""
     suffix: str
-    iteration: int
-    """The last one that it was written at; 0 where it does not say."""
     faults: tuple[str, ...]
     """Files that were left out, each with why."""
 
@@ -158,13 +156,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     suffix = _SUFFIXES.get(programs[0].language.lower(), ".txt")
     best = next((file for file in sorted(folder.glob("best_program.*")) if file.suffix != ".json"), None)
-    iteration = metadata.get("last_iteration")
     return Checkpoint(
         folder=folder,
         name=_name(folder),
         programs=tuple(sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))),
         suffix=suffix if best is None else best.suffix,
-        iteration=iteration if isinstance(iteration, int) else 0,
         faults=tuple(faults),
     )
 

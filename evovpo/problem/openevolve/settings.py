@@ -127,10 +127,9 @@ def read_settings(path: Path) -> Settings:
 
 def _statement(loaded: Any) -> str:
     """Return the system message, unless it is the name of OpenEvolve's own default one."""
-    for message in (loaded.prompt.system_message, loaded.llm.system_message):
-        if isinstance(message, str) and message.strip() not in ("", "system_message"):
-            return message
-    return ""
+    messages = (loaded.prompt.system_message, loaded.llm.system_message)
+    own = (text for text in messages if isinstance(text, str) and text.strip() not in ("", "system_message"))
+    return next(own, "")
 
 
 def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
