@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,18 @@ def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
     return data
 
 
-def tables(data: Mapping[str, Any], key: str, file: str, faults: Faults) -> list[Mapping[str, Any]]:
-    """Return the sections `[[key]]`, none if they are missing or no list of sections."""
+def tables(
+    data: Mapping[str, Any], key: str, file: str, known: Collection[str], faults: Faults
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield place and content of each section `[[key]]`; none if they are missing or no list of sections."""
     value = data.get(key, [])
-    if isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value):
-        return value
-    faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")
-    return []
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")
+        return
+    for number, table in enumerate(value, start=1):
+        where = f"[[{key}]] {number} "
+        faults.check_keys(file, where, table, known)
+        yield where, table
 
 
 def is_number(value: object) -> bool:

@@ -9,7 +9,7 @@ and a scorer runs first when an `Evaluator` is made.
 import dataclasses
 import json
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,11 @@ def load_problem(path: Path | str) -> Problem:
     faults.check_keys(TOML, "", data, ("problem", "limits", "objectives", "features", "grouping"))
     if "problem" not in data:
         faults.add(TOML, "[problem]", "this section", "none", "add it, with statement and inputs")
-    about = _table(data, "problem", faults)
-    faults.check_keys(TOML, "[problem] ", about, ("statement", "entry", "inputs"))
+    about = _table(data, "problem", ("statement", "entry", "inputs"), faults)
     statement = _statement(about, faults)
     entry = _entry(about, faults)
     parameters = _parameters(about, faults)
-    limits = _limits(_table(data, "limits", faults), _EXAMPLE_LIMITS if has_examples else Limits(), faults)
+    limits = _limits(data, _EXAMPLE_LIMITS if has_examples else Limits(), faults)
     train: tuple[Example, ...] = ()
     heldout: tuple[Example, ...] = ()
     objectives: tuple[Objective, ...] = ()
@@ -84,7 +83,7 @@ def load_problem(path: Path | str) -> Problem:
         objectives = _objectives(data, faults)
         check_scorer_source(folder / SCORER, faults)
     features = _features(data, objectives, faults)
-    groups = _groups(_table(data, "grouping", faults), objectives, faults)
+    groups = _groups(_table(data, "grouping", ("groups",), faults), objectives, faults)
     seeds = read_seeds(folder, entry, parameters, faults)
     faults.raise_any()
 
@@ -141,10 +140,11 @@ def with_folder_grouping(problem: Problem) -> Problem:
     return dataclasses.replace(problem, groups=now.groups) if now.version == problem.version else problem
 
 
-def _table(data: Mapping[str, Any], key: str, faults: Faults) -> Mapping[str, Any]:
+def _table(data: Mapping[str, Any], key: str, known: Collection[str], faults: Faults) -> Mapping[str, Any]:
     """Return the section `key`, empty if it is missing or no section."""
     value = data.get(key, {})
     if isinstance(value, Mapping):
+        faults.check_keys(TOML, f"[{key}] ", value, known)
         return value
     faults.add(TOML, key, f"a section [{key}]", shown(value), "write it as one")
     return {}
@@ -183,9 +183,9 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-def _limits(table: Mapping[str, Any], defaults: Limits, faults: Faults) -> Limits:
+def _limits(data: Mapping[str, Any], defaults: Limits, faults: Faults) -> Limits:
     known = [entry.name for entry in dataclasses.fields(Limits)]
-    faults.check_keys(TOML, "[limits] ", table, known)
+    table = _table(data, "limits", known, faults)
     changes: dict[str, Any] = {}
     for key in filter(table.__contains__, known):
         value, smallest = table[key], _SMALLEST_LIMIT.get(key, 1)
@@ -207,9 +207,7 @@ def _objectives(data: Mapping[str, Any], faults: Faults) -> tuple[Objective, ...
         fix = f"add one with the name of each reward that {SCORER} returns"
         faults.add(TOML, "[[objectives]]", "at least one", "none", fix)
         return ()
-    for index, table in enumerate(tables(data, "objectives", TOML, faults)):
-        where = f"[[objectives]] {index + 1} "
-        faults.check_keys(TOML, where, table, ("name", "description"))
+    for where, table in tables(data, "objectives", TOML, ("name", "description"), faults):
         name, description = table.get("name"), table.get("description", "")
         if not (isinstance(name, str) and name.strip()):
             faults.add(TOML, f"{where}name", "a text", shown(name), "name the objective")
@@ -227,13 +225,10 @@ def _features(
 ) -> tuple[Feature, ...]:
     known = ["length", *(f"reward:{objective.name}" for objective in objectives)]
     features: list[Feature] = []
-    for index, table in enumerate(tables(data, "features", TOML, faults)):
-        where = f"[[features]] {index + 1} "
-        faults.check_keys(TOML, where, table, ("name", "edges", "bins"))
+    for where, table in tables(data, "features", TOML, ("name", "edges", "bins"), faults):
         name, edges, bins = table.get("name"), table.get("edges", []), table.get("bins", 8)
         if name not in known:
-            hint = nearest_hint(str(name), known)
-            faults.add(TOML, f"{where}name", "a known feature", shown(name), hint)
+            faults.add(TOML, f"{where}name", "a known feature", shown(name), nearest_hint(str(name), known))
         elif name in (feature.name for feature in features):
             faults.add(TOML, f"{where}name", "a new name", f"{name!r} again", "remove one")
         elif not (isinstance(edges, list) and all(map(is_number, edges)) and edges == sorted(set(edges))):
@@ -255,7 +250,6 @@ def _groups(
 
     Ordered by the first member; empty if nothing is grouped.
     """
-    faults.check_keys(TOML, "[grouping] ", table, ("groups",))
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'

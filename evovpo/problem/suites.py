@@ -95,9 +95,7 @@ def load_suite(path: Path | str) -> list[SuiteEntry]:
     if not data.get("problems"):
         faults.add(file.name, "[[problems]]", "at least one", "none", "add one with a path")
     entries: list[SuiteEntry] = []
-    for index, table in enumerate(tables(data, "problems", file.name, faults)):
-        where = f"[[problems]] {index + 1} "
-        faults.check_keys(file.name, where, table, ("path", "difficulty"))
+    for where, table in tables(data, "problems", file.name, ("path", "difficulty"), faults):
         inner, difficulty = table.get("path"), table.get("difficulty")
         folder = (file.parent / inner).resolve() if isinstance(inner, str) and inner else None
         if folder is None or not (folder / TOML).is_file():
