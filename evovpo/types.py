@@ -409,11 +409,11 @@ class Candidate:
     slot: int
     """Position in the chain, from 0."""
     parse_status: ParseStatus
-    program: Program | None
+    program: Program | None = None
     """None when nothing could be read from the slot."""
-    token_span: tuple[int, int] | None
+    token_span: tuple[int, int] | None = None
     """Half-open range of the rollout's tokens that wrote this answer, or none if unknown."""
-    parents: tuple[Parent, ...]
+    parents: tuple[Parent, ...] = ()
     text: str = ""
     """The slot's text as written."""
     reason: str = ""

@@ -319,7 +319,6 @@ class _Importer:
                 slot=slot,
                 parse_status=status,
                 program=program,
-                token_span=None,
                 parents=prompt.parents,
                 text=text,
             )

@@ -116,7 +116,10 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
         """
         prompt = self._prompt(system_message, messages)
         with Store.open(self._store_url, create=True) as store:
-            self._open_run(store)
+            if not self._calls:
+                store.add_problem(CALLS)
+                run = foreign_run(store, self._run_id, CALLS, datetime.now(UTC))
+                store.add_run(dataclasses.replace(run, seed=self._seed, status=RunStatus.STOPPED))
             store.add_prompt(prompt)
             try:
                 replies = await self._in_own_loop(self._propose(prompt))
@@ -125,8 +128,7 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
                     store.add_call(call)
                 self._sent.clear()
             texts = [slot_texts(reply.text, self._answers) for reply in replies]
-            places = ((reply, slot) for reply, slots in enumerate(texts) for slot in range(len(slots)))
-            chosen = next((place for place in places if _has_code(texts[place[0]][place[1]])), (0, 0))
+            chosen = _first_with_code(texts)
             for index, reply in enumerate(replies):
                 tell = _tell(prompt, reply, texts[index], chosen)
                 store.add_tell(self._run_id, tell, prompt.tells_before + index)
@@ -191,14 +193,6 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
             seed=self._seed + self._calls,
         )
 
-    def _open_run(self, store: Store) -> None:
-        """Store the run of this client, before its first call."""
-        if self._calls:
-            return
-        store.add_problem(CALLS)
-        run = foreign_run(store, self._run_id, CALLS, datetime.now(UTC))
-        store.add_run(dataclasses.replace(run, seed=self._seed, status=RunStatus.STOPPED))
-
 
 def foreign_run(
     store: Store, run_id: str, problem: Problem, began: datetime, islands: int = 1, evaluations: int = 1
@@ -227,8 +221,10 @@ def slot_texts(text: str, answers: int) -> list[str]:
     return found + [""] * (answers - len(found))
 
 
-def _has_code(text: str) -> bool:
-    return bool(_EDIT.search(text) or blocks(text))
+def _first_with_code(texts: list[list[str]]) -> tuple[int, int]:
+    """Return completion and slot of the first answer with a code block or an edit, else the first of all."""
+    places = ((reply, slot, text) for reply, slots in enumerate(texts) for slot, text in enumerate(slots))
+    return next((place[:2] for place in places if _EDIT.search(place[2]) or blocks(place[2])), (0, 0))
 
 
 def _tell(prompt: Prompt, reply: Rollout, texts: list[str], chosen: tuple[int, int]) -> Tell:
@@ -240,9 +236,6 @@ def _tell(prompt: Prompt, reply: Rollout, texts: list[str], chosen: tuple[int, i
                 rollout_id=reply.id,
                 slot=slot,
                 parse_status=ParseStatus.UNPARSED,
-                program=None,
-                token_span=None,
-                parents=(),
                 text=text,
                 reason=HANDED if (reply.index, slot) == chosen else _KEPT,
             ),
