@@ -1,8 +1,8 @@
 """What an attack is: a program, and how running it may end."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from string import Template
 
 from evovpo.types import Limits, Status
 
@@ -15,8 +15,6 @@ HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
 """Start of a text that is only in the supervisor's memory."""
 OTHER_CANDIDATE = "OTHER-" + "CANDIDATE"
 """A text that only an earlier program held."""
-
-REFUSED = "(OSError, ValueError, RuntimeError, MemoryError, ImportError)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +41,26 @@ class Attack:
     limits: Limits = QUICK
 
 
-def read_attacks(text: str, limits: Limits = QUICK) -> list[Attack]:
-    """Return the attacks of a text: a line `# name -> end or end` before each program."""
+def read_attacks(text: str, target: Target, limits: Limits = QUICK) -> list[Attack]:
+    """Return the attacks of a text: a line `# name -> end or end` before each program.
+
+    `$home` and the like stand for what the target says. A program may end in lines `? statement`: each is
+    tried, and `f` returns those that went through.
+    """
+    text = Template(text).safe_substitute(asdict(target))
     _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)
     return [
-        Attack(name, code, frozenset(map(Status, ends.split(" or "))), limits)
+        Attack(name, _program(code), frozenset(map(Status, ends.split(" or "))), limits)
         for name, ends, code in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
 
 
-def attempts(name: str, setup: str, statements: Mapping[str, str], *expected: Status) -> Attack:
-    """Return an attack that tries each statement and returns the names of those that went through."""
+def _program(code: str) -> str:
+    setup, *statements = re.split(r"^\? ", code, flags=re.MULTILINE)
+    if not statements:
+        return code
     lines = [setup, "def f(x):", "    done = []"]
-    for what, statement in statements.items():
-        lines += ["    try:", f"        {statement}", f"        done.append({what!r})"]
-        lines += [f"    except {REFUSED}:", "        pass"]
-    return Attack(name, "\n".join([*lines, "    return done", ""]), frozenset(expected or (Status.OK,)))
+    for statement in map(str.strip, statements):
+        lines += ["    try:", f"        {statement}", f"        done.append({statement!r})"]
+        lines += ["    except (OSError, ValueError, RuntimeError, MemoryError, ImportError):", "        pass"]
+    return "\n".join([*lines, "    return done", ""])

@@ -4,12 +4,9 @@ Each defines `f(x)`, which returns the list of what it managed to do. Held back 
 with one of the expected statuses, and if that is `ok`, with an empty list.
 """
 
-from dataclasses import replace
-
+from evovpo.sandbox.selftest import exhaustion, reach
 from evovpo.sandbox.selftest.attack import SHORT, Attack, Target, read_attacks
-from evovpo.sandbox.selftest.exhaustion import ENDINGS, ENDLESS, MEMORY, SLEEPING, limits_and_processes
-from evovpo.sandbox.selftest.reach import files, network, other_processes, secret_files, secrets
-from evovpo.sandbox.selftest.results import results
+from evovpo.sandbox.selftest.results import RESULTS
 from evovpo.types import Limits
 
 WHOLE = """
@@ -75,31 +72,25 @@ def f(x):
 
 def attacks(target: Target) -> list[Attack]:
     """Return the table of attacks on `target`."""
+    early = exhaustion.MEMORY + exhaustion.LIMITS + exhaustion.PROCESSES
+    outside = reach.FILES + reach.ENVIRONMENT + reach.NETWORK + reach.OTHER_PROCESSES
+    late = exhaustion.KERNEL + RESULTS + exhaustion.ENDINGS
     return [
-        *read_attacks(ENDLESS),
-        *read_attacks(SLEEPING, SHORT),
-        *read_attacks(MEMORY),
-        *limits_and_processes(),
-        *files(target),
-        *network(target),
-        *other_processes(target),
-        *results(),
-        *read_attacks(ENDINGS),
-        *secrets(),
+        *read_attacks(exhaustion.ENDLESS, target),
+        *read_attacks(exhaustion.SLEEPING, target, SHORT),
+        *read_attacks(early + outside + late, target),
+        *read_attacks(reach.ANSWERS, target, Limits(wall_seconds=30.0, cpu_seconds=20, memory_mb=256)),
+        *read_attacks(reach.OTHER_DATA, target),
     ]
 
 
 def whole_attacks(target: Target) -> list[Attack]:
     """Return attacks by a candidate that shares a process with its evaluator, which may start processes."""
-    evaluation = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8)
-    table = [
-        *read_attacks(ENDLESS + MEMORY + ENDINGS),
-        *secret_files(target),
-        *read_attacks(WHOLE),
-    ]
-    return [replace(one, limits=evaluation) for one in table]
+    texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
+    texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
+    return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))
 
 
 def proxy_attacks(target: Target) -> list[Attack]:
     """Return attacks by a candidate that an evaluator calls in another process."""
-    return [*secret_files(target), *read_attacks(PROXY)]
+    return read_attacks(reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + PROXY, target)

@@ -2,9 +2,6 @@
 
 import platform
 
-from evovpo.sandbox.selftest.attack import Attack, attempts, read_attacks
-from evovpo.types import Status
-
 ENDLESS = """
 # no attack: must run -> ok
 def f(x): return []
@@ -51,15 +48,25 @@ def f(x):
         kept[-1].write(b'x' * (64 << 20))
     return ['1 GiB']
 """
-UNCOUNTED_MEMORY = """
+LIMITS = """
 # memory: memory file -> error or forbidden
 import os
 def f(x): return [os.memfd_create('x')]
 # memory: System V segment -> ok
 import ctypes
 def f(x): return [1] if ctypes.CDLL(None).shmget(0, 1 << 20, 0o1600) >= 0 else []
+# raises its own limits -> ok
+import resource as r
+? r.setrlimit(r.RLIMIT_AS, (-1, r.getrlimit(r.RLIMIT_AS)[1]))
+? r.setrlimit(r.RLIMIT_CPU, r.getrlimit(r.RLIMIT_CPU)[1:] * 2)
+? r.setrlimit(r.RLIMIT_NOFILE, r.getrlimit(r.RLIMIT_NOFILE)[1:] * 2)
 """
 PROCESSES = """
+# fork, spawn, exec -> ok or forbidden
+import os, subprocess
+? os.fork() or os._exit(0)
+? subprocess.run(['/bin/true'])
+? os.execv('/bin/true', ['true'])
 # fork by system call number -> ok or forbidden
 import ctypes, os
 def f(x):
@@ -106,7 +113,8 @@ def f(x):
     return [] if opened < 64 else [opened]
 """
 """Programs that ask the kernel for what none needs."""
-X32 = """
+if platform.machine() == "x86_64":
+    KERNEL += """
 # x32 system call -> forbidden
 import ctypes
 def f(x): return [ctypes.CDLL(None).syscall(0x40000000 + 39)]
@@ -139,24 +147,3 @@ def f(x): return ctypes.string_at(0)
 import os
 def f(x): os.abort()
 """
-
-
-def limits_and_processes() -> list[Attack]:
-    """Return programs that take memory not counted as theirs, raise their limits, or start others."""
-    raising = {
-        "memory": "r.setrlimit(r.RLIMIT_AS, (-1, r.getrlimit(r.RLIMIT_AS)[1]))",
-        "time": "r.setrlimit(r.RLIMIT_CPU, r.getrlimit(r.RLIMIT_CPU)[1:] * 2)",
-        "files": "r.setrlimit(r.RLIMIT_NOFILE, r.getrlimit(r.RLIMIT_NOFILE)[1:] * 2)",
-    }
-    starting = {
-        "fork": "os.fork() or os._exit(0)",
-        "spawn": "subprocess.run(['/bin/true'])",
-        "exec": "os.execv('/bin/true', ['true'])",
-    }
-    return [
-        *read_attacks(UNCOUNTED_MEMORY),
-        attempts("raises its own limits", "import resource as r", raising),
-        attempts("fork, spawn, exec", "import os, subprocess", starting, Status.OK, Status.FORBIDDEN),
-        *read_attacks(PROCESSES),
-        *read_attacks(KERNEL + X32 if platform.machine() == "x86_64" else KERNEL),
-    ]

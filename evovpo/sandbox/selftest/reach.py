@@ -1,15 +1,49 @@
 """Attacks on what is outside a program: files, network, other processes, and what memory still holds."""
 
-from evovpo.sandbox.selftest.attack import (
-    HIDDEN_ANSWER,
-    OTHER_CANDIDATE,
-    Attack,
-    Target,
-    attempts,
-    read_attacks,
-)
-from evovpo.types import Limits
+from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE
 
+FILES = """
+# writes files -> ok
+import sys
+? open('$home/.bashrc', 'a').write('x')
+? open('$home/new', 'a').write('x')
+? open('x', 'a').write('x')
+? open('/tmp/evovpo-x', 'a').write('x')
+? open('/var/tmp/evovpo-x', 'a').write('x')
+? open('/dev/shm/evovpo-x', 'a').write('x')
+? open(sys.prefix + '/evovpo-x', 'w')
+# changes names and metadata -> ok
+import os
+p = '$home/.bashrc'
+? os.chmod(p, 0o777)
+? os.chown(p, -1, -1)
+? os.utime(p, (1, 1))
+? os.setxattr(p, 'user.x', b'1')
+? os.truncate(p, 0)
+? os.open(p, os.O_RDONLY | os.O_TRUNC)
+? os.link(p, p + '2')
+? os.symlink(p, p + '3')
+? os.rename(p, p + '4')
+? os.unlink(p)
+? os.mkdir(p + '5')
+? os.mkfifo(p + '6')
+# reads secrets -> ok
+import os
+? open('$home/.ssh/id_rsa', 'rb').read(9)
+? open('/etc/passwd', 'rb').read(9)
+? open('/etc/hostname', 'rb').read(9)
+? open('$hidden_file', 'rb').read(9)
+? open('/proc/$pid/mem', 'rb').read(9)
+? open('/proc/$pid/maps', 'rb').read(9)
+? open('/proc/$pid/cmdline', 'rb').read(9)
+? open('/proc/$pid/environ', 'rb').read(9)
+? open('/proc/self/environ', 'rb').read(9)
+? open('/proc/self/maps', 'rb').read(9)
+? open('/proc/1/cmdline', 'rb').read(9)
+? os.listdir('$home')
+? os.listdir('/')
+? os.listdir('/proc')
+"""
 ENVIRONMENT = """
 # reads the environment -> ok
 import ctypes, os
@@ -19,22 +53,73 @@ def f(x):
     seen = [name for name in os.environ if 'KEY' in name]
     return seen + ['C'] if getenv(b'OPENAI_API_KEY') else seen
 """
-CONNECTIONS = """
+BESIDE_AN_EVALUATOR = """
+# reads and changes the home -> ok
+import os
+? open('$home/.ssh/id_rsa').read()
+? open('/etc/passwd').read()
+? open('/proc/$pid/environ').read()
+? open('$home/.bashrc', 'a').write('x')
+? open('$home/new', 'w')
+? os.unlink('$home/.bashrc')
+? os.rename('$home/.bashrc', 'x')
+# opens sockets -> ok
+import socket
+? socket.socket(2, 1)
+? socket.socket(2, 2)
+? socket.socket(1, 1)
+? socket.socket(16, 3)
+"""
+"""What an evaluation may not do either, which has files and pairs of sockets of its own."""
+NETWORK = """
+# opens sockets -> ok
+import socket
+? socket.socket(2, 1)
+? socket.socket(10, 1)
+? socket.socket(2, 2)
+? socket.socket(1, 1)
+? socket.socket(16, 3)
+? socket.socket(17, 3)
+? socket.socket(40, 1)
+? socket.socket(38, 5)
+? socket.socketpair()
 # connects to this machine -> forbidden
 import socket
-def f(x): return [socket.create_connection(('127.0.0.1', {port}), 1) and 1]
+def f(x): return [socket.create_connection(('127.0.0.1', $port), 1) and 1]
 # io_uring -> ok
 import ctypes
 parameters = ctypes.create_string_buffer(120)
 def f(x): return [1] if ctypes.CDLL(None).syscall(425, 4, parameters) >= 0 else []
 """
-TRACING = """
+OTHER_PROCESSES = """
+# signals -> ok
+import os
+? os.kill(os.getppid(), 0)
+? os.kill(-os.getppid(), 0)
+? os.kill($pid, 0)
+? os.kill(-1, 0)
+? os.kill(0, 0)
+? os.killpg($pid, 0)
+? os.pidfd_open($pid)
+# limits and scheduling of others -> ok
+import os, resource as r
+? r.prlimit($pid, r.RLIMIT_CPU, (999, 999))
+? r.prlimit(os.getppid(), r.RLIMIT_CPU)
+? os.setpriority(os.PRIO_PROCESS, $pid, 19)
+? os.sched_setaffinity($pid, {0})
 # ptrace -> forbidden
 import ctypes
-def f(x): return [ctypes.CDLL(None).ptrace(0x4206, {pid}, 0, 0)]
+def f(x): return [ctypes.CDLL(None).ptrace(0x4206, $pid, 0, 0)]
 # reads another process's memory -> forbidden
 import ctypes
-def f(x): return [ctypes.CDLL(None).process_vm_readv({pid}, 0, 0, 0, 0, 0)]
+def f(x): return [ctypes.CDLL(None).process_vm_readv($pid, 0, 0, 0, 0, 0)]
+# leaves marks on shared files for the next program -> ok
+import fcntl, os
+? [fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND) for fd in (0, 1, 3, 4)]
+? [fcntl.flock(fd, fcntl.LOCK_EX) for fd in (1, 3, 4)]
+? fcntl.fcntl(4, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+? os.fchmod(4, 0o600)
+? os.set_blocking(4, False)
 """
 ANSWERS = f"""
 # searches frames and heap for answers -> ok
@@ -68,115 +153,3 @@ def f(x):
     places = [os.lseek(fd, 0, os.SEEK_CUR) for fd in (1, 3, 4)]
     return found + [n for n in files + places if n]
 """
-SOCKETS = {
-    "tcp": "socket.socket(2, 1)",
-    "udp": "socket.socket(2, 2)",
-    "unix": "socket.socket(1, 1)",
-    "netlink": "socket.socket(16, 3)",
-}
-
-
-def files(target: Target) -> list[Attack]:
-    """Return programs that read and change files."""
-    home = target.home
-    written = [f"{home}/.bashrc", f"{home}/new", "x"]
-    written += [f"{folder}/evovpo-x" for folder in ("/tmp", "/var/tmp", "/dev/shm")]
-    read = [f"{home}/.ssh/id_rsa", "/etc/passwd", "/etc/hostname", target.hidden_file]
-    read += [f"/proc/{target.pid}/{name}" for name in ("mem", "maps", "cmdline", "environ")]
-    read += ["/proc/self/environ", "/proc/self/maps", "/proc/1/cmdline"]
-    writing = {path: f"open({path!r}, 'a').write('x')" for path in written}
-    writing["installation"] = "open(sys.prefix + '/evovpo-x', 'w')"
-    reading = {path: f"open({path!r}, 'rb').read(9)" for path in read}
-    reading |= {path: f"os.listdir({path!r})" for path in (home, "/", "/proc")}
-    changing = {
-        "chmod": "os.chmod(p, 0o777)",
-        "chown": "os.chown(p, -1, -1)",
-        "utime": "os.utime(p, (1, 1))",
-        "setxattr": "os.setxattr(p, 'user.x', b'1')",
-        "truncate": "os.truncate(p, 0)",
-        "O_TRUNC": "os.open(p, os.O_RDONLY | os.O_TRUNC)",
-        "link": "os.link(p, p + '2')",
-        "symlink": "os.symlink(p, p + '3')",
-        "rename": "os.rename(p, p + '4')",
-        "unlink": "os.unlink(p)",
-        "mkdir": "os.mkdir(p + '5')",
-        "mkfifo": "os.mkfifo(p + '6')",
-    }
-    return [
-        attempts("writes files", "import sys", writing),
-        attempts("changes names and metadata", f"import os\np = {f'{home}/.bashrc'!r}", changing),
-        attempts("reads secrets", "import os", reading),
-        *read_attacks(ENVIRONMENT),
-    ]
-
-
-def secret_files(target: Target) -> list[Attack]:
-    """Return programs that look for what a user keeps secret, and for the network, beside an evaluator."""
-    using = {
-        "key": f"open({target.home + '/.ssh/id_rsa'!r}).read()",
-        "users": "open('/etc/passwd').read()",
-        "supervisor": f"open('/proc/{target.pid}/environ').read()",
-        "append": f"open({target.home + '/.bashrc'!r}, 'a').write('x')",
-        "create": f"open({target.home + '/new'!r}, 'w')",
-        "remove": f"os.unlink({target.home + '/.bashrc'!r})",
-        "rename": f"os.rename({target.home + '/.bashrc'!r}, 'x')",
-    }
-    return [
-        *read_attacks(ENVIRONMENT),
-        attempts("reads and changes the home", "import os", using),
-        attempts("opens sockets", "import socket", SOCKETS),
-    ]
-
-
-def network(target: Target) -> list[Attack]:
-    """Return programs that use the network."""
-    opening = SOCKETS | {
-        "tcp6": "socket.socket(10, 1)",
-        "packet": "socket.socket(17, 3)",
-        "vsock": "socket.socket(40, 1)",
-        "crypto": "socket.socket(38, 5)",
-        "pair": "socket.socketpair()",
-    }
-    return [
-        attempts("opens sockets", "import socket", opening),
-        *read_attacks(CONNECTIONS.format(port=target.port)),
-    ]
-
-
-def other_processes(target: Target) -> list[Attack]:
-    """Return programs that reach for other processes."""
-    pid = target.pid
-    signalling = {
-        "fork-server": "os.kill(os.getppid(), 0)",
-        "its thread": "os.kill(-os.getppid(), 0)",
-        "supervisor": f"os.kill({pid}, 0)",
-        "all": "os.kill(-1, 0)",
-        "group": "os.kill(0, 0)",
-        "supervisor's group": f"os.killpg({pid}, 0)",
-        "pidfd": f"os.pidfd_open({pid})",
-    }
-    changing = {
-        "limits": f"r.prlimit({pid}, r.RLIMIT_CPU, (999, 999))",
-        "fork-server's limits": "r.prlimit(os.getppid(), r.RLIMIT_CPU)",
-        "priority": f"os.setpriority(os.PRIO_PROCESS, {pid}, 19)",
-        "affinity": f"os.sched_setaffinity({pid}, {{0}})",
-    }
-    marking = {
-        "flags": "[fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND) for fd in (0, 1, 3, 4)]",
-        "locks": "[fcntl.flock(fd, fcntl.LOCK_EX) for fd in (1, 3, 4)]",
-        "seals": "fcntl.fcntl(4, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)",
-        "mode": "os.fchmod(4, 0o600)",
-        "blocking": "os.set_blocking(4, False)",
-    }
-    return [
-        attempts("signals", "import os", signalling),
-        attempts("limits and scheduling of others", "import os, resource as r", changing),
-        *read_attacks(TRACING.format(pid=pid)),
-        attempts("leaves marks on shared files for the next program", "import fcntl, os", marking),
-    ]
-
-
-def secrets() -> list[Attack]:
-    """Return programs that search memory."""
-    searching = Limits(wall_seconds=30.0, cpu_seconds=20, memory_mb=256)
-    return [*read_attacks(ANSWERS, searching), *read_attacks(OTHER_DATA)]

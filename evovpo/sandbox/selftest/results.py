@@ -1,8 +1,6 @@
 """Attacks on the reader of results: floods, what is no JSON, and forgeries."""
 
-from evovpo.sandbox.selftest.attack import Attack, read_attacks
-
-FORGERIES = r"""
+RESULTS = r"""
 # prints 1 GB -> ok
 import os
 def f(x):
@@ -61,8 +59,4 @@ def f(x):
     os.write(4, {})
     os._exit(0)
 """
-
-
-def results() -> list[Attack]:
-    """Return programs that write without end, and what is not, or only looks like, a result."""
-    return read_attacks(FORGERIES + "".join(WRITING.format(name, data) for name, data in RAW.items()))
+RESULTS += "".join(WRITING.format(name, data) for name, data in RAW.items())
