@@ -5,17 +5,16 @@ A frame is its length (4 bytes, little-endian) and one JSON object. First the ca
 `{"call": name, "args": [...], "kwargs": {...}}`, and the candidate answers `{"out": value}` or
 `{"exc": type, "msg": text}`. Values are JSON; numpy's arrays pass as `{"$array": [dtype, shape, base64]}`.
 
-`serve` runs in the candidate's process and is not trusted; `client` runs beside the evaluator and reads
+`serve` runs in the candidate's process and is not trusted; `Client` runs beside the evaluator and reads
 strictly: finite numbers, integers of at most 40 digits, frames of limited length.
 """
 
 import binascii
 import json
-import os
 import re
 import struct
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from . import program
 from .strict_json import Decoder
@@ -93,27 +92,16 @@ def _send(descriptor: int, message: dict[str, Any]) -> None:
     program.write_all(descriptor, _LENGTH.pack(len(data)) + data)
 
 
-def _receive(descriptor: int, most_bytes: int) -> bytes:
+def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
     """Return the next frame; empty at the end. Raises ValueError for one that is too long."""
-    head = _exactly(descriptor, _LENGTH.size)
-    if not head:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
         return b""
     (length,) = _LENGTH.unpack(head)
     if length > most_bytes:
         raise ValueError(f"an answer of {length} bytes; at most {most_bytes} are accepted")
-    return _exactly(descriptor, length)
-
-
-def _exactly(descriptor: int, count: int) -> bytes:
-    """Return the next `count` bytes; empty if the stream ends before."""
-    chunks = []
-    while count:
-        chunk = os.read(descriptor, min(count, 1 << 16))
-        if not chunk:
-            return b""
-        chunks.append(chunk)
-        count -= len(chunk)
-    return b"".join(chunks)
+    frame = stream.read(length)
+    return frame if len(frame) == length else b""
 
 
 # ---------------------------------------------------------------- the candidate's side
@@ -127,7 +115,8 @@ def serve(descriptor: int, code: str) -> None:
         _send(descriptor, program.exception_line(error))
         return
     _send(descriptor, {"ready": True})
-    while frame := _receive(descriptor, 1 << 32):
+    stream = open(descriptor, "rb", closefd=False)  # noqa: SIM115  # open until the process ends
+    while frame := _receive(stream, 1 << 32):
         call = json.loads(frame)
         try:
             arguments, keywords = unpack(call["args"]), unpack(call["kwargs"])
@@ -140,21 +129,20 @@ def serve(descriptor: int, code: str) -> None:
 # ---------------------------------------------------------------- the evaluator's side
 
 
-def client(descriptor: int, most_bytes: int) -> ModuleType:
-    """Return a module with `call(name, args, kwargs)` and `connect()`, for the stub of a candidate."""
-    module = ModuleType(MODULE)
-    connection = _Client(descriptor, most_bytes)
-    module.__dict__.update(call=connection.call, connect=connection.connect, CandidateError=CandidateError)
-    return module
+class Client(ModuleType):
+    """One side of a socket whose other side is not trusted, as a module for the stub of a candidate.
 
+    Several threads may call, one at a time.
+    """
 
-class _Client:
-    """One side of a socket whose other side is not trusted; several threads may call, one at a time."""
+    CandidateError = CandidateError
 
     def __init__(self, descriptor: int, most_bytes: int) -> None:
         import threading  # here: in the fork-server it would make every fork slower
 
+        super().__init__(MODULE)
         self._descriptor = descriptor
+        self._stream = open(descriptor, "rb", closefd=False)  # noqa: SIM115
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._is_connected = False
@@ -185,7 +173,7 @@ class _Client:
 
     def _answer(self) -> dict[str, Any]:
         try:
-            frame = _receive(self._descriptor, self._most_bytes)
+            frame = _receive(self._stream, self._most_bytes)
             if not frame:
                 raise CandidateError("the candidate ended")
             answer, impurity = Decoder().read(frame)

@@ -1,12 +1,26 @@
-"""What a forked child does: lock itself down, then run what is not trusted."""
+"""What a forked child does: lock itself down, within its limits, then run what is not trusted."""
 
 import contextlib
+import fcntl
 import os
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from . import kernel
+
+
+def place(descriptors: Mapping[int, int]) -> None:
+    """Move descriptors to the numbers that are their keys, and close everything else but standard input.
+
+    Programs that are started inherit the log only.
+    """
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
+    os.closerange(3, 64)
+    for number, descriptor in zip(descriptors, high, strict=True):
+        os.dup2(descriptor, number, inheritable=number <= 2)
+    os.closerange(64, 1 << 16)
 
 
 def become(
@@ -39,3 +53,25 @@ def flush(*expected: type[Exception]) -> None:
     with contextlib.suppress(*expected):
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def mapped_bytes() -> int:
+    """Return the size of this process's address space."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
+    """Return two limits, neither above what this process was given."""
+    ceiling = resource.getrlimit(name)[1]
+    return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
+
+
+def cpu_ms(usage: resource.struct_rusage) -> float:
+    """Return the CPU time of a usage, in milliseconds."""
+    return (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def own_cpu_ms() -> float:
+    """Return the CPU time of this process and of the children that it has waited for, in milliseconds."""
+    return sum(cpu_ms(resource.getrusage(who)) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

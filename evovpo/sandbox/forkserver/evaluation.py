@@ -8,7 +8,6 @@ One JSON object is left in the result file:
 Evaluator and candidate share this process, and so the candidate can write it too.
 """
 
-import fcntl
 import importlib.machinery
 import importlib.util
 import json
@@ -16,13 +15,12 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
 from . import calls, child, kernel, metrics, program
-from .limits import clamped, mapped_bytes
+from .child import clamped, mapped_bytes
 
 RESULT, CALLS = 3, 4
 """File descriptors. The second exists only where the candidate answers calls from elsewhere."""
@@ -42,10 +40,7 @@ def become_evaluation(
     first_free = RESULT + len(kept)
 
     def lock_down() -> None:
-        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in (log, log, *kept, ready)]
-        for place, number in zip((1, 2, *range(RESULT, first_free + 1)), high, strict=True):
-            os.dup2(number, place, inheritable=place <= 2)
-        os.closerange(first_free + 1, 1 << 16)
+        child.place({1: log, 2: log, **dict(enumerate([*kept, ready], RESULT))})
         sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.setsid()
         limit_resources(settings, user)
@@ -105,12 +100,15 @@ def run(settings: Settings) -> dict[str, Any]:
     try:
         path = write_files(settings)
         if settings["has_calls"]:
-            sys.modules[calls.MODULE] = calls.client(CALLS, settings["limits"]["result_bytes"])
+            sys.modules[calls.MODULE] = calls.Client(CALLS, settings["limits"]["result_bytes"])
         evaluator = load_evaluator(settings["evaluator"], path)
         for index, name in enumerate(settings["functions"]):
             if index and not hasattr(evaluator, name):
                 break
-            result = _function(evaluator, name)(path)
+            function = getattr(evaluator, name, None)
+            if not callable(function):
+                raise AttributeError(f"the evaluator defines no function {name!r}")
+            result = function(path)
             if hasattr(result, "__await__"):
                 result = _awaited(result)
             found.update(metrics.metrics_of(result))
@@ -145,7 +143,7 @@ def load_evaluator(path: str, program: str) -> ModuleType:
     sys.argv = [path]
     # Python's own ways to start a process would look for the file of this one, which nobody may read.
     sys.modules["__main__"] = ModuleType("__main__")
-    sys.meta_path.insert(0, LightPackage())
+    add_light_package()
     spec = importlib.util.spec_from_file_location(MODULE, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{Path(path).name} is not the name of a Python file")
@@ -153,13 +151,6 @@ def load_evaluator(path: str, program: str) -> ModuleType:
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     spec.loader.exec_module(module)
     return module
-
-
-def _function(evaluator: ModuleType, name: str) -> Callable[[str], Any]:
-    function = getattr(evaluator, name, None)
-    if not callable(function):
-        raise AttributeError(f"the evaluator defines no function {name!r}")
-    return function  # type: ignore[no-any-return]
 
 
 def _awaited(result: Any) -> Any:
@@ -180,37 +171,23 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_list(frames[-_TRACE_FRAMES:]))[-_TRACE_LIMIT:]
 
 
-class LightPackage:
-    """Imports `openevolve` without running its `__init__`, which loads all of it and takes most of a second.
+def add_light_package() -> None:
+    """Import `openevolve` without running its `__init__`, which loads all of it and takes most of a second.
 
     Evaluators want one record of one of its modules. Any name of the package itself that is not one of
     its modules loads all of it as usual.
     """
+    spec = importlib.machinery.PathFinder.find_spec("openevolve")
+    if spec is None or spec.loader is None or spec.submodule_search_locations is None:
+        return
+    loader, module = spec.loader, importlib.util.module_from_spec(spec)
 
-    def find_spec(
-        self, name: str, path: Any = None, target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Return how to import the package; none for any other name, and where it is not installed."""
-        real = importlib.machinery.PathFinder.find_spec(name) if name == "openevolve" else None
-        if real is None or real.submodule_search_locations is None:
-            return None
-        self._real = real
-        light = importlib.machinery.ModuleSpec(name, self, origin=real.origin, is_package=True)  # type: ignore[arg-type]
-        light.submodule_search_locations = real.submodule_search_locations
-        return light
+    def find(name: str) -> Any:
+        if name.startswith("__") or importlib.util.find_spec(f"openevolve.{name}") is None:
+            del module.__dict__["__getattr__"]
+            loader.exec_module(module)
+            return getattr(module, name)
+        return importlib.import_module(f"openevolve.{name}")
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Have the module made as usual."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Give the empty module a way to find its names when they are asked for."""
-
-        def find(name: str) -> Any:
-            if name.startswith("__") or importlib.util.find_spec(f"{module.__name__}.{name}") is None:
-                del module.__dict__["__getattr__"]
-                assert self._real.loader is not None
-                self._real.loader.exec_module(module)
-                return getattr(module, name)
-            return importlib.import_module(f"{module.__name__}.{name}")
-
-        module.__dict__["__getattr__"] = find
+    module.__dict__["__getattr__"] = find
+    sys.modules["openevolve"] = module

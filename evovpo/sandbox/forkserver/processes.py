@@ -4,18 +4,8 @@ import contextlib
 import os
 import signal
 import time
-from typing import NamedTuple
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-class Usage(NamedTuple):
-    """What some processes use together."""
-
-    tasks: int
-    """Processes and their threads."""
-    memory_bytes: int
-    """Resident memory that is no file's."""
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -39,8 +29,11 @@ def _children(process: int) -> list[int]:
     return children
 
 
-def usage(processes: list[int]) -> Usage:
-    """Return what the given processes use now."""
+def usage(processes: list[int]) -> tuple[int, int]:
+    """Return how many tasks the given processes are, with their threads, and the bytes of memory they use.
+
+    Counted is resident memory that is no file's.
+    """
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -48,7 +41,7 @@ def usage(processes: list[int]) -> Usage:
             with open(f"/proc/{process}/statm", encoding="ascii") as file:
                 _, resident, shared, *_ = map(int, file.read().split())
             memory_bytes += (resident - shared) * _PAGE_BYTES
-    return Usage(tasks, memory_bytes)
+    return tasks, memory_bytes
 
 
 def end_all(ancestor: int, seconds: float = 10.0) -> bool:

@@ -8,7 +8,6 @@ the kernel knows: wait status, resource usage, whether the server ended the chil
 
 import array  # noqa: F401  # `socket.recv_fds` imports it, and no file can be opened then
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -25,7 +24,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from . import calls, child, kernel, program
-from .limits import clamped, cpu_ms, mapped_bytes, own_cpu_ms
+from .child import clamped, cpu_ms, mapped_bytes, own_cpu_ms
 
 PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
@@ -60,7 +59,12 @@ candidate that answers calls has the socket that they come by."""
 
 def main(arguments: list[str]) -> None:
     """Serve until the supervisor closes the control socket or dies."""
-    _take_places([int(argument) for argument in arguments])
+    payload, result, log, control_end = map(int, arguments)
+    child.place({1: log, 2: log, program.PAYLOAD: payload, program.RESULT: result, CONTROL: control_end})
+    for end, number in zip(os.pipe(), (READY_READER, READY_WRITER), strict=True):
+        if end != number:
+            raise OSError(f"the ready pipe got descriptor {end}, expected {number}")
+    os.set_blocking(READY_READER, False)
     with socket.socket(fileno=CONTROL) as control:
         try:
             settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
@@ -79,26 +83,6 @@ def main(arguments: list[str]) -> None:
             _serve(control, child_filter, own_bytes)
         except (BrokenPipeError, ConnectionResetError):
             return  # the supervisor is gone
-
-
-def _take_places(descriptors: list[int]) -> None:
-    """Move payload, result, log and control to their fixed numbers and close everything else."""
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
-    os.closerange(3, 64)
-    payload, result, log, control = high
-    for descriptor, place in (
-        (log, 1),
-        (log, 2),
-        (payload, program.PAYLOAD),
-        (result, program.RESULT),
-        (control, CONTROL),
-    ):
-        os.dup2(descriptor, place)
-    os.closerange(64, 1 << 20)
-    for end, place in zip(os.pipe(), (READY_READER, READY_WRITER), strict=True):
-        if end != place:
-            raise OSError(f"the ready pipe got descriptor {end}, expected {place}")
-    os.set_blocking(READY_READER, False)
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:

@@ -11,12 +11,11 @@ import json
 import os
 import select
 import signal
-import stat
 import time
 from typing import Any
 
 from . import evaluation, kernel, processes
-from .limits import cpu_ms, own_cpu_ms
+from .child import cpu_ms, own_cpu_ms
 
 WATCH_SECONDS = 0.02
 """Between two looks at processes and memory."""
@@ -145,10 +144,10 @@ class _Watch:
 
     def _excess(self, now: float) -> str:
         """Return which limit is passed by all processes together; an empty text if none is."""
-        used = processes.usage(processes.descendants(os.getpid()))
-        if used.tasks > 1 + self._limits["processes"] + self._limits["threads"]:
+        tasks, memory_bytes = processes.usage(processes.descendants(os.getpid()))
+        if tasks > 1 + self._limits["processes"] + self._limits["threads"]:
             return "tasks"
-        if used.memory_bytes > MEMORY_SHARE * self._limits["memory_mb"] << 20:
+        if memory_bytes > MEMORY_SHARE * self._limits["memory_mb"] << 20:
             return "memory"
         if self._logged > FLOOD_BYTES:
             return "log"
@@ -166,21 +165,11 @@ def folder_bytes(folder: str, enough: int) -> int:
     Stops counting where it is more than `enough`, or more than 10,000 files, which count as too much.
     """
     total = files = 0
-    left = [folder]
-    while left and total <= enough:
-        try:
-            entries = list(os.scandir(left.pop()))
-        except OSError:  # it was removed meanwhile
-            continue
-        for entry in entries:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            files += 1
-            total += max(status.st_blocks * 512, 4096)
-            if stat.S_ISDIR(status.st_mode):
-                left.append(entry.path)
-        if files > _MOST_FILES:
+    for root, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            with contextlib.suppress(OSError):  # it was removed meanwhile
+                total += max(os.lstat(f"{root}/{name}").st_blocks * 512, 4096)
+        files += len(folders) + len(names)
+        if total > enough or files > _MOST_FILES:
             return enough + 1
     return total
