@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, SupportsFloat
@@ -20,7 +21,7 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
 from evovpo.problem.examples import same_value
 from evovpo.sandbox import Level, Result, Sandbox
-from evovpo.types import Evaluation, Example, Json, Objective, Problem, Program, Rewards, Status
+from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards, Status
 
 FEEDBACK_CHARACTERS = 2000
 """Longest feedback text that is kept."""
@@ -143,7 +144,10 @@ class Evaluator:
                 if raised:
                     feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
             else:
-                rewards = tuple(map(float, _right_rows(problem.train, result)))
+                rows = zip(problem.train, result.outputs, result.errors, strict=True)
+                rewards = tuple(
+                    float(error is None and same_value(output, row.output)) for row, output, error in rows
+                )
                 outputs = tuple(map(_kept_output, result.outputs))
         return Evaluation(
             program_id=program.id,
@@ -162,28 +166,20 @@ class Evaluator:
         All false if the program fails as a whole (a timeout, a crash); empty without held-out rows.
         Raises `SandboxError` if the sandbox fails, which says nothing about the program.
         """
-        rows = self._problem.heldout
-        if not rows:
+        if not self._problem.heldout:
             return ()
-        result = self._sandbox.run(
-            program.source,
-            self._problem.entry,
-            tuple(row.inputs for row in rows),
-            self._problem.limits,
-            per_case=True,
-        )
-        if result.status is Status.SANDBOX_ERROR:
-            raise SandboxError(f"the held-out rows of {self._problem.id} could not be run: {result.detail}")
-        if result.status is not Status.OK:
-            return (False,) * len(rows)
-        return _right_rows(rows, result)
+        evaluation = Evaluator(unseen_rows(self._problem), self._sandbox).evaluate(program)
+        if evaluation.rewards is None:
+            raise SandboxError(
+                f"the held-out rows of {self._problem.id} could not be run: {evaluation.feedback}"
+            )
+        return tuple(reward == 1.0 for reward in evaluation.rewards)
 
 
-def _right_rows(rows: Sequence[Example], result: Result) -> tuple[bool, ...]:
-    return tuple(
-        error is None and same_value(output, row.output)
-        for row, output, error in zip(rows, result.outputs, result.errors, strict=True)
-    )
+def unseen_rows(problem: Problem) -> Problem:
+    """Return a problem by example whose training rows are the held-out rows of this one."""
+    objectives = tuple(Objective(f"row-{number + 1}") for number in range(len(problem.heldout)))
+    return replace(problem, train=problem.heldout, heldout=(), objectives=objectives)
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:

@@ -140,15 +140,14 @@ def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
 
     A process that is connected already stays so. Raises `SandboxError` if the cluster cannot be reached.
     """
-    address = config.sandbox.executor
-    if ray.is_initialized():
-        yield RayJudge(problem, config)
-        return
-    _connect(None if address == "ray" else address)
+    is_connected, address = ray.is_initialized(), config.sandbox.executor
+    if not is_connected:
+        _connect(None if address == "ray" else address)
     try:
         yield RayJudge(problem, config)
     finally:
-        ray.shutdown()
+        if not is_connected:
+            ray.shutdown()
 
 
 def check_cluster(address: str) -> None:

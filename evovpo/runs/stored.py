@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
-from evovpo.judging.evaluator import Evaluator, open_sandbox
+from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.problem.openevolve.metrics import Scored, best_combined
 from evovpo.runs.outcome import Outcome
 from evovpo.store import LineageStep, RunSummary, Store
-from evovpo.types import Evaluation, Json, Objective, ParentRole, Problem, Program, Run
+from evovpo.types import Evaluation, Json, ParentRole, Problem, Program, Run
 
 
 class Row(NamedTuple):
@@ -120,8 +120,7 @@ def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row
     """Return how a program does on the held-out rows, by running it; empty without such rows."""
     if not problem.heldout:
         return ()
-    objectives = tuple(Objective(f"row-{number + 1}") for number in range(len(problem.heldout)))
-    unseen = dataclasses.replace(problem, train=problem.heldout, heldout=(), objectives=objectives)
+    unseen = unseen_rows(problem)
     with open_sandbox(problem, config) as sandbox:
         return example_rows(unseen, Evaluator(unseen, sandbox).evaluate(program))
 

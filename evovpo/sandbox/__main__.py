@@ -11,9 +11,9 @@ from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.selftest.run import (
+    HIDDEN_FILE,
     Outcome,
     exposed_target,
-    hidden_file,
     measure_costs,
     run_attacks,
     run_mode_attacks,
@@ -44,7 +44,7 @@ def _selftest(level: Level | None, is_json: bool) -> int:
         Sandbox(
             workers=1,
             preload=(),
-            hidden=[hidden_file()],
+            hidden=[HIDDEN_FILE],
             level=level,
             minimum_level=level or Level.LANDLOCK_SECCOMP,
             retries=0,

@@ -171,7 +171,6 @@ class WholeSandbox(Pool):
             remove_folder(folder)
 
     def _settings(self, job: WholeJob, limits: Limits, work: str, has_calls: bool) -> dict[str, Any]:
-        """Return what the watcher reads."""
         is_alone = self._has_namespaces
         is_locked = self.level is not Level.NONE
         has_private_user = can_change_user() if is_alone else is_locked

@@ -104,7 +104,6 @@ def choose_level(offer: Offer, minimum: Level, wanted: Level | None = None) -> L
 
 
 def _remedy(offer: Offer, needed: Level) -> str:
-    """Return what to do about a level that is not on offer."""
     lower = f"or, for programs that you trust that far, set sandbox.minimum_level to {offer.levels[-1]}"
     if needed is Level.BWRAP_LANDLOCK_SECCOMP and offer.levels[-1] is Level.LANDLOCK_SECCOMP:
         return f"install bubblewrap and allow user namespaces, {lower}"

@@ -121,7 +121,6 @@ def judge_whole(
 def _ending(
     report: Report, said: Lines | Line, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> dict[str, Any]:
-    """Return what every result has."""
     status, detail = _verdict(report, said, len(written) > limits.result_bytes, limits)
     text = log.decode(errors="replace")
     if not report.is_ready or not report.is_over:

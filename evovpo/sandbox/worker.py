@@ -191,7 +191,6 @@ def _request(limits: Limits) -> bytes:
 
 
 def _server_settings(settings: Settings) -> dict[str, Json]:
-    """Return what the fork-server reads at its start."""
     libraries = library_paths(settings.preload)
     rules = reading_rules([*python_paths(), *libraries, *SYSTEM_PATHS], [*settings.hidden, str(PACKAGE)])
     abi = probe().landlock_abi if settings.landlock_abi is None else settings.landlock_abi

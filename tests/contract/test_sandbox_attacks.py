@@ -11,11 +11,11 @@ import pytest
 from evovpo.sandbox import Level
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.probe import probe
-from evovpo.sandbox.selftest.attack import OTHER_CANDIDATE, Attack, Target
-from evovpo.sandbox.selftest.attacks import attacks
+from evovpo.sandbox.selftest.attacks import Attack, Target, attacks
+from evovpo.sandbox.selftest.reach import OTHER_CANDIDATE
 from evovpo.sandbox.selftest.run import (
+    HIDDEN_FILE,
     exposed_target,
-    hidden_file,
     measure_costs,
     plant_secrets,
     run_attack,
@@ -27,7 +27,7 @@ from evovpo.types import Limits, Status
 pytestmark = pytest.mark.slow
 
 NAMES = [attack.name for attack in attacks(Target("", 0, 0, ""))]
-HIDDEN = (hidden_file(),)
+HIDDEN = (HIDDEN_FILE,)
 
 
 @pytest.fixture(scope="module")

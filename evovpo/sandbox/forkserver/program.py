@@ -75,7 +75,6 @@ def exception_line(error: BaseException) -> dict[str, Any]:
 
 
 def _attempt(index: int, function: Any, arguments: list[Any]) -> dict[str, Any]:
-    """Return the line of one case that may raise on its own."""
     try:
         return {"i": index, "out": function(*arguments)}
     except MemoryError:

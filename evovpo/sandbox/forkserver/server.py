@@ -131,7 +131,6 @@ def _lock_down(settings: dict[str, Any]) -> None:
 
 
 def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
-    """Answer requests until the other end closes."""
     server_pid = os.getpid()
     poll = select.poll()
     poll.register(control, select.POLLIN)  # the other end hangs up, or has the child ended

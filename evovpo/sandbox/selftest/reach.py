@@ -1,6 +1,9 @@
 """Attacks on what is outside a program: files, network, other processes, and what memory still holds."""
 
-from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE
+HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
+"""Start of a text that is only in the supervisor's memory."""
+OTHER_CANDIDATE = "OTHER-" + "CANDIDATE"
+"""A text that only an earlier program held."""
 
 FILES = """
 # writes files -> ok

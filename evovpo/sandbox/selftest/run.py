@@ -17,8 +17,8 @@ from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result, WholeResult
-from evovpo.sandbox.selftest.attack import HIDDEN_ANSWER, OTHER_CANDIDATE, QUICK, Attack, Target
-from evovpo.sandbox.selftest.attacks import attacks, proxy_attacks, whole_attacks
+from evovpo.sandbox.selftest.attacks import QUICK, Attack, Target, attacks, proxy_attacks, whole_attacks
+from evovpo.sandbox.selftest.reach import HIDDEN_ANSWER, OTHER_CANDIDATE
 from evovpo.sandbox.worker import ForkServer
 from evovpo.types import Json, Limits, Status
 
@@ -35,6 +35,8 @@ def evaluate(program_path):
 """
 """What the attacks of the other modes are run by."""
 TRIVIAL = "def f(x):\n    return x + 1\n"
+HIDDEN_FILE = contextlib.__file__
+"""A file below the Python installation that the attacks expect to be hidden."""
 WITH_NUMPY = "import numpy as np\ndef f(x):\n    return np.arange(10) * x\n"
 
 _KEY = "OPENAI_API_KEY"
@@ -55,11 +57,6 @@ class Outcome:
     cpu_ms: float = 0.0
 
 
-def hidden_file() -> str:
-    """Return a file below the Python installation that the attacks expect to be hidden."""
-    return contextlib.__file__
-
-
 @contextlib.contextmanager
 def exposed_target() -> Iterator[Target]:
     """Set up what the attacks look for: a home with a key, an open port, a key in the environment."""
@@ -72,7 +69,7 @@ def exposed_target() -> Iterator[Target]:
             Path(home, ".bashrc").write_text("#\n")
             listener.bind(("127.0.0.1", 0))
             listener.listen(5)
-            yield Target(home, os.getpid(), listener.getsockname()[1], hidden_file())
+            yield Target(home, os.getpid(), listener.getsockname()[1], HIDDEN_FILE)
     finally:
         os.environ.pop(_KEY)
         if before is not None:
