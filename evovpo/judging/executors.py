@@ -12,8 +12,6 @@ from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
 
-__all__ = ["open_cluster", "open_executor"]
-
 
 @contextlib.contextmanager
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:

@@ -64,9 +64,8 @@ def _selftest(level: Level | None, is_json: bool) -> int:
     if is_json:
         print(json.dumps(found))
     else:
-        with_numpy = "" if costs["numpy"] is None else f", {costs['numpy']:.2f} ms with numpy"
-        held = f"{found['passed']} of {found['total']} held"
-        print(f"{held}; CPU per evaluation {costs['trivial']:.2f} ms{with_numpy}")
+        cost = f"CPU per evaluation {costs['trivial']:.2f} ms, {costs['numpy']:.2f} ms with numpy"
+        print(f"{found['passed']} of {found['total']} held; {cost}")
         if costs["whole"] is not None:
             print(
                 f"with an evaluator that imports it {costs['whole']:.0f} ms, by proxy {costs['proxy']:.0f} ms"

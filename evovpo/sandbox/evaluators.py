@@ -19,8 +19,8 @@ from typing import Any
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.bwrap import bwrap_command, can_change_user
 from evovpo.sandbox.filters import compiled_filter
+from evovpo.sandbox.local import Pool
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
-from evovpo.sandbox.pool import Pool
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Report, WholeResult, judge_whole
 from evovpo.sandbox.start import (
@@ -139,7 +139,9 @@ class WholeSandbox(Pool):
         limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         with contextlib.ExitStack() as stack:
             try:
-                work = stack.enter_context(self._work())
+                work = WORK_IN_NAMESPACES  # it is made there
+                if not self._has_namespaces:
+                    work = stack.enter_context(private_folder())
                 files = stack.enter_context(memory_files())
             except OSError as error:
                 return self._failure(str(error))
@@ -157,18 +159,6 @@ class WholeSandbox(Pool):
     def _failure(self, detail: str) -> WholeResult:
         """Return the result of an evaluation that failed by the sandbox's own fault."""
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, isolation=self.level)
-
-    @contextlib.contextmanager
-    def _work(self) -> Iterator[str]:
-        """Make the private folder for the time of a block; in namespaces it makes itself."""
-        if self._has_namespaces:
-            yield WORK_IN_NAMESPACES
-            return
-        folder = tempfile.mkdtemp(prefix="evovpo-evaluation-")
-        try:
-            yield folder
-        finally:
-            remove_folder(folder)
 
     def _settings(self, job: WholeJob, limits: Limits, work: str, has_calls: bool) -> dict[str, Any]:
         is_alone = self._has_namespaces
@@ -253,8 +243,9 @@ def check_job(job: WholeJob, folder: Path) -> None:
         raise ConfigError(f"{folder / job.evaluator}: expected an evaluator, found no file; correct the name")
 
 
-def remove_folder(folder: str) -> None:
-    """Remove a folder whatever the modes of what is in it."""
+@contextlib.contextmanager
+def private_folder() -> Iterator[str]:
+    """Make a folder for the time of a block, and remove it whatever the modes of what is in it."""
 
     def allow(function: Any, path: str, _: object) -> None:
         with contextlib.suppress(OSError):
@@ -262,10 +253,13 @@ def remove_folder(folder: str) -> None:
             os.chmod(path, 0o700)  # noqa: PTH101
             function(path)
 
-    for _ in range(3):  # a folder that could not be listed is only emptied at the next try
-        shutil.rmtree(folder, onerror=allow)
-        if not os.path.lexists(folder):
-            return
+    folder = tempfile.mkdtemp(prefix="evovpo-evaluation-")
+    try:
+        yield folder
+    finally:
+        for _ in range(3):  # a folder that could not be listed is only emptied at the next try
+            if os.path.lexists(folder):
+                shutil.rmtree(folder, onerror=allow)
 
 
 def _tasks_of_user() -> int:

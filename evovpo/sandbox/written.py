@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from evovpo.sandbox.forkserver import metrics
-from evovpo.sandbox.forkserver.strict_json import Decoder
+from evovpo.sandbox.forkserver.strict_json import read_object
 from evovpo.types import Json, Status
 
 _TEXT_LIMIT = 300
@@ -44,7 +44,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
     is_done, raised = False, None
     for raw in filter(None, data.split(b"\n")):
         try:
-            line, impurity = Decoder().read(raw)
+            line, impurity = read_object(raw)
             index = line.get("i")
             if "exc" in line:
                 place = f" (line {line['line']})" if isinstance(line.get("line"), int) else ""
@@ -71,7 +71,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
 def read_line(written: bytes) -> Line:
     """Return the one line of an evaluation, with artifacts cut to their limits."""
     try:
-        line, impurity = Decoder().read(written)
+        line, impurity = read_object(written)
         if impurity:
             raise ValueError(impurity)
         found = _pairs(line.get("metrics"))

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from . import program
-from .strict_json import Decoder
+from .strict_json import read_object
 
 MODULE = "evovpo_calls"
 """Name by which the stub that stands for the candidate finds its client."""
@@ -176,7 +176,7 @@ class Client(ModuleType):
             frame = _receive(self._stream, self._most_bytes)
             if not frame:
                 raise CandidateError("the candidate ended")
-            answer, impurity = Decoder().read(frame)
+            answer, impurity = read_object(frame)
             if impurity:
                 raise ValueError(impurity)
         except (OSError, ValueError, RecursionError) as error:

@@ -9,15 +9,10 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-PID_PLACEHOLDER = 0x7EADBEE1
-"""Stands in a compiled filter for the process id of the child that loads it."""
-WATCHER_PLACEHOLDER = 0x7EADBEE2
-"""The same for the process that watches an evaluation."""
-WATCHER_GROUP_PLACEHOLDER = 0x7EADBEE3
-"""The same for its process group, as `kill` is told of one: the negative of the id."""
-SUPERVISOR_PLACEHOLDER = 0x7EADBEE4
-"""The same for the process that started the watcher."""
-PLACEHOLDERS = (PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER)
+PLACEHOLDERS = (0x7EADBEE1, 0x7EADBEE2, 0x7EADBEE3, 0x7EADBEE4)
+PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER = PLACEHOLDERS
+"""Stand in a compiled filter for process ids: of the child that loads it, of the process that watches an
+evaluation, of its group as `kill` is told of one (the negative), and of the supervisor."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_KEEPCAPS = 8

@@ -13,20 +13,14 @@ def descendants(ancestor: int) -> list[int]:
     found: list[int] = []
     left = [ancestor]
     while left:
-        children = _children(left.pop())
-        found += children
-        left += children
+        folder = f"/proc/{left.pop()}/task"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in os.listdir(folder):  # noqa: PTH208  # pathlib is not loaded here
+                with open(f"{folder}/{task}/children", encoding="ascii") as file:
+                    children = [*map(int, file.read().split())]
+                found += children
+                left += children
     return found
-
-
-def _children(process: int) -> list[int]:
-    children: list[int] = []
-    folder = f"/proc/{process}/task"
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for task in os.listdir(folder):  # noqa: PTH208  # pathlib is not loaded here
-            with open(f"{folder}/{task}/children", encoding="ascii") as file:
-                children += map(int, file.read().split())
-    return children
 
 
 def usage(processes: list[int]) -> tuple[int, int]:

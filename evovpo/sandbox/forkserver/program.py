@@ -46,10 +46,14 @@ def run_payload() -> None:
         if function is None:
             raise NameError(f"the program defines no {entry!r}")
         for index, arguments in enumerate(cases):
-            if per_case:
-                _write(_attempt(index, function, arguments))
-            else:
-                _write({"i": index, "out": function(*arguments)})
+            try:
+                line = {"i": index, "out": function(*arguments)}
+            except Exception as error:
+                if not per_case or isinstance(error, MemoryError):
+                    raise
+                line = {"i": index, "err": _printable(f"{type(error).__name__}: {error}")}
+            _write(line)
+            del line  # it may be large
         _write({"done": True})
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
         _write(exception_line(error))
@@ -72,15 +76,6 @@ def exception_line(error: BaseException) -> dict[str, Any]:
         "line": _line_of(error.__traceback__),
         "errno": getattr(error, "errno", None),
     }
-
-
-def _attempt(index: int, function: Any, arguments: list[Any]) -> dict[str, Any]:
-    try:
-        return {"i": index, "out": function(*arguments)}
-    except MemoryError:
-        raise
-    except Exception as error:
-        return {"i": index, "err": _printable(f"{type(error).__name__}: {error}")}
 
 
 def _printable(text: str) -> str:

@@ -70,7 +70,13 @@ def main(arguments: list[str]) -> None:
             settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
             _load(settings["library_paths"], settings["preload"])
             own_bytes = mapped_bytes()
-            _lock_down(settings)
+            for name in LIMITED_TO_ZERO:
+                resource.setrlimit(name, (0, 0))
+            kernel.drop_privileges()
+            if settings["landlock_abi"]:
+                kernel.restrict_files(settings["readable"], settings["landlock_abi"])
+            if settings["server_filter"]:
+                kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
         except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
             control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
             return
@@ -117,17 +123,6 @@ def _without_fork_hooks() -> Iterator[None]:
         yield
     finally:
         os.register_at_fork = register
-
-
-def _lock_down(settings: dict[str, Any]) -> None:
-    """Restrict this process, and so its children, to what both need; for good."""
-    for name in LIMITED_TO_ZERO:
-        resource.setrlimit(name, (0, 0))
-    kernel.drop_privileges()
-    if settings["landlock_abi"]:
-        kernel.restrict_files(settings["readable"], settings["landlock_abi"])
-    if settings["server_filter"]:
-        kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
 
 
 def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
@@ -223,10 +218,9 @@ def _limit_resources(wanted: dict[str, Any], own_bytes: int) -> None:
 
     Only soft limits, so that the next request can raise them; a child is refused the call that would.
     """
-    file_size = max(wanted["result_bytes"], wanted["log_bytes"]) + 1
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
-        (resource.RLIMIT_FSIZE, file_size),
+        (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),
         (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
         (resource.RLIMIT_NOFILE, wanted["open_files"]),
     ):

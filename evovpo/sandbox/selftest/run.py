@@ -1,7 +1,6 @@
 """Runs the table of attacks against a sandbox and measures what an evaluation costs."""
 
 import contextlib
-import importlib.util
 import os
 import secrets
 import socket
@@ -150,11 +149,10 @@ def measure_costs(level: Level) -> dict[str, float | None]:
 
     `trivial`: a one-line program, fork-server without numpy; `numpy`: a program that uses it, preloaded;
     `whole`: a trivial evaluator with its candidate in one fresh process, and `proxy`: with the candidate in
-    another, both without this process. None is for what is not installed, or not offered at this level.
+    another, both without this process. None is for what is not offered at this level.
     """
     costs: dict[str, float | None] = {"trivial": _cost(level, (), TRIVIAL)}
-    has_numpy = importlib.util.find_spec("numpy") is not None
-    costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY) if has_numpy else None
+    costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY)
     if not level.has_landlock:
         return costs | {"whole": None, "proxy": None}
     with evaluator_folder() as folder:
