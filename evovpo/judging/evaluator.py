@@ -149,12 +149,13 @@ class Evaluator:
                     float(error is None and same_value(output, row.output)) for row, output, error in rows
                 )
                 outputs = tuple(map(_kept_output, result.outputs))
+        is_short = len(feedback) <= FEEDBACK_CHARACTERS
         return Evaluation(
             program_id=program.id,
             problem_version=problem.version,
             status=status,
             rewards=rewards,
-            feedback=_capped(feedback),
+            feedback=feedback if is_short else feedback[: FEEDBACK_CHARACTERS - 4] + " ...",
             seconds=result.wall_ms / 1000,
             isolation=result.isolation,
             outputs=outputs,
@@ -318,7 +319,3 @@ def _kept_output(output: Json) -> Json:
     except RecursionError:
         return None
     return output if len(text) <= OUTPUT_CHARACTERS else None
-
-
-def _capped(text: str) -> str:
-    return text if len(text) <= FEEDBACK_CHARACTERS else text[: FEEDBACK_CHARACTERS - 4] + " ..."

@@ -173,9 +173,8 @@ def measure_groups(groups: Iterable[Group]) -> Measure:
         for rewards, programs, is_valid in zip(
             group.rewards_G_M_D, group.programs_G_M, group.valid_G, strict=True
         ):
-            first: dict[str | None, Rewards] = {}
-            for program, row in zip(programs, rewards, strict=True):
-                first.setdefault(program, row)  # groups hold zeros for a repeat
+            # Of a repeat the first counts: groups hold zeros for the others.
+            first = dict(zip(programs[::-1], rewards[::-1], strict=True))
             chains.append(
                 [JudgedAnswer(program, first[program] if is_valid else None) for program in programs]
             )

@@ -30,13 +30,7 @@ def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:
-        command += [
-            "--unshare-pid",
-            "--unshare-net",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        ]
+        command += [f"--unshare-{kind}" for kind in ("pid", "net", "ipc", "uts", "cgroup-try")]
         for capability in ROOT_CAPABILITIES:
             command += ["--cap-add", capability]
     else:

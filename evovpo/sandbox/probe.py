@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import platform
 import sys
 from collections.abc import Sequence
@@ -51,14 +52,8 @@ class Offer:
     @property
     def levels(self) -> Sequence[Level]:
         """The levels that this machine can run, weakest first."""
-        levels = [Level.NONE]
-        if self.seccomp:
-            levels.append(Level.SECCOMP)
-            if self.landlock_abi:
-                levels.append(Level.LANDLOCK_SECCOMP)
-                if not self.bwrap_refusal:
-                    levels.append(Level.BWRAP_LANDLOCK_SECCOMP)
-        return levels
+        found = (True, self.seccomp, self.landlock_abi > 0, not self.bwrap_refusal)
+        return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 
     def describe(self) -> str:
         """Return the findings as one line for an error message."""

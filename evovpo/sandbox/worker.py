@@ -52,10 +52,6 @@ class Settings:
     """Paths that are not readable even below the Python installation."""
     recycle_after: int = 10_000
     """Start a new fork-server after so many programs."""
-    switched_off: frozenset[str] = frozenset()
-    """`landlock`, `seccomp`: left out, for tests that show what each is for."""
-    landlock_abi: int | None = None
-    """Use this ABI of Landlock and not the newest, for tests of older kernels."""
 
 
 class ForkServer:
@@ -193,15 +189,13 @@ def _request(limits: Limits) -> bytes:
 def _server_settings(settings: Settings) -> dict[str, Json]:
     libraries = library_paths(settings.preload)
     rules = reading_rules([*python_paths(), *libraries, *SYSTEM_PATHS], [*settings.hidden, str(PACKAGE)])
-    abi = probe().landlock_abi if settings.landlock_abi is None else settings.landlock_abi
-    has_landlock = settings.level.has_landlock and "landlock" not in settings.switched_off
-    has_seccomp = settings.level is not Level.NONE and "seccomp" not in settings.switched_off
+    has_seccomp = settings.level is not Level.NONE
     is_sealed = settings.level is Level.SECCOMP
     return {
         "preload": [*(SEALED_PRELOAD.split(", ") if is_sealed else ()), *settings.preload],
         "library_paths": list(libraries),
         "readable": [list(rule) for rule in rules],
-        "landlock_abi": abi if has_landlock else 0,
+        "landlock_abi": probe().landlock_abi if settings.level.has_landlock else 0,
         "server_filter": compiled_filter("sealed" if is_sealed else "server") if has_seccomp else "",
         "child_filter": compiled_filter("child") if has_seccomp else "",
     }

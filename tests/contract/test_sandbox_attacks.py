@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evovpo.sandbox import Level
+from evovpo.sandbox import Level, worker
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.probe import probe
 from evovpo.sandbox.selftest.attacks import Attack, Target, attacks
@@ -76,23 +76,25 @@ def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("abi", [1, 3, 4, 6])
-def test_attacks_are_held_with_the_landlock_of_older_kernels(abi: int, target: Target) -> None:
+def test_attacks_are_held_with_the_landlock_of_older_kernels(
+    abi: int, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if probe().landlock_abi < abi:
         pytest.skip(f"this kernel has Landlock ABI {probe().landlock_abi}")
-    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, landlock_abi=abi)
-    assert _broken(settings, target) == []
+    _change(monkeypatch, landlock_abi=abi)
+    assert _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == []
 
 
-def test_without_seccomp_many_attacks_succeed(target: Target) -> None:
-    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"seccomp"}))
-    broken = _broken(settings, target)
+def test_without_seccomp_many_attacks_succeed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    _change(monkeypatch, server_filter="", child_filter="")
+    broken = _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target)
     assert {"fork, spawn, exec", "opens sockets", "signals", "changes names and metadata"} <= set(broken)
     assert len(broken) >= 10
 
 
-def test_without_landlock_secrets_are_read(target: Target) -> None:
-    settings = Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN, switched_off=frozenset({"landlock"}))
-    assert _broken(settings, target) == ["reads secrets"]
+def test_without_landlock_secrets_are_read(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    _change(monkeypatch, landlock_abi=0)
+    assert _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == ["reads secrets"]
 
 
 def test_the_search_for_another_programs_data_finds_it_where_it_is(
@@ -218,6 +220,12 @@ def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFix
         "cpu_ms_proxy": None,
         "failed": ["b"],
     }
+
+
+def _change(monkeypatch: pytest.MonkeyPatch, **changes: str | int) -> None:
+    """Have fork-servers started with some of their settings changed."""
+    settings_of = worker._server_settings
+    monkeypatch.setattr(worker, "_server_settings", lambda settings: settings_of(settings) | changes)
 
 
 def _broken(settings: Settings, target: Target) -> list[str]:

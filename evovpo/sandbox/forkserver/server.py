@@ -46,12 +46,6 @@ SEED = 0
 USAGE_REQUEST = b"usage"
 END_REQUEST = b"end"
 """Has the child that runs killed."""
-LIMITED_TO_ZERO = (
-    resource.RLIMIT_CORE,
-    resource.RLIMIT_MEMLOCK,
-    resource.RLIMIT_MSGQUEUE,
-    resource.RLIMIT_RTPRIO,
-)
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
 """File descriptors, after those of `program`; the child keeps only the latter. In place of `CONTROL` a
 candidate that answers calls has the socket that they come by."""
@@ -70,8 +64,8 @@ def main(arguments: list[str]) -> None:
             settings = json.loads(os.pread(program.PAYLOAD, os.fstat(program.PAYLOAD).st_size, 0))
             _load(settings["library_paths"], settings["preload"])
             own_bytes = mapped_bytes()
-            for name in LIMITED_TO_ZERO:
-                resource.setrlimit(name, (0, 0))
+            for name in ("CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO"):
+                resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
             kernel.drop_privileges()
             if settings["landlock_abi"]:
                 kernel.restrict_files(settings["readable"], settings["landlock_abi"])

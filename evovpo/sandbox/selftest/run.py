@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+from unittest import mock
 
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
@@ -38,7 +39,6 @@ HIDDEN_FILE = contextlib.__file__
 """A file below the Python installation that the attacks expect to be hidden."""
 WITH_NUMPY = "import numpy as np\ndef f(x):\n    return np.arange(10) * x\n"
 
-_KEY = "OPENAI_API_KEY"
 _answers: list[str] = []
 
 R = TypeVar("R", Result, WholeResult)
@@ -59,20 +59,17 @@ class Outcome:
 @contextlib.contextmanager
 def exposed_target() -> Iterator[Target]:
     """Set up what the attacks look for: a home with a key, an open port, a key in the environment."""
-    before = os.environ.get(_KEY)
-    os.environ[_KEY] = "sk-secret"
-    try:
-        with tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as home, socket.socket() as listener:
-            Path(home, ".ssh").mkdir()
-            Path(home, ".ssh", "id_rsa").write_text("PRIVATE")
-            Path(home, ".bashrc").write_text("#\n")
-            listener.bind(("127.0.0.1", 0))
-            listener.listen(5)
-            yield Target(home, os.getpid(), listener.getsockname()[1], HIDDEN_FILE)
-    finally:
-        os.environ.pop(_KEY)
-        if before is not None:
-            os.environ[_KEY] = before
+    with (
+        mock.patch.dict(os.environ, {"OPENAI_API_KEY": "sk-secret"}),
+        tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as home,
+        socket.socket() as listener,
+    ):
+        Path(home, ".ssh").mkdir()
+        Path(home, ".ssh", "id_rsa").write_text("PRIVATE")
+        Path(home, ".bashrc").write_text("#\n")
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(5)
+        yield Target(home, os.getpid(), listener.getsockname()[1], HIDDEN_FILE)
 
 
 def _is_untouched(home: str) -> bool:
