@@ -13,16 +13,15 @@ from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
 
 
-@contextlib.contextmanager
-def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
+def open_executor(
+    problem: Problem, config: Config, scorer: Scorer | None = None
+) -> contextlib.AbstractContextManager[Judge]:
     """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `open_ray`.
 
     A `scorer` that is a function of this process judges here alone; elsewhere it is a `ConfigError`.
     """
     if config.sandbox.executor == "local":
-        with open_evaluator(problem, config, scorer) as judge:
-            yield judge
-        return
+        return open_evaluator(problem, config, scorer)
     if scorer is not None:
         raise ConfigError(
             f"sandbox.executor is {config.sandbox.executor}, and a score function runs in this process; set "
@@ -30,8 +29,7 @@ def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None
         )
     from evovpo.judging.ray import open_ray
 
-    with open_ray(problem, config) as judge:
-        yield judge
+    return open_ray(problem, config)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 from evovpo.sandbox.probe import Level
-from evovpo.sandbox.written import Line, Lines, read_line, read_lines
+from evovpo.sandbox.written import Said, read_line, read_lines
 from evovpo.types import Json, Limits, Status
 
 _LOG_TAIL = 300
@@ -81,24 +81,20 @@ def judge(
     report: Report, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
     """Return the result of a run. `written` holds at most one byte more than the limit on results."""
-    lines = Lines([None] * cases, [None] * cases)
+    said = Said({"outputs": [None] * cases, "errors": [None] * cases})
     if len(written) <= limits.result_bytes:
         # What ended by force may have stopped in the middle of a line.
         whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
-        lines = read_lines(whole, cases, per_case)
-    return Result(
-        outputs=lines.outputs,
-        errors=lines.errors,
-        maxrss_mb=report.maxrss_kb / 1024,
-        **_ending(report, lines, written, log, limits, level),
-    )
+        said = read_lines(whole, cases, per_case)
+    ending = _ending(report, said, written, log, limits, level)
+    return Result(maxrss_mb=report.maxrss_kb / 1024, **ending)
 
 
 def judge_serving(report: Report, log: bytes, limits: Limits, level: Level) -> Result:
     """Return how a program ended that answered calls until it was told to end, which is no fault."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
-    return Result(outputs=[], **_ending(report, Line(is_done=True), b"", log, limits, level))
+    return Result(**_ending(report, Said({"outputs": []}, is_done=True), b"", log, limits, level))
 
 
 def judge_whole(
@@ -113,19 +109,19 @@ def judge_whole(
         detail = f"{report}: {text[-_LOG_TAIL:].strip()}"
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, log=text, isolation=level)
     is_read = report.is_over and 0 < len(written) <= limits.result_bytes
-    line = read_line(written) if is_read else Line()
-    ending = _ending(report, line, written, log, limits, level)
-    return WholeResult(metrics=line.metrics, artifacts=line.artifacts, **ending)
+    said = read_line(written) if is_read else Said({})
+    return WholeResult(**_ending(report, said, written, log, limits, level))
 
 
 def _ending(
-    report: Report, said: Lines | Line, written: bytes, log: bytes, limits: Limits, level: Level
+    report: Report, said: Said, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> dict[str, Any]:
     status, detail = _verdict(report, said, len(written) > limits.result_bytes, limits)
     text = log.decode(errors="replace")
     if not report.is_ready or not report.is_over:
         detail = f"{detail}: {text[-_LOG_TAIL:].strip()}"
     return {
+        **said.values,
         "status": status,
         "detail": detail[:_DETAIL_LIMIT],
         "log": text,
@@ -135,7 +131,7 @@ def _ending(
     }
 
 
-def _verdict(report: Report, said: Lines | Line, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
+def _verdict(report: Report, said: Said, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
     """Return status and detail: the kernel's word first, that of the untrusted process last."""
     ended = {
         "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),
@@ -165,10 +161,8 @@ def _verdict(report: Report, said: Lines | Line, is_too_long: bool, limits: Limi
     if said.raised is not None:
         return said.raised
     if not said.is_done:
-        return (
-            Status.BAD_OUTPUT,
-            f"ended without a result{' for every case' if isinstance(said, Lines) else ''}",
-        )
+        each = " for every case" if "outputs" in said.values else ""
+        return Status.BAD_OUTPUT, f"ended without a result{each}"
     return Status.OK, ""
 
 

@@ -11,11 +11,11 @@ from evovpo.types import Json, Status
 _TEXT_LIMIT = 300
 
 
-class Lines(NamedTuple):
-    """What a candidate wrote, as far as it is acceptable."""
+class Said(NamedTuple):
+    """What an untrusted process wrote, as far as it is acceptable."""
 
-    outputs: list[Json]
-    errors: list[str | None]
+    values: dict[str, Any]
+    """Fields of the result."""
     is_done: bool = False
     raised: tuple[Status, str] | None = None
     """What the exception that ended it comes to, and its text."""
@@ -23,18 +23,8 @@ class Lines(NamedTuple):
     """Why the rest is unusable; empty if it is not."""
 
 
-class Line(NamedTuple):
-    """What an evaluation wrote, as far as it is acceptable; the last three are as in `Lines`."""
-
-    metrics: tuple[tuple[str, Json], ...] = ()
-    artifacts: tuple[tuple[str, str], ...] = ()
-    is_done: bool = False
-    raised: tuple[Status, str] | None = None
-    fault: str = ""
-
-
-def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
-    """Return the lines of a candidate.
+def read_lines(data: bytes, cases: int, per_case: bool) -> Said:
+    """Return what the lines of a candidate say.
 
     With `per_case` an output that breaks the rules is an error of its case; otherwise it is a fault
     of the whole run, as is with both whatever is not a line of the protocol.
@@ -64,12 +54,12 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Lines:
                     raise ValueError(errors[index])
         except (ValueError, RecursionError) as error:
             fault = f"unusable output: {error}"[:_TEXT_LIMIT]
-            return Lines([None] * cases, [None] * cases, fault=fault)
-    return Lines(outputs, errors, is_done, raised)
+            return Said({"outputs": [None] * cases, "errors": [None] * cases}, fault=fault)
+    return Said({"outputs": outputs, "errors": errors}, is_done, raised)
 
 
-def read_line(written: bytes) -> Line:
-    """Return the one line of an evaluation, with artifacts cut to their limits."""
+def read_line(written: bytes) -> Said:
+    """Return what the one line of an evaluation says, with artifacts cut to their limits."""
     try:
         line, impurity = read_object(written)
         if impurity:
@@ -80,12 +70,12 @@ def read_line(written: bytes) -> Line:
         if "exc" not in line and not is_done:
             raise ValueError("a line without its end")
     except (ValueError, RecursionError) as error:
-        return Line(fault=f"unusable result: {error}"[:_TEXT_LIMIT])
+        return Said({}, fault=f"unusable result: {error}"[:_TEXT_LIMIT])
     raised = None
     if "exc" in line:
         detail = f"{line['exc']}: {line.get('msg')}\n{line.get('trace') or ''}".strip()
         raised = _exception_status(line), detail
-    return Line(tuple(found), tuple(artifacts), is_done, raised)
+    return Said({"metrics": tuple(found), "artifacts": tuple(artifacts)}, is_done, raised)
 
 
 def _pairs(value: object) -> list[tuple[str, Json]]:
