@@ -26,9 +26,12 @@ class SeedReport:
     name: str
     """File name, for example `seed.py`."""
     evaluation: Evaluation
-    train_passed: int
-    """Components with the full reward; by example these are training rows."""
-    heldout_passed: int
+    heldout_passed: int = 0
+
+    @property
+    def train_passed(self) -> int:
+        """Components with the full reward; by example these are training rows."""
+        return sum(value == 1.0 for value in self.evaluation.rewards or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +57,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
     with open_evaluator(problem, config or Config()) as evaluator:
         for file, program in zip(seed_paths(Path(str(problem.folder))), problem.seeds, strict=True):
             evaluation = evaluator.evaluate(program)
-            seeds.append(
-                SeedReport(
-                    name=file.name,
-                    evaluation=evaluation,
-                    train_passed=sum(value == 1.0 for value in evaluation.rewards or ()),
-                    heldout_passed=sum(evaluator.evaluate_heldout(program)),
-                )
-            )
+            seeds.append(SeedReport(file.name, evaluation, sum(evaluator.evaluate_heldout(program))))
     return CheckReport(problem, tuple(seeds), tuple(_doubts(problem, seeds)))
 
 
@@ -76,9 +72,7 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
     if evaluation is None:
         with open_openevolve(problem, config or Config()) as evaluator:
             evaluation = evaluator.evaluate_all_stages(problem.seeds[0])
-    passed = sum(value == 1.0 for value in evaluation.rewards or ())
-    seed = SeedReport("the initial program", evaluation, passed, 0)
-    return CheckReport(problem, (seed,), loaded.remarks)
+    return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks)
 
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """The sandbox of this machine: fork-servers that are shared among threads, behind one call."""
 
-import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self, TypeVar
 
 from evovpo.errors import ConfigError, SandboxError
@@ -36,7 +35,7 @@ class Pool:
         self._has_started = False
         self._is_closed = False
         self._counting = threading.Lock()
-        self._gathering = threading.Lock()
+        self._closing = threading.Lock()
 
     def try_free(self, attempt: Callable[[ForkServer], R], failure: Callable[[str], R]) -> R:
         """Return the first result of `attempt` on a free worker that is not `sandbox_error`, or the last one.
@@ -64,22 +63,14 @@ class Pool:
         finally:
             self._free.put(worker)
 
-    @contextlib.contextmanager
-    def all_workers(self) -> Iterator[list[ForkServer]]:
-        """Hold every worker for the time of a block, which begins when nothing runs any more."""
-        with self._gathering:  # two takers at once would each wait for what the other holds
-            workers = [self._free.get() for _ in self.workers]
-            try:
-                yield workers
-            finally:
-                for worker in reversed(workers):
-                    self._free.put(worker)
-
     def close(self) -> None:
         """End all processes, after the programs that are running; calling it again changes nothing."""
-        with self.all_workers() as workers:
+        with self._closing:  # two takers at once would each wait for what the other holds
+            for _ in self.workers:
+                self._free.get()
             self._is_closed = True
-            for worker in workers:
+            for worker in self.workers:
+                self._free.put(worker)
                 worker.stop()
 
     def __enter__(self) -> Self:
@@ -150,11 +141,3 @@ class Sandbox(Pool):
             lambda worker: worker.run(code, entry, cases, limits, per_case),
             lambda detail: sandbox_failure(detail, len(cases), self.level),
         )
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that the running fork-servers and their children have used so far.
-
-        Waits until no program runs.
-        """
-        with self.all_workers() as workers:
-            return sum(worker.cpu_seconds() for worker in workers)
