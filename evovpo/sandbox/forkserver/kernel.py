@@ -98,12 +98,8 @@ def restrict_files(
     files = _rights(_FILE_RIGHTS, abi)
     attributes = struct.pack("QQQ", files, _rights(_NETWORK_RIGHTS, abi), _rights(_SCOPES, abi))
     attributes = attributes[: 8 if abi < 4 else 16 if abi < 6 else 24]
-    ruleset = _syscall(
-        LANDLOCK_CREATE_RULESET,
-        ctypes.c_char_p(attributes),
-        ctypes.c_size_t(len(attributes)),
-        ctypes.c_uint32(0),
-    )
+    size = ctypes.c_size_t(len(attributes))
+    ruleset = _syscall(LANDLOCK_CREATE_RULESET, ctypes.c_char_p(attributes), size, ctypes.c_uint32(0))
     read = _READ_FILE | (_EXECUTE if can_execute else 0)
     for path, names_only in rules:
         _add_rule(ruleset, path, 0 if names_only else read, _READ_DIR)
@@ -139,13 +135,8 @@ class Filter:
         self._buffer = ctypes.create_string_buffer(program, len(program))
         self._header = _FilterProgram(len(program) // 8, ctypes.addressof(self._buffer))
         self._address = ctypes.byref(self._header)
-        self._places = [
-            (place, word)
-            for place, (word,) in zip(
-                range(0, len(program), 4), struct.iter_unpack("<I", program), strict=True
-            )
-            if word in PLACEHOLDERS
-        ]
+        words = struct.unpack(f"<{len(program) // 4}I", program)
+        self._places = [(4 * index, word) for index, word in enumerate(words) if word in PLACEHOLDERS]
 
     def load(self, values: Mapping[int, int] | None = None) -> None:
         """Put this process under the filter, for good.
@@ -192,10 +183,8 @@ def _drop_capabilities(kept: int) -> None:
     for capability in range(64):
         if not kept >> capability & 1:
             _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # refused without privileges: nothing to drop
-    header = struct.pack("<Ii", 0x20080522, 0)
-    _checked(
-        _libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(struct.pack("<6I", kept, kept, kept, 0, 0, 0)))
-    )
+    header, sets = struct.pack("<Ii", 0x20080522, 0), struct.pack("<6I", kept, kept, kept, 0, 0, 0)
+    _checked(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(sets)))
 
 
 def adopt_orphans() -> None:
