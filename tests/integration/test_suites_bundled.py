@@ -156,8 +156,9 @@ def test_drawn_tasks_are_what_their_seed_and_number_give(tmp_path: Path) -> None
     for entry in load_suite(HARD)[:24]:
         origin = json.loads((entry.path / "provenance.json").read_text())
         drawn = hard_strings.draw(origin["seed"], origin["number"])
-        hard_strings.write_drawn(tmp_path / entry.path.name, drawn, origin["seed"])
-        assert files(tmp_path / entry.path.name) == files(entry.path)
+        written = hard_strings.write_task(tmp_path, drawn)
+        assert written.name == entry.path.name
+        assert files(written) == files(entry.path)
 
 
 @pytest.mark.slow
@@ -215,8 +216,8 @@ def test_selection_asks_in_order_until_there_are_enough(
     asked = shares_for(monkeypatch, {"drawn-001", order[0].name})
     chosen = hard_strings.select(tmp_path, by_hand, drawn=3, by_hand=2, seed=0)
     assert asked == [*(f"drawn-{number:03d}" for number in range(4)), *(path.name for path in order[:3])]
-    assert [drawn.number for drawn in chosen.drawn] == [0, 2, 3]
-    assert chosen.hand_written == tuple(sorted(order[1:3]))
+    assert chosen.drawn == [tmp_path / f"drawn-{number:03d}" for number in (0, 2, 3)]
+    assert chosen.hand_written == sorted(order[1:3])
     assert (chosen.asked_drawn, chosen.asked_hand_written) == (4, 3)
     assert set(chosen.best.values()) == {0.5}
     out = tmp_path / "out"
@@ -236,8 +237,8 @@ def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Pa
     kept = [entry.path for entry in load_suite(HARD) if entry.path.name.startswith("drawn-")]
     numbers = {int(path.name.rpartition("-")[2]) for path in kept}
     solved = min(set(range(max(numbers))) - numbers)
-    hard_strings.write_drawn(tmp_path / "solved", hard_strings.draw(0, solved), 0)
-    assert hard_strings.best_share(load_problem(tmp_path / "solved"), 0) == 1
+    folder = hard_strings.write_task(tmp_path, hard_strings.draw(0, solved))
+    assert hard_strings.best_share(load_problem(folder), 0) == 1
     assert hard_strings.best_share(load_problem(kept[0]), 0) < 1
 
 

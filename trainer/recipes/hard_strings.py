@@ -4,21 +4,21 @@
 
 Candidates are tasks drawn here from the grammar and the columns of the pretraining tasks, but from random
 numbers of their own (training, validation and test tasks of `trainer/domains/strings/domain.py` and the
-probe's start
-from other texts), each with a branch that its rows need and with held-out rows; and hand-written problems of
-the suite `strings`, in a random order. The model answers each of them 30 times one answer a completion, and
-30 times in chains of three. A task is kept if no answer of either kind is right on all training rows, until
-there are as many as wanted. Every task can be solved: the program that made the rows of a drawn one lies
-beside them in `provenance.json`, and of the hand-written problems only those count that have one in
-`trainer/recipes/hard_references.py`; nothing that searches or trains reads either. Hand-written problems stay
-where they are: the suite file names them.
+probe's start from other texts), each with a branch that its rows need and with held-out rows; and
+hand-written problems of the suite `strings`, in a random order. The model answers each of them 30 times one
+answer a completion, and 30 times in chains of three. A task is kept if no answer of either kind is right on
+all training rows, until there are as many as wanted. Every task can be solved: the program that made the rows
+of a drawn one lies beside them in `provenance.json`, and of the hand-written problems only those count that
+have one in `trainer/recipes/hard_references.py`; nothing that searches or trains reads either. Hand-written
+problems stay where they are: the suite file names them.
 """
 
-import argparse
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -26,15 +26,16 @@ from typing import NamedTuple
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.grammar import has_branch, render, size
 from evovpo.builtin.strings.sampler import Sampler
-from evovpo.errors import ConfigError, EvovpoError
+from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
+from evovpo.problem.importers.writing import check_empty, suite_text
 from evovpo.problem.suites import load_suite
 from evovpo.types import Example, Json, Problem, content_id
 from trainer.domains.strings.columns import column
 from trainer.domains.strings.tasks import MAX_OUTPUT, is_interesting, run_own, shortest
 from trainer.loop.probe import probe
 from trainer.recipes.hard_references import REFERENCES
-from trainer.recipes.suite_files import check_new, write_problem, write_suite_file
+from trainer.recipes.suite_files import run_command, write_drawn
 
 SAMPLES = 30
 """Answers to each task in each of `CHAINS`; a task is hard if none of them is right."""
@@ -48,8 +49,9 @@ _PARAMETERS = ("text", "other", "third", "fourth")
 
 
 class Drawn(NamedTuple):
-    """A drawn task: its rows, and the expression that made their outputs."""
+    """A drawn task: what it follows from, its rows, and the expression that made their outputs."""
 
+    seed: int
     number: int
     train: tuple[Example, ...]
     heldout: tuple[Example, ...]
@@ -59,8 +61,8 @@ class Drawn(NamedTuple):
 class Selection(NamedTuple):
     """What was chosen, and out of how many."""
 
-    drawn: tuple[Drawn, ...]
-    hand_written: tuple[Path, ...]
+    drawn: list[Path]
+    hand_written: list[Path]
     asked_drawn: int
     """Drawn tasks that the model was asked."""
     asked_hand_written: int
@@ -82,17 +84,13 @@ def draw(seed: int, number: int) -> Drawn:
             continue
         found = _with_program(rng, rows)
         if found is not None:
-            examples = tuple(Example(row, output) for row, output in zip(rows, found.outputs, strict=True))
-            return Drawn(number, examples[:TRAIN_ROWS], examples[TRAIN_ROWS:], found.text)
+            text, outputs = found
+            examples = tuple(Example(row, output) for row, output in zip(rows, outputs, strict=True))
+            return Drawn(seed, number, examples[:TRAIN_ROWS], examples[TRAIN_ROWS:], text)
 
 
-class _Made(NamedTuple):
-    text: str
-    outputs: list[str]
-
-
-def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> _Made | None:
-    """Return a program that needs its branch on these rows, or none after some draws."""
+def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> tuple[str, list[str]] | None:
+    """Return a program that needs its branch on these rows, with its outputs, or None after some draws."""
     train = rows[:TRAIN_ROWS]
     sampler = Sampler(rng, train)
     for _ in range(8):
@@ -114,35 +112,28 @@ def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> _Made | None:
         if not (2 <= shares[0] <= TRAIN_ROWS - 2 and 1 <= shares[1] <= HELDOUT_ROWS - 1):
             continue
         if len(set(outputs[:TRAIN_ROWS])) > TRAIN_ROWS // 2:
-            return _Made(text, outputs)
+            return text, outputs
     return None
 
 
-def problem_name(drawn: Drawn) -> str:
-    """Return the name of its folder."""
-    return f"drawn-{drawn.number:03d}"
-
-
-def write_drawn(folder: Path, drawn: Drawn, seed: int) -> None:
-    """Write a drawn task as a problem folder, with where it came from."""
+def write_task(folder: Path, drawn: Drawn) -> Path:
+    """Write a drawn task as a problem folder below `folder`, with where it came from, and return it."""
     parameters = _PARAMETERS[: len(drawn.train[0].inputs)]
     what = "the text" if len(parameters) == 1 else f"the {len(parameters)} texts"
-    write_problem(
-        folder,
-        statement=f"Turn {what} into what the examples show; which of two rules holds depends on the input.",
+    written = folder / f"drawn-{drawn.number:03d}"
+    write_drawn(
+        written,
+        statement=f"Turn {what} into what the examples show",
         parameters=parameters,
         start=parameters[0],
-        rows={
-            name: [(row.inputs, row.output) for row in rows]
-            for name, rows in (("train", drawn.train), ("heldout", drawn.heldout))
-        },
-        origin={
-            "made_by": "trainer.recipes.hard_strings",
-            "seed": seed,
-            "number": drawn.number,
-            "program": drawn.text,
-        },
+        train=[(row.inputs, row.output) for row in drawn.train],
+        heldout=[(row.inputs, row.output) for row in drawn.heldout],
+        made_by="trainer.recipes.hard_strings",
+        seed=drawn.seed,
+        number=drawn.number,
+        program=drawn.text,
     )
+    return written
 
 
 def select(
@@ -162,34 +153,28 @@ def select(
     """
     best: dict[str, float] = {}
 
-    def is_hard(name: str, share: float) -> bool:
-        on_task(name, share < 1)
-        if share < 1:
-            best[name] = share
-        return share < 1
+    def first_hard(folders: Iterator[Path], wanted: int) -> tuple[list[Path], int]:
+        kept: list[Path] = []
+        asked = 0
+        while len(kept) < wanted and (folder := next(folders, None)):
+            asked += 1
+            share = best_share(load_problem(folder), seed)
+            on_task(folder.name, share < 1)
+            if share < 1:
+                best[folder.name] = share
+                kept.append(folder)
+        return kept, asked
 
-    kept: list[Drawn] = []
-    asked = 0
-    while len(kept) < drawn and asked < most_drawn:
-        task = draw(seed, asked)
-        write_drawn(work / problem_name(task), task, seed)
-        asked += 1
-        if is_hard(problem_name(task), best_share(load_problem(work / problem_name(task)), seed)):
-            kept.append(task)
-    folders: list[Path] = []
-    asked_by_hand = 0
+    tasks = (write_task(work, draw(seed, number)) for number in range(most_drawn))
+    kept, asked = first_hard(tasks, drawn)
     order = Random(f"hard strings:{seed}:hand-written").sample(list(hand_written), len(hand_written))
-    while len(folders) < by_hand and asked_by_hand < len(order):
-        folder = order[asked_by_hand]
-        asked_by_hand += 1
-        if is_hard(folder.name, best_share(load_problem(folder), seed)):
-            folders.append(folder)
-    if len(kept) < drawn or len(folders) < by_hand:
+    kept_by_hand, asked_by_hand = first_hard(iter(order), by_hand)
+    if len(kept) < drawn or len(kept_by_hand) < by_hand:
         raise ConfigError(
             f"{drawn} hard drawn tasks and {by_hand} hand-written ones were wanted, but of {asked} and"
-            f" {asked_by_hand} only {len(kept)} and {len(folders)} are hard; want fewer"
+            f" {asked_by_hand} only {len(kept)} and {len(kept_by_hand)} are hard; want fewer"
         )
-    return Selection(tuple(kept), tuple(sorted(folders)), asked, asked_by_hand, best)
+    return Selection(kept, sorted(kept_by_hand), asked, asked_by_hand, best)
 
 
 def best_share(problem: Problem, seed: int) -> float:
@@ -205,17 +190,16 @@ def best_share(problem: Problem, seed: int) -> float:
 
 
 def write_suite(out: Path, chosen: Selection, seed: int) -> None:
-    """Write problem folders, `suite.toml` and `selection.json` into a folder that is there."""
-    for drawn in chosen.drawn:
-        write_drawn(out / problem_name(drawn), drawn, seed)
-    paths = [problem_name(drawn) for drawn in chosen.drawn]
-    paths += [Path(os.path.relpath(folder, out)).as_posix() for folder in chosen.hand_written]
-    write_suite_file(
-        out,
-        "Made by python -m trainer.recipes.hard_strings; selection.json says how.",
-        "strings-hard",
-        "Held-out string tasks that the start model solved none of 30 times, drawn and hand-written.",
-        paths,
+    """Write problem folders, `suite.toml` and `selection.json` into a folder."""
+    for folder in chosen.drawn:
+        shutil.copytree(folder, out / folder.name)
+    paths = [folder.name for folder in chosen.drawn]
+    paths += [Path(os.path.relpath(folder, out.resolve())).as_posix() for folder in chosen.hand_written]
+    what = "Held-out string tasks that the start model solved none of 30 times, drawn and hand-written."
+    (out / "suite.toml").write_text(
+        "# Made by python -m trainer.recipes.hard_strings; selection.json says how.\n\n"
+        + suite_text("strings-hard", what, paths),
+        encoding="utf-8",
     )
     summary: dict[str, Json] = {
         "seed": seed,
@@ -234,39 +218,38 @@ def model_digest() -> str:
     return content_id((BUILT_IN_MODEL / "model.safetensors").read_bytes().hex())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: select the suite and write it."""
-    import tempfile
-
+def make_suite(out: Path, seed: int, drawn: int, hand_written: int) -> str:
+    """Select the suite and write it into a new or empty folder; return what came of it."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True, help="new or empty folder for the suite")
-    parser.add_argument("--seed", type=int, default=0, help="tasks and answers follow from it")
-    parser.add_argument("--drawn", type=int, default=24, help="hard drawn tasks to keep")
-    parser.add_argument("--hand-written", type=int, default=16, help="hard hand-written ones to keep")
-    options = parser.parse_args(arguments)
-    out: Path = options.out
     torch.set_num_threads(1)
-    try:
-        check_new(out)
-        entries = load_suite("strings") if options.hand_written else []
-        with tempfile.TemporaryDirectory() as work:
-            chosen = select(
-                Path(work),
-                [entry.path for entry in entries if entry.path.name in REFERENCES],
-                drawn=options.drawn,
-                by_hand=options.hand_written,
-                seed=options.seed,
-                on_task=lambda name, hard: print(f"{name}: {'hard' if hard else 'solved'}", file=sys.stderr),
-            )
+    check_empty(out)
+    entries = load_suite("strings") if hand_written else []
+    with tempfile.TemporaryDirectory() as work:
+        chosen = select(
+            Path(work),
+            [entry.path for entry in entries if entry.path.name in REFERENCES],
+            drawn=drawn,
+            by_hand=hand_written,
+            seed=seed,
+            on_task=lambda name, hard: print(f"{name}: {'hard' if hard else 'solved'}", file=sys.stderr),
+        )
         out.mkdir(parents=True, exist_ok=True)
-        write_suite(out.resolve(), chosen, options.seed)
-    except EvovpoError as error:
-        sys.exit(f"error: {error}")
-    print(
+        write_suite(out, chosen, seed)
+    return (
         f"{len(chosen.drawn)} of {chosen.asked_drawn} drawn tasks and {len(chosen.hand_written)} of "
-        f"{chosen.asked_hand_written} hand-written ones are hard: {out / 'suite.toml'}"
+        f"{chosen.asked_hand_written} hand-written ones are hard"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line: select the suite and write it."""
+    run_command(
+        __doc__,
+        arguments,
+        make_suite,
+        drawn=(24, "hard drawn tasks to keep"),
+        hand_written=(16, "hard hand-written ones to keep"),
     )
 
 

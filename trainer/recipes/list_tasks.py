@@ -11,18 +11,17 @@ problems are for instruction models behind a server. The expression lies in `pro
 
 from __future__ import annotations
 
-import argparse
 import ast
 import builtins
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
-from evovpo.errors import ConfigError, ProblemError
-from trainer.recipes.suite_files import check_new, write_problem, write_suite_file
+from evovpo.errors import ConfigError
+from evovpo.problem.importers.writing import check_empty, suite_text
+from trainer.recipes.suite_files import run_command, write_drawn
 
 TRAIN_ROWS, HELDOUT_ROWS = 10, 20
 _STRAIGHT = 300
@@ -274,60 +273,43 @@ def _kind(tree: Tree) -> str:
     return next(kind for kind in "LIBPEC" if any(tree.template == choice[1] for choice in GRAMMAR[kind]))
 
 
-def problem_name(number: int) -> str:
-    """Return the name of a task's folder."""
-    return f"list-{number + 1:02d}"
-
-
 def write_task(folder: Path, task: ListTask, seed: int, number: int) -> None:
     """Write a task as a problem folder, with where it came from."""
     has_number = task.rows[0].n is not None
     what = "a list of whole numbers" if task.is_list else "a whole number"
     given = "a list xs of whole numbers" + (" and a whole number n" if has_number else "")
     rows = [(row.inputs, output) for row, output in zip(task.rows, task.outputs, strict=True)]
-    write_problem(
+    write_drawn(
         folder,
-        statement=f"From {given}, return {what} as the examples show; which of two rules holds depends "
-        "on the input.",
+        statement=f"From {given}, return {what} as the examples show",
         parameters=["xs", "n"] if has_number else ["xs"],
         start="list(xs)" if task.is_list else "sum(xs)",
-        rows={"train": rows[:TRAIN_ROWS], "heldout": rows[TRAIN_ROWS:]},
-        origin={
-            "made_by": "trainer.recipes.list_tasks",
-            "seed": seed,
-            "number": number,
-            "program": task.text,
-        },
+        train=rows[:TRAIN_ROWS],
+        heldout=rows[TRAIN_ROWS:],
+        made_by="trainer.recipes.list_tasks",
+        seed=seed,
+        number=number,
+        program=task.text,
     )
 
 
-def write_suite(out: Path, count: int, seed: int) -> None:
+def write_suite(out: Path, count: int, seed: int) -> str:
     """Write `count` tasks of a seed and `suite.toml`; raises `ProblemError` if the folder holds anything."""
-    check_new(out)
-    out.mkdir(parents=True, exist_ok=True)
-    for number in range(count):
-        write_task(out / problem_name(number), draw(seed, number), seed, number)
-    write_suite_file(
-        out,
-        f"Made by python -m trainer.recipes.list_tasks --count {count} --seed {seed}",
-        "lists",
-        "Functions of lists of whole numbers from examples that conflict, generated.",
-        [problem_name(number) for number in range(count)],
+    check_empty(out)
+    names = [f"list-{number + 1:02d}" for number in range(count)]
+    for number, name in enumerate(names):
+        write_task(out / name, draw(seed, number), seed, number)
+    listing = suite_text(
+        "lists", "Functions of lists of whole numbers from examples that conflict, generated.", names
     )
+    command = f"python -m trainer.recipes.list_tasks --count {count} --seed {seed}"
+    (out / "suite.toml").write_text(f"# Made by {command}\n\n{listing}", encoding="utf-8")
+    return f"{count} problems"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line: write the suite."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True, help="new or empty folder for the suite")
-    parser.add_argument("--count", type=int, default=36, help="problems")
-    parser.add_argument("--seed", type=int, default=0, help="tasks follow from it")
-    options = parser.parse_args(arguments)
-    try:
-        write_suite(options.out, options.count, options.seed)
-    except (ConfigError, ProblemError) as error:
-        sys.exit(f"error: {error}")
-    print(f"{options.count} problems: {options.out / 'suite.toml'}")
+    run_command(__doc__, arguments, write_suite, count=(36, "problems"))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]
         )
     folders: list[Path] = []
     taken: Counter[str] = Counter()
-    lines = ["[suite]", f"name = {toml_value(name)}", f"description = {toml_value(description)}"]
     try:
         out.mkdir(parents=True, exist_ok=True)
         for task in tasks:
@@ -54,8 +53,8 @@ def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]
             taken[words] += 1
             folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
             _write_problem(folders[-1], task)
-            lines += ["", "[[problems]]", f"path = {toml_value(folders[-1].name)}"]
-        (out / "suite.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        listing = suite_text(name, description, [folder.name for folder in folders])
+        (out / "suite.toml").write_text(listing, encoding="utf-8")
     except OSError as error:
         raise ProblemError(
             f"{out}: the suite cannot be written: {error.strerror}; choose another place"
@@ -67,6 +66,12 @@ def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]
         heldout=sum(len(task.heldout) for task in tasks),
         left_out=Counter(reason for task in tasks for reason in task.left_out),
     )
+
+
+def suite_text(name: str, description: str, paths: Iterable[str]) -> str:
+    """Return a `suite.toml` that lists these problem folders."""
+    head = f"[suite]\nname = {toml_value(name)}\ndescription = {toml_value(description)}\n"
+    return head + "".join(f"\n[[problems]]\npath = {toml_value(path)}\n" for path in paths)
 
 
 def check_empty(out: Path) -> None:

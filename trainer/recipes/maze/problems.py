@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
+from evovpo.problem.importers.writing import suite_text
 from trainer.domains.maze.generator import SIZE, Maze, generate_maze
 from trainer.domains.maze.rewards import COMPONENTS, route_rewards
 
@@ -42,19 +43,14 @@ def problem_files(maze: Maze) -> dict[str, str]:
     }
 
 
-def suite_text() -> str:
-    """Return the `suite.toml` that lists the folders."""
-    head = '[suite]\nname = "maze"\ndescription = "Routes through mazes: gold or diamonds, not both."\n'
-    return head + "".join(f'\n[[problems]]\npath = "{name}"\n' for name in NAMES)
-
-
 def write_problems(folder: Path) -> None:
     """Write the suite to `folder`; files that are there are replaced."""
     for name in NAMES:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file, text in problem_files(generate_maze(name)).items():
             (folder / name / file).write_text(text)
-    (folder / "suite.toml").write_text(suite_text())
+    listing = suite_text("maze", "Routes through mazes: gold or diamonds, not both.", NAMES)
+    (folder / "suite.toml").write_text(listing)
 
 
 def main() -> None:
