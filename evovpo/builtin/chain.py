@@ -24,17 +24,23 @@ class Slot(NamedTuple):
 def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Slot]:
     """Return the answers of a completion in order; the end mark is not part of any."""
     texts = text.split(END)[0].split(SEPARATOR)
+    spans = chain_spans(token_ids or ())
+    if token_ids is None or len(spans) != len(texts):
+        return [Slot(part, None) for part in texts]
+    return [Slot(part, span) for part, span in zip(texts, spans, strict=True)]
+
+
+def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the range of tokens of each answer; the end mark and what follows belong to none."""
     spans = []
     start = 0
-    for position, token in enumerate([*(token_ids or ()), END_ID]):
+    for position, token in enumerate([*token_ids, END_ID]):
         if token in (SEPARATOR_ID, END_ID):
             spans.append((start, position))
             start = position + 1
             if token == END_ID:
                 break
-    if token_ids is None or len(spans) != len(texts):
-        return [Slot(part, None) for part in texts]
-    return [Slot(part, span) for part, span in zip(texts, spans, strict=True)]
+    return spans
 
 
 def join_chain(answers: Sequence[str]) -> str:

@@ -20,18 +20,16 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.pool import Ended, Failed, Message, Task
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
-from trainer.domains.domain import Split
+from trainer.domains.domain import Split, open_domain
 from trainer.domains.on_policy import (
     Arm,
     TaskMeasure,
     TrainingBudget,
     _choose_parent,
-    curves,
     load_start_model,
     measure,
     train,
 )
-from trainer.domains.opening import open_domain
 from trainer.experiments.export import Export
 from trainer.experiments.results import Results, summarise
 from trainer.experiments.run import run_study
@@ -114,8 +112,11 @@ def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
     model, log = train(Arm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
     assert np.mean([row["mean_reward"] for row in log[-3:]]) > log[0]["mean_reward"] + 0.1
     tasks = domain.tasks("test", 10)
-    before = np.mean(curves(measure(load_start_model(domain), domain, tasks, 1, 8, 0), [1]).best_at_k)
-    assert np.mean(curves(measure(model, domain, tasks, 1, 8, 0), [1]).best_at_k) > before + 0.1
+    before, after = (
+        np.mean([task.measure.best_at_k([1]) for task in measure(asked, domain, tasks, 1, 8, 0)])
+        for asked in (load_start_model(domain), model)
+    )
+    assert after > before + 0.1
 
 
 def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyDomain) -> None:
@@ -235,16 +236,16 @@ def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: 
     assert answered(3) != answered(4)
 
 
-def test_curves_of_a_task_by_hand() -> None:
+def test_figures_of_a_task_by_hand() -> None:
     # Two single answers, each perfect on one of two components.
     task = TaskMeasure(
         measure_answers([[JudgedAnswer("a", (1.0, 0.0))], [JudgedAnswer("b", (0.0, 1.0))]]), 10
     )
-    found = curves([task], [1, 2])
-    assert found.best_at_k == [[0.5, 0.5]]
-    assert found.pass_at_k == [[0.0, 0.0]]
+    found = task.figures([1, 2])
+    assert found["best_at_k"].tolist() == [0.5, 0.5]
+    assert found["pass_at_k"].tolist() == [0.0, 0.0]
     # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2 for the other's 1 - w.
-    assert found.expected_at_k[0] == pytest.approx([0.5, 0.75], abs=0.04)
+    assert found["expected_at_k"] == pytest.approx([0.5, 0.75], abs=0.04)
 
 
 # ---------------------------------------------------------------- whole studies
@@ -276,7 +277,11 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> list[str]:
     monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
     monkeypatch.setattr(trainer.experiments.trainings, "open_domain", toy)
     monkeypatch.setattr(trainer.experiments.trainings, "run_all", run_here)
-    monkeypatch.setattr(trainer.experiments.study_file, "start_folder", lambda name: domain.model_folder)
+    monkeypatch.setattr(
+        trainer.experiments.study_file,
+        "START_FOLDERS",
+        dict.fromkeys(("strings", "maze"), domain.model_folder),
+    )
     return begun
 
 

@@ -6,8 +6,17 @@ from random import Random
 
 import pytest
 
-from trainer.domains.maze.generator import CELLS, MAX_BUDGET, SIZE, Maze, MazeError, distances, generate_maze
-from trainer.domains.maze.rewards import MOVES, route_rewards, walk
+from trainer.domains.maze.generator import (
+    CELLS,
+    MAX_BUDGET,
+    MOVES,
+    SIZE,
+    Maze,
+    MazeError,
+    distances,
+    generate_maze,
+)
+from trainer.domains.maze.rewards import route_rewards, walk
 
 MAZES = [generate_maze(f"test-{number}") for number in range(60)]
 

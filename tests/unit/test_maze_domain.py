@@ -10,20 +10,14 @@ from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
 from trainer.domains.domain import Domain, Split
-from trainer.domains.maze.domain import MazeDomain, MazeTask
+from trainer.domains.maze.domain import MazeDomain
 from trainer.domains.maze.generator import Maze
 from trainer.domains.maze.route_format import chain_ids, prompt_ids, route_ids
 from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.recipes.maze.measure import describe
 
 DOMAIN: Domain = MazeDomain()
-TASK = MazeTask(
-    "by-hand",
-    Maze(
-        "S.LG.....#..G...........................B...................L..........D........E",
-        budget=25,
-    ),
-)
+TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
 EDGE = [*range(1, 9), *range(17, 81, 9)]
 EDGE_REWARDS = (1.0, 0.5, 1.0, 0.5)
 ZEROS = (0.0, 0.0, 0.0, 0.0)
@@ -32,8 +26,7 @@ ZEROS = (0.0, 0.0, 0.0, 0.0)
 def test_splits_and_seeds_have_no_maze_in_common() -> None:
     splits: tuple[Split, ...] = ("train", "validation", "test")
     tasks = [task for split in splits for seed in (0, 1) for task in DOMAIN.tasks(split, 40, seed)]
-    assert len({task.key for task in tasks}) == len(tasks)
-    assert len({task.maze for task in tasks}) == len(tasks)
+    assert len(set(tasks)) == len(tasks)
 
 
 def test_tasks_repeat_and_a_longer_list_continues_a_shorter_one() -> None:
@@ -43,12 +36,12 @@ def test_tasks_repeat_and_a_longer_list_continues_a_shorter_one() -> None:
 def test_every_task_has_a_prompt_for_one_to_three_answers() -> None:
     for task in DOMAIN.tasks("test", 50):
         for answers in (1, 2, 3):
-            assert DOMAIN.prompt_ids(task, answers) == prompt_ids(task.maze, answers)
+            assert DOMAIN.prompt_ids(task, answers) == prompt_ids(task, answers)
 
 
 def test_the_longest_completion_grows_with_the_answers_and_holds_the_largest_budget() -> None:
     assert DOMAIN.max_tokens(3) == 3 * DOMAIN.max_tokens(1)
-    assert all(task.maze.budget < DOMAIN.max_tokens(1) for task in DOMAIN.tasks("validation", 50))
+    assert all(task.budget < DOMAIN.max_tokens(1) for task in DOMAIN.tasks("validation", 50))
 
 
 def test_a_chain_is_judged_answer_by_answer() -> None:
@@ -127,7 +120,7 @@ def test_figures_of_a_pool_worked_out_by_hand() -> None:
 
 def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent() -> None:
     class Untouched(MazeDomain):
-        def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[MazeTask]:
+        def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[Maze]:
             raise AssertionError("tasks were made for a training that cannot be")
 
     arm = Arm("vpo", "vpo", 3, 8, parent_share=0.25)

@@ -18,14 +18,16 @@ from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.search.search import Search
-from evovpo.types import Candidate, Judged, ParseStatus, Program, PromptKind, Tell
+from evovpo.types import Candidate, Judged, ParseStatus, Problem, Program, PromptKind, Tell
+from trainer.domains.domain import open_domain
 from trainer.domains.on_policy import Arm, TrainingBudget, train
-from trainer.domains.strings.domain import MIN_ROWS, StringDomain, StringTask
+from trainer.domains.strings.domain import MIN_ROWS, StringDomain
 
 
 @pytest.fixture(scope="module")
 def domain() -> Iterator[StringDomain]:
-    with StringDomain() as opened:
+    with open_domain("strings") as opened:
+        assert isinstance(opened, StringDomain)
         yield opened
 
 
@@ -39,22 +41,21 @@ def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringDo
     first, again = domain.tasks("test", 6), domain.tasks("test", 8)
     assert first == again[:6]
     versions = [
-        {task.problem.version for task in domain.tasks(split, 30)}
-        for split in ("train", "validation", "test")
+        {task.version for task in domain.tasks(split, 30)} for split in ("train", "validation", "test")
     ]
     assert sum(map(len, versions)) == len(set.union(*versions)) == 90
-    assert {task.problem.version for task in domain.tasks("test", 30, seed=1)}.isdisjoint(versions[2])
+    assert {task.version for task in domain.tasks("test", 30, seed=1)}.isdisjoint(versions[2])
 
 
 def test_every_task_has_rows_enough_to_conflict(domain: StringDomain) -> None:
     tasks = domain.tasks("train", 40)
-    assert all(len(task.problem.train) >= MIN_ROWS for task in tasks)
-    assert all(len(task.problem.objectives) == len(task.problem.train) for task in tasks)
+    assert all(len(task.train) >= MIN_ROWS for task in tasks)
+    assert all(len(task.objectives) == len(task.train) for task in tasks)
 
 
 def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: StringDomain) -> None:
     task = domain.tasks("test", 1)[0]
-    wanted = [str(example.output) for example in task.problem.train]
+    wanted = [str(example.output) for example in task.train]
     constant = repr(wanted[0])
     ids = completion(constant, "a(", constant)
     answers = domain.judge(task, ids, 4)
@@ -62,7 +63,7 @@ def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: String
     assert [answer.rewards for answer in answers] == [hits, (0.0,) * len(hits), hits, (0.0,) * len(hits)]
     canonical_text = canonical(constant)
     assert canonical_text is not None
-    program = Program(to_source(canonical_text, task.problem.entry, task.problem.parameters))
+    program = Program(to_source(canonical_text, task.entry, task.parameters))
     assert [answer.key for answer in answers] == [program.id, None, program.id, None]
     assert answers[3].span is None
     assert answers[2].span is not None
@@ -71,7 +72,7 @@ def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: String
 
 def test_an_answer_is_right_only_with_every_row(domain: StringDomain) -> None:
     task = domain.tasks("test", 1)[0]
-    rows = [(example.inputs[0], str(example.output)) for example in task.problem.train]
+    rows = [(example.inputs[0], str(example.output)) for example in task.train]
     table = repr(rows[-1][1])
     for given, output in reversed(rows[:-1]):
         table = f"({output!r} if x0 == {given!r} else {table})"
@@ -85,13 +86,13 @@ def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
     domain: StringDomain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = domain.tasks("validation", 2)[1]
-    cases = len(task.problem.train)
+    cases = len(task.train)
 
     def fail(*_: object, **__: object) -> Result:
         return sandbox_failure("fork failed", cases, "none")
 
     with monkeypatch.context() as failing:
-        failing.setattr(domain._sandbox, "run", fail)
+        failing.setattr(domain.sandbox, "run", fail)
         lost, unread = domain.judge(task, completion("x0.lower()", "a("), 2)
     assert (lost.rewards, unread.rewards) == (None, (0.0,) * cases)
     assert lost.key is not None
@@ -107,7 +108,7 @@ def test_a_program_is_run_once_per_task(domain: StringDomain, monkeypatch: pytes
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the sandbox ran a program that it had judged")
 
-    monkeypatch.setattr(domain._sandbox, "run", fail)
+    monkeypatch.setattr(domain.sandbox, "run", fail)
     assert domain.judge(task, completion("x0.upper()"), 1) == first
 
 
@@ -118,9 +119,9 @@ def test_a_prompt_asks_for_so_many_answers(domain: StringDomain) -> None:
     assert one[0] != three[0]
 
 
-def prompts_of_a_search(task: StringTask, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
+def prompts_of_a_search(problem: Problem, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
     """Yield the prompts of a search that knows one program, each with the rows in another order."""
-    problem = dataclasses.replace(task.problem, seeds=(parent,))
+    problem = dataclasses.replace(problem, seeds=(parent,))
     settings = SearchConfig(evaluations=100_000, islands=1, root_share=0.0, joins=False, answers=answers)
     search = Search(problem, settings, ExpressionFormat(problem), "run", 0)
     first = search.ask()
@@ -137,12 +138,12 @@ def prompts_of_a_search(task: StringTask, parent: Program, answers: int) -> Iter
 
 @pytest.mark.parametrize("text", ["x0.upper()", "x0[:3]", "x0[0].lower() + x0[1:]", "re.sub(1, x0)"])
 def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: StringDomain, text: str) -> None:
-    task = next(task for task in domain.tasks("test", 20) if len(task.problem.train) == MIN_ROWS)
+    task = next(task for task in domain.tasks("test", 20) if len(task.train) == MIN_ROWS)
     (answer,) = domain.judge(task, completion(text), 1)
     assert answer.key is not None
     expression = canonical(text)
     assert expression is not None
-    parent = Program(to_source(expression, task.problem.entry, task.problem.parameters))
+    parent = Program(to_source(expression, task.entry, task.parameters))
     wanted = domain.prompt_ids(task, 3, answer.key)
     # A search shows rows in random order: among some hundred prompts is the order that they are stored in.
     assert wanted in islice(prompts_of_a_search(task, parent, 3), 400)

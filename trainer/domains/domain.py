@@ -1,14 +1,21 @@
 """What a study trains on: tasks with prompts, and answers with reward vectors.
 
-`trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py` are the domains.
+`trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py` are the domains; `open_domain` opens
+one by its name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
+from trainer.domains.maze import MAZE_MODEL
 
+START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL}
+"""The domains by name, each with the folder of its own start model."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 
 
@@ -50,3 +57,24 @@ class Domain(Protocol):
         sandbox failed has no rewards, and its completion is no part of any figure or group.
         """
         ...
+
+
+@contextmanager
+def open_domain(name: str, start: Path | None = None) -> Iterator[Domain]:
+    """Yield a domain, ready to judge, with its own start model or the one in the folder `start`.
+
+    Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of the strings cannot be started.
+    """
+    if name not in START_FOLDERS:
+        raise ConfigError(f"unknown domain {name!r}; expected {' or '.join(START_FOLDERS)}")
+    folder = start or START_FOLDERS[name]
+    if name == "maze":
+        from trainer.domains.maze.domain import MazeDomain
+
+        yield MazeDomain(model_folder=folder)
+    else:
+        from evovpo.sandbox import Sandbox
+        from trainer.domains.strings.domain import StringDomain
+
+        with Sandbox(workers=1, preload=()) as sandbox:
+            yield StringDomain(folder, sandbox)

@@ -5,7 +5,6 @@ from the arm, its seed and the domain.
 """
 
 import copy
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError, DivergedError, PolicyError
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
+from evovpo.types import Rewards
 from trainer.domains.domain import Domain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
@@ -74,11 +75,35 @@ class TrainingBudget(NamedTuple):
     """Training tasks that steps draw from, in a seeded order without repetition until all were used."""
 
 
+def ask(
+    domain: Domain, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
+) -> Request:
+    """Return the request for completions of so many answers to a task, at temperature 1."""
+    prompt_ids = domain.prompt_ids(task, answers, parent)
+    return Request(prompt_ids, seed, tuple(range(completions)), 1.0, domain.max_tokens(answers))
+
+
+def complete(model: Any, requests: Sequence[Request]) -> list[list[Completion]]:
+    """Return the completions of each request by a model with the weights that it has now."""
+    ends = model.generation_config.eos_token_id
+    return sample(Weights(model), requests, (ends,) if isinstance(ends, int) else tuple(ends))
+
+
 class TaskMeasure(NamedTuple):
     """What one task's answers are worth, and the completion tokens that they took."""
 
     measure: Measure
     tokens: int
+
+    def figures(self, ks: Sequence[int]) -> dict[str, Array]:
+        """Return the figures by k, all exact but for the weightings of `expected_at_k`, which are fixed."""
+        components = self.measure.rewards_C_m_D.shape[2]
+        weights = draw_weights(components, _WEIGHTINGS, np.random.default_rng(0))
+        return {
+            "best_at_k": self.measure.best_at_k(ks),
+            "pass_at_k": self.measure.pass_at_k(ks),
+            "expected_at_k": self.measure.expected_at_k(ks, weights),
+        }
 
 
 def measure(
@@ -88,54 +113,19 @@ def measure(
 
     Raises `SandboxError` for a task none of whose completions can be judged.
     """
-    weights = Weights(model)
-    ends = _end_ids(model)
     chains = -(-per_task // answers)
+    requests = [
+        ask(domain, task, answers, int(np.random.default_rng([seed, number, 2]).integers(2**62)), chains)
+        for number, task in enumerate(tasks)
+    ]
     found = []
     for first in range(0, len(tasks), _PROMPTS_AT_ONCE):
-        part = tasks[first : first + _PROMPTS_AT_ONCE]
-        requests = [
-            Request(domain.prompt_ids(task, answers), _seed(seed, first + index), tuple(range(chains)), 1.0,
-                    domain.max_tokens(answers))
-            for index, task in enumerate(part)
-        ]  # fmt: skip
-        for task, completions in zip(part, sample(weights, requests, ends), strict=True):
+        part = slice(first, first + _PROMPTS_AT_ONCE)
+        for task, completions in zip(tasks[part], complete(model, requests[part]), strict=True):
             judged = [domain.judge(task, completion.token_ids, answers) for completion in completions]
             tokens = sum(len(completion.token_ids) for completion in completions)
             found.append(TaskMeasure(measure_answers(judged), tokens))
     return found
-
-
-class Curves(NamedTuple):
-    """Figures of each task by k, (tasks, len(ks)) each."""
-
-    best_at_k: list[list[float]]
-    """Expected best mean reward of k answers."""
-    pass_at_k: list[list[float]]
-    """Probability that one of k answers is right."""
-    expected_at_k: list[list[float]]
-    """Expected best weighted reward of k answers, averaged over random weightings: what VPO trains for."""
-
-
-def curves(measured: Sequence[TaskMeasure], ks: Sequence[int]) -> Curves:
-    """Return the figures of each measured task by k, all exact but for the weightings, which are fixed."""
-    found = Curves([], [], [])
-    for task in measured:
-        components = task.measure.rewards_C_m_D.shape[2]
-        weights = draw_weights(components, _WEIGHTINGS, np.random.default_rng(0))
-        found.best_at_k.append(task.measure.best_at_k(ks).tolist())
-        found.pass_at_k.append(task.measure.pass_at_k(ks).tolist())
-        found.expected_at_k.append(task.measure.expected_at_k(ks, weights).tolist())
-    return found
-
-
-def check_arm(arm: Arm, domain: Domain) -> None:
-    """Raise `ConfigError` if an arm asks for prompts that the domain does not have."""
-    if arm.parent_share > 0 and not domain.shows_parents:
-        raise ConfigError(
-            f"arm {arm.name}: parent_share is {arm.parent_share:g}, and prompts of the domain {domain.name} "
-            "show no parents; set it to 0, or choose another domain"
-        )
 
 
 def load_start_model(domain: Domain) -> Any:
@@ -153,9 +143,13 @@ def train(
     """Return the trained model and the figures of its steps.
 
     Each step samples P prompts, judges the answers, and makes the arm's updates. Raises `DivergedError` if
-    a step is not finite, and `ConfigError`, before anything is spent, as `check_arm`.
+    a step is not finite, and `ConfigError`, before anything is spent, for prompts that the domain lacks.
     """
-    check_arm(arm, domain)
+    if arm.parent_share > 0 and not domain.shows_parents:
+        raise ConfigError(
+            f"arm {arm.name}: parent_share is {arm.parent_share:g}, and prompts of the domain {domain.name} "
+            "show no parents; set it to 0, or choose another domain"
+        )
     torch.manual_seed(seed)
     model = load_start_model(domain)
     reference = copy.deepcopy(model).eval() if arm.kl > 0 else None
@@ -187,27 +181,30 @@ def train(
 
 
 class _Group(NamedTuple):
-    """One prompt's completions, judged."""
+    """One prompt's completions, judged, without those that the sandbox failed on."""
 
     objective: str
     prompt_ids: tuple[int, ...]
     completions: list[Completion]
     answers_G_M: list[list[JudgedAnswer]]  # noqa: N815
-    rewards_G_M_D: list[list[tuple[float, ...]]]  # noqa: N815
-    """With a repeated answer of a chain as zeros."""
     has_parent: bool
     """Whether the prompt showed one."""
     tokens: int
     """Of all completions, also of those left out."""
     faults: int
-    """Completions left out because the sandbox failed on them."""
+    """Completions left out."""
 
-
-class _Ask(NamedTuple):
-    """A task to be asked about, and the key of the answer to show as parent, or none."""
-
-    task: Any
-    parent: str | None = None
+    @property
+    def rewards_G_M_D(self) -> list[list[Rewards]]:  # noqa: N802
+        """With a repeated answer of a chain as zeros."""
+        return [
+            [
+                (0.0,) * len(rewards) if key in [before.key for before in chain[:place]] else rewards
+                for place, (key, rewards, _) in enumerate(chain)
+                if rewards is not None
+            ]
+            for chain in self.answers_G_M
+        ]
 
 
 def _sample_step(
@@ -219,21 +216,18 @@ def _sample_step(
     n that have a parent to show (`_choose_parent`) are asked about again, with it; where fewer have one, the
     last tasks are asked about instead, without a parent. So a step has P groups with any share.
     """
-    weights, end_ids = Weights(model), _end_ids(model)
     again = round(len(tasks) * arm.parent_share)
-    asks = [_Ask(task) for task in tasks[: len(tasks) - again]]
-    groups = _sample(arm, weights, end_ids, domain, asks, rng)
+    first, context = len(tasks) - again, model.config.max_position_embeddings
+    groups = _sample(arm, model, domain, [(task, None) for task in tasks[:first]], rng)
     if again:
         shown = []
-        for ask, group in zip(asks, groups, strict=True):
+        for task, group in zip(tasks, groups, strict=False):
             parent = _choose_parent(group.answers_G_M, rng)
-            if parent is None:
-                continue
             # A long answer to a long task may not fit into the model's context.
-            if len(domain.prompt_ids(ask.task, arm.answers, parent)) < weights.context:
-                shown.append(_Ask(ask.task, parent))
-        rest = [_Ask(task) for task in tasks[len(asks) :][: max(0, again - len(shown))]]
-        groups += _sample(arm, weights, end_ids, domain, [*shown[:again], *rest], rng)
+            if parent is not None and len(domain.prompt_ids(task, arm.answers, parent)) < context:
+                shown.append((task, parent))
+        rest = [(task, None) for task in tasks[first:][: max(0, again - len(shown))]]
+        groups += _sample(arm, model, domain, [*shown[:again], *rest], rng)
     return groups
 
 
@@ -250,52 +244,32 @@ def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random
 
 
 def _sample(
-    arm: Arm,
-    weights: Weights,
-    end_ids: tuple[int, ...],
-    domain: Domain,
-    asks: Sequence[_Ask],
-    rng: np.random.Generator,
+    arm: Arm, model: Any, domain: Domain, tasks: Sequence[tuple[Any, str | None]], rng: np.random.Generator
 ) -> list[_Group]:
-    is_single = rng.random(len(asks)) < arm.single_share
-    requests, shapes = [], []
-    for ask, single in zip(asks, is_single, strict=True):
-        answers, rollouts = (1, arm.rollouts * arm.answers) if single else (arm.answers, arm.rollouts)
-        shapes.append(("grpo" if single else arm.objective, answers))
-        requests.append(
-            Request(domain.prompt_ids(ask.task, answers, ask.parent), int(rng.integers(2**62)),
-                    tuple(range(rollouts)), 1.0, domain.max_tokens(answers))
-        )  # fmt: skip
+    """Return a judged group for each task and parent, in order."""
+    is_single = rng.random(len(tasks)) < arm.single_share
+    answers = [1 if single else arm.answers for single in is_single]
+    requests = [
+        ask(domain, task, wanted, int(rng.integers(2**62)), arm.rollouts * arm.answers // wanted, parent)
+        for (task, parent), wanted in zip(tasks, answers, strict=True)
+    ]
     groups = []
-    for ask, request, (objective, answers), completions in zip(
-        asks, requests, shapes, sample(weights, requests, end_ids), strict=True
-    ):
-        judged = [domain.judge(ask.task, completion.token_ids, answers) for completion in completions]
+    for index, completions in enumerate(complete(model, requests)):
+        task, parent = tasks[index]
+        judged = [domain.judge(task, completion.token_ids, answers[index]) for completion in completions]
         left = without_faults(judged)
         groups.append(
             _Group(
-                objective=objective,
-                prompt_ids=request.prompt_ids,
+                objective="grpo" if is_single[index] else arm.objective,
+                prompt_ids=requests[index].prompt_ids,
                 completions=[completions[place] for place in left],
                 answers_G_M=[judged[place] for place in left],
-                rewards_G_M_D=[_blanked(judged[place]) for place in left],
-                has_parent=ask.parent is not None,
+                has_parent=parent is not None,
                 tokens=sum(len(completion.token_ids) for completion in completions),
                 faults=len(judged) - len(left),
             )
         )
     return groups
-
-
-def _blanked(chain: Sequence[JudgedAnswer]) -> list[tuple[float, ...]]:
-    """Return the rewards of a chain, with zeros for an answer that repeats one before it."""
-    seen: set[str | None] = set()
-    rewards = []
-    for answer in chain:
-        assert answer.rewards is not None, "completions that the sandbox failed on are left out before"
-        rewards.append((0.0,) * len(answer.rewards) if answer.key in seen else answer.rewards)
-        seen.add(answer.key)
-    return rewards
 
 
 def _training_rows(
@@ -316,11 +290,10 @@ def _training_rows(
             with_spread += bool(values.any())
             spans = [[answer.span for answer in chain] for chain in group.answers_G_M]
             lengths = [len(completion.token_ids) for completion in group.completions]
+            spread = spread_advantages(values, spans, lengths)
             rows[index] = [
                 TrainingRow(group.prompt_ids, completion.token_ids, completion.logprobs, advantages)
-                for completion, advantages in zip(
-                    group.completions, spread_advantages(values, spans, lengths), strict=True
-                )
+                for completion, advantages in zip(group.completions, spread, strict=True)
             ]
     return rows, with_spread / len(groups)
 
@@ -328,10 +301,10 @@ def _training_rows(
 def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, float]:
     figures = []
     for group in groups:
-        components = len(group.rewards_G_M_D[0][0])
-        weights = draw_weights(components, 100, np.random.default_rng(0))
+        rewards = [np.array(chain) for chain in group.rewards_G_M_D]
+        weights = draw_weights(rewards[0].shape[1], 100, np.random.default_rng(0))
         keys = [[answer.key for answer in chain] for chain in group.answers_G_M]
-        figures.append(group_figures([np.array(chain) for chain in group.rewards_G_M_D], keys, weights))
+        figures.append(group_figures(rewards, keys, weights))
     return mean_figures(figures)._asdict() | {
         "zero_spread_share": 1 - with_spread,
         "faults": float(sum(group.faults for group in groups)),
@@ -340,23 +313,7 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
 
 def _chosen_tasks(tasks: int, step: int, prompts: int, seed: int) -> list[int]:
     """Return the tasks of a step: an endless sequence of seeded permutations, cut into steps."""
-    places = range(step * prompts, (step + 1) * prompts)
-    orders = {
-        epoch: np.random.default_rng([seed, epoch, 1]).permutation(tasks)
-        for epoch in {p // tasks for p in places}
-    }
-    return [int(orders[place // tasks][place % tasks]) for place in places]
-
-
-def _seed(seed: int, index: int) -> int:
-    return int(np.random.default_rng([seed, index, 2]).integers(2**62))
-
-
-def _end_ids(model: Any) -> tuple[int, ...]:
-    found = model.generation_config.eos_token_id
-    return (found,) if isinstance(found, int) else tuple(found)
-
-
-def with_settings(arm: Arm, learning_rate: float, kl: float) -> Arm:
-    """Return the arm with the two settings that are tuned."""
-    return dataclasses.replace(arm, learning_rate=learning_rate, kl=kl)
+    return [
+        int(np.random.default_rng([seed, place // tasks, 1]).permutation(tasks)[place % tasks])
+        for place in range(step * prompts, (step + 1) * prompts)
+    ]

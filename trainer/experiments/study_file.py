@@ -8,8 +8,8 @@ from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, StoreError, nearest_hint
 from evovpo.experiments.reading import Reader, raise_faults
 from evovpo.store import Store
+from trainer.domains.domain import START_FOLDERS
 from trainer.domains.on_policy import Arm, TrainingBudget
-from trainer.domains.opening import DOMAINS, start_folder
 from trainer.experiments.records import START, Strategy, Study, StudyArm, store_url
 from trainer.objectives import OBJECTIVES
 
@@ -105,7 +105,7 @@ class _Reader(Reader):
         if too_large and not test_tasks:
             self.add(f"ks: {too_large} are more than the {evaluations} evaluations; leave them out")
         domain = data.get("domain", _SEARCH_DOMAINS[0])
-        known = DOMAINS if test_tasks else _SEARCH_DOMAINS
+        known = tuple(START_FOLDERS) if test_tasks else _SEARCH_DOMAINS
         if domain not in known:
             self.add(
                 f"domain: {domain!r} is none whose models search problems; {nearest_hint(str(domain), known)}"
@@ -122,7 +122,7 @@ class _Reader(Reader):
             domain=str(domain),
             start=(self.path.parent / start).resolve()
             if isinstance(start, str) and start
-            else start_folder(str(domain)),
+            else START_FOLDERS.get(str(domain), Path()),
             problems=self.problems(data) if runs and not test_tasks else (),
             evaluations=evaluations,
             ks=tuple(sorted(ks)),

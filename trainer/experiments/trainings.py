@@ -17,8 +17,8 @@ import numpy as np
 from evovpo.errors import DivergedError, TrainingError
 from evovpo.experiments.pool import Ended, FatalError, Message, Task, run_all
 from evovpo.files import written_whole
-from trainer.domains.on_policy import Arm, curves, load_start_model, measure, train, with_settings
-from trainer.domains.opening import open_domain
+from trainer.domains.domain import open_domain
+from trainer.domains.on_policy import Arm, load_start_model, measure, train
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
 
@@ -46,7 +46,7 @@ def grid(study: Study, arm: StudyArm) -> list[Training]:
     """Return the trainings that an arm is tuned by."""
     assert arm.arm is not None
     return [
-        Training(with_settings(arm.arm, learning_rate, kl), TUNING_SEED)
+        Training(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
         for learning_rate in study.learning_rates
         for kl in study.kls
     ]
@@ -67,7 +67,7 @@ def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
         return None
     scores = [row["score"] for row in rows if row is not None]
     best = points[int(np.argmax(scores))].arm
-    return with_settings(arm.arm, best.learning_rate, best.kl)
+    return dataclasses.replace(arm.arm, learning_rate=best.learning_rate, kl=best.kl)
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[Training]:
@@ -137,7 +137,11 @@ class TrainingRun:
                 tasks = domain.tasks("validation", study.tuning_tasks)
                 most = max(TUNING_KS)
                 measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
-                score = 0.0 if diverged else float(np.mean(curves(measured, TUNING_KS).best_at_k))
+                score = (
+                    0.0
+                    if diverged
+                    else float(np.mean([task.measure.best_at_k(TUNING_KS) for task in measured]))
+                )
                 row |= {"kind": "tuning", "score": round(score, 5)}
             else:
                 _keep(model, study.start, self.folder)
@@ -177,12 +181,11 @@ class AnswerRun:
             model, tasks = load_start_model(domain), domain.tasks("test", self.study.test_tasks)
             answers = self.arm.search_answers
             measured = measure(model, domain, tasks, answers, max(ks), seed=_MEASURE_SEED)
-        by_figure = curves(measured, ks)._asdict()
         return [
             {"arm": self.arm.name, "strategy": TEST, "seed": self.seed, "problem": task_name(number)}
             | {
-                figure: dict(zip(map(str, ks), np.round(values[number], 5).tolist(), strict=True))
-                for figure, values in by_figure.items()
+                figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
+                for figure, values in task.figures(ks).items()
             }
             | {"distinct_share": task.measure.distinct_share, "diversity": task.measure.diversity}
             | {"faulty_completions": task.measure.faults, "tokens": task.tokens}

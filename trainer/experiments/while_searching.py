@@ -3,6 +3,7 @@
 The model starts from the study's start model, and learns from nothing but the problems that are searched.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from evovpo.runs.proposer import check_proposer
 from evovpo.store import Store
 from evovpo.types import Problem
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig
-from trainer.domains.on_policy import Arm, with_settings
+from trainer.domains.on_policy import Arm
 from trainer.experiments.export import Export
 from trainer.experiments.records import Study, StudyArm
 from trainer.experiments.searches import search_row, settings_of
@@ -31,7 +32,7 @@ def check_while_searching(study: Study, faults: list[str]) -> None:
         if arm.rounds and arm.arm is not None:
             for strategy in arm.strategies:
                 try:
-                    _plan(study, arm, strategy, with_settings(arm.arm, 1e-4, 0.0), 0)
+                    _plan(study, arm, strategy, dataclasses.replace(arm.arm, learning_rate=1e-4, kl=0.0), 0)
                 except ConfigError as error:
                     faults.append(f"{study.path}: arm {arm.name}, strategy {strategy}: {error}")
 

@@ -8,10 +8,10 @@ given, and training can start from there. Single answers are trained on too, so 
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,25 +19,21 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
-from evovpo.proposers.sampler import Request, Weights, sample
-from trainer.domains.domain import Domain
-from trainer.domains.on_policy import curves, load_start_model, measure
-from trainer.domains.strings.domain import StringDomain
+from evovpo.proposers.sampler import Weights, sample
+from trainer.cli.progress import WorkBar
+from trainer.domains.domain import Domain, open_domain
+from trainer.domains.on_policy import ask, load_start_model, measure
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, collate, pack, parts
 
-
-class DistilSettings(NamedTuple):
-    """The recipe."""
-
-    tasks: int = 1500
-    samples: int = 24
-    """Single answers sampled for a task."""
-    answers: int = 3
-    tasks_per_step: int = 6
-    learning_rate: float = 3e-4
-    seed: int = 1
-    """Of tasks and sampling; studies draw their tasks from other seeds."""
+TASKS, ANSWERS = 1500, 3
+_SAMPLES = 24
+"""Single answers sampled for a task."""
+_TASKS_PER_STEP = 6
+_LEARNING_RATE = 3e-4
+_SEED = 1
+"""Of tasks and sampling; studies draw their tasks from other seeds."""
+KS = (1, 2, 3, 6, 12, 24, 48)
 
 
 def chain_rows(
@@ -81,39 +77,32 @@ def _row(prompt_ids: tuple[int, ...], ids: tuple[int, ...]) -> TrainingRow:
     return TrainingRow(prompt_ids, ids, (0.0,) * len(ids), np.zeros(len(ids)))
 
 
-def distil(
-    domain: Domain, settings: DistilSettings, on_step: Callable[[int, int, float], None] = lambda *_: None
-) -> Any:
-    """Return the start model of `domain`, taught to write chains of its own single answers.
+def distil(domain: Domain, tasks: Sequence[Any], on_step: Callable[[int, int, float], None]) -> Any:
+    """Return the start model of `domain`, taught to write chains of its own single answers to these tasks.
 
     `on_step` is told the step, how many there are, and the loss in nats a token.
     """
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(_SEED)
     model = load_start_model(domain)
     weights = Weights(model)
-    tasks = domain.tasks("train", settings.tasks, settings.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.0)
-    steps = -(-len(tasks) // settings.tasks_per_step)
-    rng = Random(settings.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=0.0)
+    steps = -(-len(tasks) // _TASKS_PER_STEP)
+    rng = Random(_SEED)
     for step in range(steps):
-        part = tasks[step * settings.tasks_per_step : (step + 1) * settings.tasks_per_step]
-        requests = [
-            Request(domain.prompt_ids(task, 1), rng.getrandbits(62), tuple(range(settings.samples)), 1.0,
-                    domain.max_tokens(1))
-            for task in part
-        ]  # fmt: skip
+        part = tasks[step * _TASKS_PER_STEP : (step + 1) * _TASKS_PER_STEP]
+        requests = [ask(domain, task, 1, rng.getrandbits(62), _SAMPLES) for task in part]
         groups = [
             group
             for task, completions in zip(part, sample(weights, requests, (END_ID,)), strict=True)
             for group in chain_rows(
-                (domain.prompt_ids(task, 1), domain.prompt_ids(task, settings.answers)),
+                (domain.prompt_ids(task, 1), domain.prompt_ids(task, ANSWERS)),
                 [completion.token_ids for completion in completions],
-                settings.answers,
+                ANSWERS,
                 rng,
             )
         ]
         for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * min(1.0, 2 * (1 - step / steps))
+            group["lr"] = _LEARNING_RATE * min(1.0, 2 * (1 - step / steps))
         on_step(step + 1, steps, _step(model, optimizer, groups))
     return model
 
@@ -132,61 +121,40 @@ def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequenc
     return total
 
 
-class Coverage(NamedTuple):
-    """What answers of one model in one format are worth."""
-
-    name: str
-    best_at_k: tuple[float, ...]
-    """Mean over tasks for each of `KS`."""
-
-
-KS = (1, 2, 3, 6, 12, 24, 48)
-
-
-def coverage(name: str, model: Any, domain: Domain, tasks: Sequence[Any], answers: int) -> Coverage:
-    """Return best@k of `model` on `tasks`, from 48 answers a task in chains of `answers`."""
-    found = curves(measure(model, domain, tasks, answers, max(KS), seed=7), KS)
-    return Coverage(name, tuple(np.mean(found.best_at_k, axis=0).tolist()))
-
-
-def coverage_markdown(rows: Sequence[Coverage]) -> str:
-    """Return the table of several models, in Markdown."""
+def coverage_markdown(rows: Mapping[str, Sequence[float]]) -> str:
+    """Return the table of best@k of several models, for each of `KS`, in Markdown."""
     lines = ["| best@k | " + " | ".join(f"k = {k}" for k in KS) + " |", "|---" * (len(KS) + 1) + "|"]
     lines += [
-        f"| {row.name} | " + " | ".join(f"{value:.3f}" for value in row.best_at_k) + " |" for row in rows
+        f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
+        for name, values in rows.items()
     ]
     return "\n".join(lines)
 
 
 def main() -> None:
     """Command line: write the taught model to a folder, and print what it covers beside the model before."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path, help="folder for the model")
-    parser.add_argument(
-        "--tasks", type=int, default=DistilSettings().tasks, help="tasks to sample answers for"
-    )
+    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks to sample answers for")
     parser.add_argument("--validation-tasks", type=int, default=60, help="held-out tasks to measure on")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-               TextColumn("loss {task.fields[loss]:.3f}"))  # fmt: skip
-    with StringDomain() as domain, Progress(*columns) as progress:
-        bar = progress.add_task("teaching chains", total=None, loss=float("nan"))
+    with open_domain("strings") as domain, WorkBar() as bar:
         model = distil(
             domain,
-            DistilSettings(tasks=options.tasks),
-            lambda step, steps, loss: progress.update(bar, completed=step, total=steps, loss=loss),
+            domain.tasks("train", options.tasks, _SEED),
+            lambda step, steps, loss: bar.show("teaching chains", step, steps, f"loss {loss:.3f}"),
         )
         model.save_pretrained(options.out)
         AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(options.out)
         tasks = domain.tasks("validation", options.validation_tasks)
-        rows = []
-        for when, measured in (("before", load_start_model(domain)), ("after", model)):
-            for answers, what in ((1, "single answers"), (DistilSettings().answers, "chains of three")):
-                progress.update(bar, description=f"measuring {what} {when}")
-                rows.append(coverage(f"{when} teaching, {what}", measured, domain, tasks, answers))
+        rows: dict[str, list[float]] = {}
+        for when, asked in (("before", load_start_model(domain)), ("after", model)):
+            for answers, what in ((1, "single answers"), (ANSWERS, "chains of three")):
+                bar.show(f"measuring {what} {when}", len(rows), 4)
+                found = measure(asked, domain, tasks, answers, max(KS), seed=7)
+                best = np.mean([task.measure.best_at_k(KS) for task in found], axis=0)
+                rows[f"{when} teaching, {what}"] = best.tolist()
     print(coverage_markdown(rows))
 
 

@@ -28,8 +28,9 @@ SIZE = 9
 CELLS = SIZE * SIZE
 CENTRE = CELLS // 2
 MAX_BUDGET = 39
-WALL, FLOOR, START, EXIT, GOLD, DIAMOND, LAVA, BONUS = "#.SEGDLB"
-_KINDS = frozenset("#.SEGDLB")
+MOVES = "UDLR"
+KINDS = "#.SEGDLB"
+WALL, FLOOR, START, EXIT, GOLD, DIAMOND, LAVA, BONUS = tuple(KINDS)
 _OPENINGS = (18, 28)
 _ITEMS = (3, 5)
 _LAVA = (3, 5)
@@ -37,14 +38,21 @@ _SLACK = 7
 _RADIUS = 2
 
 
-def _neighbours(cell: int) -> tuple[int, ...]:
-    row, column = divmod(cell, SIZE)
-    steps = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
-    return tuple(r * SIZE + c for r, c in steps if 0 <= r < SIZE and 0 <= c < SIZE)
+def _beside(cell: int, down: int, right: int) -> int:
+    """Return the cell that a move leads to; itself at the edge of the grid."""
+    row, column = cell // SIZE + down, cell % SIZE + right
+    return row * SIZE + column if 0 <= row < SIZE and 0 <= column < SIZE else cell
 
 
-NEIGHBOURS = tuple(_neighbours(cell) for cell in range(CELLS))
-"""Cells beside each cell inside the grid, in the order up, down, left, right."""
+STEP = {
+    move: tuple(_beside(cell, down, right) for cell in range(CELLS))
+    for move, down, right in zip(MOVES, (-1, 1, 0, 0), (0, 0, -1, 1), strict=True)
+}
+"""`STEP[move][cell]` is the cell beside `cell`, walls not looked at."""
+NEIGHBOURS = tuple(
+    tuple(STEP[move][cell] for move in MOVES if STEP[move][cell] != cell) for cell in range(CELLS)
+)
+"""Cells beside each cell inside the grid, in the order of `MOVES`."""
 
 _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
 """In circular order: two steps on is the opposite corner."""
@@ -65,9 +73,9 @@ class Maze:
     budget: int
 
     def __post_init__(self) -> None:
-        if len(self.grid) != CELLS or not set(self.grid) <= _KINDS:
+        if len(self.grid) != CELLS or not set(self.grid) <= set(KINDS):
             raise MazeError(
-                f"a maze has {CELLS} cells out of '#.SEGDLB'; got {len(self.grid)}: {self.grid!r}; "
+                f"a maze has {CELLS} cells out of {KINDS!r}; got {len(self.grid)}: {self.grid!r}; "
                 "join its rows without line ends"
             )
         if self.grid.count(START) != 1 or self.grid.count(EXIT) != 1:
@@ -131,13 +139,8 @@ def _carve(rng: Random) -> set[int]:
 
 def _passages(room: int) -> list[tuple[int, int]]:
     """Return (cell between, next room) for the rooms beside a room."""
-    row, column = divmod(room, SIZE)
-    steps = ((-1, 0), (1, 0), (0, -1), (0, 1))
-    return [
-        ((row + r) * SIZE + column + c, (row + 2 * r) * SIZE + column + 2 * c)
-        for r, c in steps
-        if 0 <= row + 2 * r < SIZE and 0 <= column + 2 * c < SIZE
-    ]
+    steps = (STEP[move] for move in MOVES)
+    return [(step[room], step[step[room]]) for step in steps if step[room] != room]
 
 
 def _open_walls(is_open: set[int], count: int, rng: Random) -> None:

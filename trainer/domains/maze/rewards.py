@@ -12,30 +12,11 @@ clamped to 1, where B was visited; the lava component stays linear.
 
 from typing import NamedTuple
 
-from trainer.domains.maze.generator import BONUS, CELLS, DIAMOND, EXIT, GOLD, LAVA, SIZE, WALL, Maze
+from trainer.domains.maze.generator import BONUS, DIAMOND, EXIT, GOLD, LAVA, STEP, WALL, Maze
 
 COMPONENTS = ("completion", "gold", "diamond", "lava-avoidance")
-MOVES = "UDLR"
 _ZEROS = (0.0, 0.0, 0.0, 0.0)
 _BONUS_FACTOR = 1.5
-
-
-def _step_table() -> dict[str, tuple[int, ...]]:
-    """Return for each move the cell that each cell leads to; itself at the edge of the grid."""
-    offsets = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
-    table = {}
-    for move, (down, right) in offsets.items():
-        targets = []
-        for cell in range(CELLS):
-            row, column = cell // SIZE + down, cell % SIZE + right
-            inside = 0 <= row < SIZE and 0 <= column < SIZE
-            targets.append(row * SIZE + column if inside else cell)
-        table[move] = tuple(targets)
-    return table
-
-
-STEP = _step_table()
-"""`STEP[move][cell]` is the cell beside `cell`, walls not looked at."""
 
 
 class Walk(NamedTuple):

@@ -11,26 +11,22 @@ floor is not listed, a step out of the grid cannot be written, and there is no r
 that is not beside the walker makes the whole route unreadable; a wall beside it is a blocked step.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID
+from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID, chain_spans
 from trainer.domains.maze.generator import (
-    BONUS,
     CELLS,
-    DIAMOND,
-    EXIT,
     FLOOR,
-    GOLD,
-    LAVA,
+    KINDS,
     MAX_BUDGET,
+    MOVES,
     SIZE,
-    START,
+    STEP,
     WALL,
     Maze,
     MazeError,
 )
-from trainer.domains.maze.rewards import MOVES, STEP
 
 MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
@@ -39,7 +35,7 @@ BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
 """Step budgets that have a token: paths between opposite corners are even, the slack is 7."""
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
-_LISTED = (WALL, START, EXIT, GOLD, DIAMOND, LAVA, BONUS)
+_LISTED = KINDS.replace(FLOOR, "")
 
 
 def _place(cell: int) -> str:
@@ -124,12 +120,9 @@ def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
     return "".join(moves)
 
 
-def split_chain(maze: Maze, completion_ids: Sequence[int]) -> Iterator[RouteSlot]:
-    """Yield the answers of a completion in order; the end mark and what follows belong to none."""
-    start = 0
-    for position, token in enumerate([*completion_ids, END_ID]):
-        if token in (SEPARATOR_ID, END_ID):
-            yield RouteSlot(read_route(maze, completion_ids[start:position]), (start, position))
-            start = position + 1
-            if token == END_ID:
-                return
+def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
+    """Return the answers of a completion in order; the end mark and what follows belong to none."""
+    return [
+        RouteSlot(read_route(maze, completion_ids[start:end]), (start, end))
+        for start, end in chain_spans(completion_ids)
+    ]

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from transformers import AutoModelForCausalLM
 
-from evovpo.builtin.chain import END_ID
 from evovpo.judging.measure import Measure, measure
-from evovpo.proposers.sampler import Request, Weights, sample
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.domain import MazeDomain
+from trainer.domains.on_policy import ask, complete, load_start_model
 
 _KS = (1, 3, 10, 30)
 
@@ -51,19 +48,17 @@ def measure_model(
     folder: Path, *, answers: int, tasks: int = 100, pool: int = 30, temperature: float = 1.0, seed: int = 0
 ) -> dict[str, float]:
     """Return the figures of the model in `folder` on validation mazes, `pool` answers to each."""
-    domain = MazeDomain()
-    weights = Weights(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32))
+    domain = MazeDomain(model_folder=folder)
+    chains = -(-pool // answers)
     mazes = domain.tasks("validation", tasks)
-    chains = tuple(range(-(-pool // answers)))
-    longest = domain.max_tokens(answers)
     requests = [
-        Request(domain.prompt_ids(task, answers), seed + number, chains, temperature, longest)
-        for number, task in enumerate(mazes)
+        ask(domain, maze, answers, seed + number, chains)._replace(temperature=temperature)
+        for number, maze in enumerate(mazes)
     ]
     return describe(
         [
-            measure([domain.judge(task, completion.token_ids, answers) for completion in completions])
-            for task, completions in zip(mazes, sample(weights, requests, [END_ID]), strict=True)
+            measure([domain.judge(maze, completion.token_ids, answers) for completion in completions])
+            for maze, completions in zip(mazes, complete(load_start_model(domain), requests), strict=True)
         ]
     )
 
