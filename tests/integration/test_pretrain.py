@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from evovpo.builtin.chain import MAX_ANSWERS, SEPARATOR, split_chain
 from evovpo.builtin.strings.grammar import render, shorter_variants
 from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
-from trainer.recipes.pretrain import PretrainConfig, batches, collate, pretrain, rate_factor, sample_block
+from trainer.recipes.pretrain import STRINGS, PretrainConfig, batches, collate, pretrain, rate_factor
 from trainer.recipes.tokenizer import build_tokenizer
 
 TINY = PretrainConfig(
@@ -62,7 +62,7 @@ def test_a_chain_holds_different_programs_and_the_truth_when_it_is_one() -> None
 
 def test_batches_hold_every_sequence_once_within_the_token_budget() -> None:
     tokenizer = build_tokenizer()
-    block = sample_block(1, 0, 40, tokenizer)
+    block = STRINGS.sample_block(1, 0, 40, tokenizer)
     found = batches(block, TINY, Random(0))
     assert sorted(id(sequence) for batch in found for sequence in batch) == sorted(map(id, block))
     assert all(len(batch) == 1 or max(len(ids) for ids, _ in batch) * len(batch) <= 600 for batch in found)

@@ -25,9 +25,7 @@ from trainer.domains.maze.route_format import (
     split_chain,
     vocabulary,
 )
-from trainer.recipes.maze.examples import RouteSampler, draw_chain
-from trainer.recipes.maze.pretrain import MAZES, sample_block
-from trainer.recipes.maze.tokenizer import build_tokenizer
+from trainer.recipes.maze.pretrain import MAZES, build_tokenizer, draw_chain, draw_route, sample_block
 from trainer.recipes.pretrain import PretrainConfig, pretrain
 
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
@@ -139,9 +137,8 @@ def test_text_survives_a_round_trip_and_other_text_becomes_unknown(tmp_path: Pat
 def test_a_drawn_route_is_walkable_and_ends_at_the_exit_or_with_the_budget() -> None:
     rng = Random(0)
     for maze in GENERATED:
-        sampler = RouteSampler(maze)
         for _ in range(10):
-            route = sampler.draw(rng)
+            route = draw_route(maze, rng)
             for cell, following in zip((maze.start, *route), route, strict=False):
                 assert following in NEIGHBOURS[cell]
                 assert maze.grid[following] != "#"
@@ -154,8 +151,7 @@ def test_drawn_routes_are_of_mixed_quality() -> None:
     rng = Random(1)
     rewards = []
     for maze in GENERATED:
-        sampler = RouteSampler(maze)
-        moves = [read_route(maze, route_ids(sampler.draw(rng))) or "" for _ in range(30)]
+        moves = [read_route(maze, route_ids(draw_route(maze, rng))) or "" for _ in range(30)]
         rewards += [route_rewards(maze, text) for text in moves]
     shares = [sum(vector[component] > 0 for vector in rewards) / len(rewards) for component in range(3)]
     assert 0.2 < shares[0] < 0.5
@@ -169,9 +165,8 @@ def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
         "SL.......L..............................B.....................LD......LG........E",
         budget=25,
     )
-    sampler = RouteSampler(maze)
     rng = Random(2)
-    routes = [sampler.draw(rng) for _ in range(300)]
+    routes = [draw_route(maze, rng) for _ in range(300)]
     assert {maze.grid[route[0]] for route in routes} == {"L"}
     assert any(71 in route for route in routes)
 
@@ -179,7 +174,7 @@ def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
 def test_a_chain_holds_different_routes() -> None:
     rng = Random(3)
     for maze in GENERATED:
-        chain = draw_chain(RouteSampler(maze), 3, rng)
+        chain = draw_chain(maze, 3, rng)
         assert len(set(chain)) == 3
 
 

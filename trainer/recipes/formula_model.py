@@ -7,6 +7,7 @@ knows the language, and that a parent is there to be changed; what a good formul
 mean, it can only learn from a search.
 """
 
+from functools import partial
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
@@ -17,12 +18,11 @@ from evovpo.builtin.formulas.prompt_text import (
     LEVELS,
     MAX_COMPONENTS,
     TOKEN_PATTERN,
-    UNKNOWN,
     encode_prompt,
     vocabulary,
 )
 from evovpo.builtin.formulas.sampler import FormulaSampler
-from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, as_sequences, main
+from trainer.recipes.pretrain import Language, PretrainConfig, main, text_block
 from trainer.recipes.tokenizer import word_tokenizer
 
 _ANSWERS = (1, 2, 3, 4)
@@ -48,7 +48,7 @@ FORMULA_CONFIG = PretrainConfig(
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
     """Return the tokenizer: `TOKEN_PATTERN` cuts the text, all else is unknown; decoding is concatenation."""
-    return word_tokenizer(vocabulary(), TOKEN_PATTERN, UNKNOWN, model_max_length=768)
+    return word_tokenizer(vocabulary(), TOKEN_PATTERN, model_max_length=768)
 
 
 def sample_sequence(rng: Random) -> tuple[str, str]:
@@ -70,14 +70,7 @@ def sample_sequence(rng: Random) -> tuple[str, str]:
     )
 
 
-def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
-    """Return block `index` of the endless data: the same for the same seed, whatever came before."""
-    rng = Random(f"formulas:{seed}:{index}")
-    pairs = [sample_sequence(rng) for _ in range(sequences)]
-    return as_sequences(pairs, tokenizer)
-
-
-FORMULAS = Language(build_tokenizer, sample_block)
+FORMULAS = Language(build_tokenizer, partial(text_block, "formulas:", sample_sequence))
 
 if __name__ == "__main__":
     main(__doc__, FORMULA_CONFIG, FORMULAS)

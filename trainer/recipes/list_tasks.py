@@ -11,9 +11,9 @@ problems are for instruction models behind a server. The expression lies in `pro
 
 from __future__ import annotations
 
-import ast
 import builtins
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -169,13 +169,12 @@ def run(text: str, rows: Sequence[Row]) -> list[Value]:
     return found
 
 
-def _kept(value: object) -> Value:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST:
-        return value
-    is_short = isinstance(value, list) and len(value) <= _LONGEST_LIST
-    if is_short and isinstance(value, list) and all(abs(number) <= _LARGEST for number in value):
-        return value
-    return None
+def _kept(value: Any) -> Value:
+    numbers = value if isinstance(value, list) else [value]
+    is_kept = len(numbers) <= _LONGEST_LIST and all(
+        type(number) is int and abs(number) <= _LARGEST for number in numbers
+    )
+    return value if is_kept else None
 
 
 def sample_row(rng: Random, has_number: bool) -> Row:
@@ -209,7 +208,7 @@ def _task(rng: Random, rows: tuple[Row, ...], is_list: bool) -> ListTask | None:
     if not all(map(_is_sensible, (then, test, other))) or _operations(then) + _operations(other) < 2:
         return None
     text = f"{render(then)} if {render(test)} else {render(other)}"
-    if len(text) > 110 or ("n" in _names(text)) != (rows[0].n is not None):
+    if len(text) > 110 or bool(re.search(r"\bn\b", text)) != (rows[0].n is not None):
         return None
     outputs, sides = run(text, rows), run(f"1 if {render(test)} else 0", rows)
     train = rows[:TRAIN_ROWS]
@@ -241,11 +240,6 @@ def _is_sensible(tree: Tree) -> bool:
 def _operations(tree: Tree) -> int:
     """Return how many nodes of a tree have children."""
     return bool(tree.children) + sum(map(_operations, tree.children))
-
-
-def _names(text: str) -> set[str]:
-    """Return the names in an expression."""
-    return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
 
 
 def _simpler(then: Tree, test: Tree, other: Tree) -> Iterator[str]:

@@ -7,35 +7,36 @@ that a run can be lengthened up to the moment the fall begins. Hidden matrices a
 Muon, the rest with AdamW. Resumable: run the same command again.
 """
 
-from __future__ import annotations
-
 import argparse
+import contextlib
 import itertools
 import json
-import multiprocessing
-import multiprocessing.queues
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.multiprocessing.spawn import spawn
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from evovpo.builtin.chain import BEGIN_ID, END_ID, PAD_ID
 from evovpo.files import written_whole
+from trainer.cli.progress import WorkBar
 from trainer.domains.strings.tasks import sample_sequence
 from trainer.recipes.tokenizer import build_tokenizer
 
 MAX_TOKENS = 448
 """Longer sequences are dropped; fewer than one in two hundred is."""
+_LOG_EVERY = 50
+"""Steps in a row of the loss curve."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,20 @@ Sequence = tuple[list[int], int]
 """Token ids of prompt and completion, and the length of the prompt."""
 
 
-def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
-    """Return block `index` of the endless data: the same for the same seed, whatever came before."""
-    rng = Random(f"{seed}:{index}")
-    pairs = [sample_sequence(rng) for _ in range(sequences)]
-    return as_sequences(pairs, tokenizer)
+def text_block(
+    name: str,
+    sample: Callable[[Random], tuple[str, str]],
+    seed: int,
+    index: int,
+    sequences: int,
+    tokenizer: PreTrainedTokenizerFast,
+) -> list[Sequence]:
+    """Return block `index` of the endless data `name`, from pairs of prompt and completion.
 
-
-def as_sequences(pairs: list[tuple[str, str]], tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
-    """Return pairs of prompt and completion as tokens, without those that are longer than `MAX_TOKENS`."""
+    It is the same for the same seed, whatever came before; what is longer than `MAX_TOKENS` is left out.
+    """
+    rng = Random(f"{name}{seed}:{index}")
+    pairs = [sample(rng) for _ in range(sequences)]
     prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
     completions = tokenizer([completion for _, completion in pairs])["input_ids"]
     return [
@@ -113,21 +119,8 @@ class Language(NamedTuple):
     """(seed, index, sequences, tokenizer) to block `index` of the data of `seed`."""
 
 
-STRINGS = Language(build_tokenizer, sample_block)
+STRINGS = Language(build_tokenizer, partial(text_block, "", sample_sequence))
 """String expressions from alignment prompts: the built-in model."""
-
-
-def _write_blocks(
-    queue: multiprocessing.queues.Queue[list[Sequence]],
-    config: PretrainConfig,
-    language: Language,
-    first: int,
-    rank: int,
-) -> None:
-    tokenizer = language.build_tokenizer()
-    for index in itertools.count(first):
-        block = index * config.processes + rank
-        queue.put(language.sample_block(config.seed, block, config.block_sequences, tokenizer))
 
 
 def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[list[Sequence]]:
@@ -175,11 +168,7 @@ def rate_factor(step: int, config: PretrainConfig) -> float:
 
 def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[torch.optim.Optimizer]:
     """Return Muon over the hidden matrices and AdamW over embeddings and norms."""
-    matrices = [
-        p
-        for name, p in model.named_parameters()
-        if p.ndim == 2 and "embed" not in name and "lm_head" not in name
-    ]
+    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     chosen = {id(p) for p in matrices}
     rest = [p for p in model.parameters() if id(p) not in chosen]
     return [
@@ -190,47 +179,28 @@ def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[to
     ]
 
 
-def _training_batches(
-    config: PretrainConfig, language: Language, first_block: int, rank: int
-) -> Iterator[tuple[int, list[Sequence]]]:
-    """Yield (block index, batch) for one process; a worker samples ahead.
+@dataclass
+class _Batches(IterableDataset[tuple[int, torch.Tensor, torch.Tensor]]):
+    """(Block, ids, mask) of each batch of one process, without end; a worker of the loader samples ahead.
 
     Process `rank` trains on the blocks `index * processes + rank`; all blocks give the same number
     of batches to every process: what one block has more than the agreed number is left out.
     """
-    context = multiprocessing.get_context("spawn")
-    queue: multiprocessing.queues.Queue[list[Sequence]] = context.Queue(maxsize=3)
-    worker = context.Process(
-        target=_write_blocks, args=(queue, config, language, first_block, rank), daemon=True
-    )
-    worker.start()
-    try:
-        for index in itertools.count(first_block):
-            found = batches(queue.get(), config, Random(f"{config.seed}:{index}:{rank}"))
+
+    config: PretrainConfig
+    language: Language
+    first_block: int
+    rank: int
+
+    def __iter__(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        config = self.config
+        tokenizer = self.language.build_tokenizer()
+        for index in itertools.count(self.first_block):
+            number = index * config.processes + self.rank
+            block = self.language.sample_block(config.seed, number, config.block_sequences, tokenizer)
+            found = batches(block, config, Random(f"{config.seed}:{index}:{self.rank}"))
             for batch in found[: config.block_batches]:
-                yield index, batch
-    finally:
-        worker.terminate()
-
-
-def _save_checkpoint(
-    path: Path,
-    model: LlamaForCausalLM,
-    optimizers: list[torch.optim.Optimizer],
-    step: int,
-    block: int,
-    log: _Log,
-) -> None:
-    state = {
-        "model": model.state_dict(),
-        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-        "step": step,
-        "block": block,
-        "log": log.rows,
-        "seconds": log.seconds(),
-    }
-    with written_whole(path) as partial:
-        torch.save(state, partial)
+                yield index, *collate(batch)
 
 
 def save_policy(
@@ -257,109 +227,85 @@ def save_policy(
     )
 
 
-def _average_gradients(model: LlamaForCausalLM) -> None:
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            torch.distributed.all_reduce(parameter.grad)
-            parameter.grad /= torch.distributed.get_world_size()
-
-
 def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
     """One data-parallel process; number 0 also logs and saves."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes
     )
-    checkpoint = out / "checkpoint.pt"
     tokenizer = language.build_tokenizer()
     model = build_model(config, tokenizer)
     # On CPU the backward pass of fused attention costs more than the plain one at these lengths.
     model.set_attn_implementation("eager")
     optimizers = build_optimizers(model, config)
-    peaks = (config.muon_rate, config.adam_rate)
-    log = _Log(out / "loss.jsonl", [], 0.0)
-    step = block = 0
+    checkpoint = out / "checkpoint.pt"
+    state: dict[str, Any] = {"step": 0, "block": 0, "log": [], "seconds": 0.0}
     if checkpoint.exists():
-        stored = torch.load(checkpoint, weights_only=False)
-        model.load_state_dict(stored["model"])
-        for optimizer, state in zip(optimizers, stored["optimizers"], strict=True):
-            optimizer.load_state_dict(state)
-        step, block = stored["step"], stored["block"]
-        log = _Log(out / "loss.jsonl", stored["log"], stored["seconds"])
+        state = torch.load(checkpoint, weights_only=False)
+        model.load_state_dict(state["model"])
+        for optimizer, stored in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
+    step, block, log = state["step"], state["block"], state["log"]
+    started = time.monotonic() - state["seconds"]
+    recent: list[tuple[float, int, int]] = []
     model.train()
-    columns = (
-        TextColumn("pretraining"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("loss {task.fields[loss]}"),
+    loader = DataLoader(
+        _Batches(config, language, block, rank),
+        batch_size=None,
+        num_workers=1,
+        prefetch_factor=2 * config.block_batches,
+        multiprocessing_context="spawn",
     )
-    with Progress(*columns, disable=rank > 0) as progress:
-        bar = progress.add_task("", total=config.steps, completed=step, loss="")
-        for index, batch in _training_batches(config, language, block, rank):
+    with WorkBar() if rank == 0 else contextlib.nullcontext() as bar:
+        for index, ids, mask in loader:
             if index != block:
                 block = index
-                if rank == 0:
-                    _save_checkpoint(checkpoint, model, optimizers, step, block, log)
+                if bar is not None:
+                    state = {
+                        "model": model.state_dict(),
+                        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+                        "step": step,
+                        "block": block,
+                        "log": log,
+                        "seconds": time.monotonic() - started,
+                    }
+                    with written_whole(checkpoint) as partial_file:
+                        torch.save(state, partial_file)
             if step >= config.steps:
                 break
-            for optimizer, peak in zip(optimizers, peaks, strict=True):
+            for optimizer, peak in zip(optimizers, (config.muon_rate, config.adam_rate), strict=True):
                 for group in optimizer.param_groups:
                     group["lr"] = peak * rate_factor(step, config)
-            ids, mask = collate(batch)
             loss = completion_loss(model, ids, mask)
             loss.backward()
-            _average_gradients(model)
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    torch.distributed.all_reduce(parameter.grad)
+                    parameter.grad /= config.processes
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
             step += 1
-            if rank == 0:
-                log.add(
-                    step,
-                    loss.item(),
-                    len(batch) * config.processes,
-                    ids.numel() * config.processes,
-                    step == config.steps,
-                )
-                progress.update(bar, completed=step, loss=f"{log.rows[-1]['loss']:.3f}" if log.rows else "")
+            if bar is not None:
+                recent.append((loss.item(), len(ids), ids.numel()))
+                if step % _LOG_EVERY == 0 or step == config.steps:
+                    losses, sequences, tokens = zip(*recent, strict=True)
+                    log.append(
+                        {
+                            "step": step,
+                            "loss": round(sum(losses) / len(losses), 4),
+                            "sequences": sum(sequences) * config.processes,
+                            "padded_tokens": sum(tokens) * config.processes,
+                            "seconds": round(time.monotonic() - started),
+                        }
+                    )
+                    (out / "loss.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+                    recent.clear()
+                bar.show("pretraining", step, config.steps, f"loss {log[-1]['loss']:.3f}" if log else "")
     if rank == 0:
-        save_policy(out, model, tokenizer, config, log.rows)
+        save_policy(out, model, tokenizer, config, log)
     torch.distributed.destroy_process_group()
-
-
-class _Log:
-    """The loss curve: one row for every fifty steps, on disk at once."""
-
-    EVERY = 50
-
-    def __init__(self, path: Path, rows: list[dict[str, float]], seconds: float) -> None:
-        self.path, self.rows = path, rows
-        self._started = time.monotonic() - seconds
-        self._losses: list[float] = []
-        self._sequences = self._tokens = 0
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def add(self, step: int, loss: float, sequences: int, tokens: int, is_last: bool) -> None:
-        self._losses.append(loss)
-        self._sequences += sequences
-        self._tokens += tokens
-        if step % self.EVERY and not is_last:
-            return
-        mean = sum(self._losses) / len(self._losses)
-        row = {
-            "step": step,
-            "loss": round(mean, 4),
-            "sequences": self._sequences,
-            "padded_tokens": self._tokens,
-            "seconds": round(self.seconds()),
-        }
-        self.rows.append(row)
-        self.path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
-        self._losses, self._sequences, self._tokens = [], 0, 0
 
 
 def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) -> None:

@@ -1,12 +1,15 @@
 """Tokenizers of the built-in models, as Hugging Face `tokenizer.json`."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from evovpo.builtin.chain import BEGIN, END, PAD
 from evovpo.builtin.strings.prompt_text import TOKEN_PATTERN, vocabulary
+
+_UNKNOWN = "⟦unk⟧"
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
@@ -16,39 +19,31 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     concatenation, so that every text without the two bracket characters survives a round trip.
     """
     vocab = {token: index for index, token in enumerate(vocabulary())}
-    tokenizer = Tokenizer(
-        models.BPE(vocab=vocab, merges=[], unk_token="⟦unk⟧", byte_fallback=True, ignore_merges=True)
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(TOKEN_PATTERN), behavior="isolated")
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=BEGIN,
-        eos_token=END,
-        pad_token=PAD,
-        unk_token="⟦unk⟧",
-        clean_up_tokenization_spaces=False,
-        model_max_length=768,
+    model = models.BPE(vocab=vocab, merges=[], unk_token=_UNKNOWN, byte_fallback=True, ignore_merges=True)
+    return _tokenizer(
+        model, TOKEN_PATTERN, decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()]), 768
     )
 
 
-def word_tokenizer(
-    tokens: Iterable[str], pattern: str, unknown: str, model_max_length: int
-) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of whole words: `pattern` cuts the text, what is no token is `unknown`.
+def word_tokenizer(tokens: Iterable[str], pattern: str, model_max_length: int) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words: `pattern` cuts the text, what is no token is unknown.
 
     Decoding is concatenation.
     """
     ids = {token: index for index, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=unknown))
+    return _tokenizer(models.WordLevel(ids, unk_token=_UNKNOWN), pattern, decoders.Fuse(), model_max_length)
+
+
+def _tokenizer(model: Any, pattern: str, decoder: Any, model_max_length: int) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
+    tokenizer.decoder = decoder
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BEGIN,
         eos_token=END,
         pad_token=PAD,
-        unk_token=unknown,
+        unk_token=_UNKNOWN,
         clean_up_tokenization_spaces=False,
         model_max_length=model_max_length,
     )

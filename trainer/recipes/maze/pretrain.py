@@ -1,23 +1,43 @@
 """Train the start model for mazes from scratch: `python -m trainer.recipes.maze.pretrain OUT`.
 
 The loop, the optimisers and the files are those of `trainer.recipes.pretrain`; here are the data (mazes from
-`trainer.domains.maze.generator`, chains of routes from `trainer.recipes.maze.examples`) and the sizes. It
-teaches the format and rough competence only: the arms of a study start from this model.
+`trainer.domains.maze.generator`, chains of routes of mixed quality) and the sizes. It teaches the format and
+rough competence only: the arms of a study start from this model. It shall find the exit now and then, by many
+ways, and not be a solver. So a route heads for the exit directly, over some items of one zone, or over cells
+drawn at random; it avoids lava or does not, slips off its way with some probability, and is cut where the
+budget is spent, which is how routes fail here.
 """
 
+from functools import lru_cache
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from trainer.domains.maze.generator import draw_maze
-from trainer.domains.maze.route_format import chain_ids, prompt_ids
-from trainer.recipes.maze.examples import RouteSampler, draw_chain
-from trainer.recipes.maze.tokenizer import build_tokenizer
+from trainer.domains.maze.generator import (
+    CELLS,
+    DIAMOND,
+    GOLD,
+    LAVA,
+    NEIGHBOURS,
+    WALL,
+    Maze,
+    distances,
+    draw_maze,
+)
+from trainer.domains.maze.route_format import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
 from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, main
+from trainer.recipes.tokenizer import word_tokenizer
 
 _CHAINS_PER_MAZE = 4
 _ANSWERS = (1, 2, 3)
 _ANSWER_WEIGHTS = (4, 1, 5)
+_SLIPS = (0.1, 0.2, 0.3, 0.5)
+_ERRANDS = ("direct", "gold", "diamond", "wander")
+_ERRAND_WEIGHTS = (6, 1, 1, 24)
+_MOST_DETOURS = 5
+_MOST_ITEMS = 2
+_MAX_ATTEMPTS = 20
+
 
 MAZE_CONFIG = PretrainConfig(
     hidden_size=128,
@@ -33,6 +53,60 @@ MAZE_CONFIG = PretrainConfig(
 """The recipe of the model that is shipped."""
 
 
+_steps_to = lru_cache(maxsize=2 * CELLS)(distances)
+"""The routes through one maze share its distance maps."""
+
+
+def draw_route(maze: Maze, rng: Random) -> tuple[int, ...]:
+    """Return the cells that a route steps to: at most the budget, ending at the exit if it is reached."""
+    blocked = rng.choice((WALL, WALL + LAVA))
+    slip = rng.choice(_SLIPS)
+    cell = maze.start
+    taken: list[int] = []
+    for target in [*_waypoints(maze, rng), maze.exit]:
+        steps_left = _steps_to(maze.grid, target, blocked)
+        while cell != target:
+            if steps_left[cell] < 0:  # Target or walker is enclosed by lava.
+                steps_left = _steps_to(maze.grid, target, WALL)
+            beside = [near for near in NEIGHBOURS[cell] if maze.grid[near] != WALL]
+            if rng.random() >= slip:
+                nearest = min(steps_left[near] for near in beside if steps_left[near] >= 0)
+                beside = [near for near in beside if steps_left[near] == nearest]
+            cell = rng.choice(beside)
+            taken.append(cell)
+            if cell == maze.exit or len(taken) == maze.budget:
+                return tuple(taken)
+    raise AssertionError("unreachable: the last target is the exit")
+
+
+def _waypoints(maze: Maze, rng: Random) -> list[int]:
+    errand = rng.choices(_ERRANDS, _ERRAND_WEIGHTS)[0]
+    if errand == "direct":
+        return []
+    if errand == "wander":
+        free = [cell for cell in range(CELLS) if maze.grid[cell] != WALL]
+        return rng.sample(free, rng.randint(1, _MOST_DETOURS))
+    items = maze.cells(GOLD if errand == "gold" else DIAMOND)
+    return rng.sample(items, rng.randint(1, min(_MOST_ITEMS, len(items))))
+
+
+def draw_chain(maze: Maze, answers: int, rng: Random) -> list[tuple[int, ...]]:
+    """Return `answers` different routes through a maze, drawn one after another."""
+    chain: list[tuple[int, ...]] = []
+    for _ in range(_MAX_ATTEMPTS * answers):
+        route = draw_route(maze, rng)
+        if route not in chain:
+            chain.append(route)
+        if len(chain) == answers:
+            return chain
+    raise AssertionError(f"no {answers} different routes in {_MAX_ATTEMPTS * answers} draws")
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer: whole words between brackets, all else unknown; decoding is concatenation."""
+    return word_tokenizer(vocabulary(), TOKEN_PATTERN, model_max_length=256)
+
+
 def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
     """Return block `index` of the endless data: the same for the same seed, whatever came before.
 
@@ -42,11 +116,10 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     block: list[Sequence] = []
     while len(block) < sequences:
         maze = draw_maze(rng)
-        sampler = RouteSampler(maze)
         for _ in range(min(_CHAINS_PER_MAZE, sequences - len(block))):
             answers = rng.choices(_ANSWERS, _ANSWER_WEIGHTS)[0]
             prompt = list(prompt_ids(maze, answers))
-            block.append((prompt + chain_ids(draw_chain(sampler, answers, rng)), len(prompt)))
+            block.append((prompt + chain_ids(draw_chain(maze, answers, rng)), len(prompt)))
     return block
 
 
