@@ -11,7 +11,7 @@ statements.
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ def read_problems(path: Path, limit: int | None = None) -> "list[Psb2Problem]":
 
     Raises `ProblemError` where there is none.
     """
-    edges = dict(_edge_files(path))
+    edges = _edge_files(path)
     if not edges:
         raise ProblemError(
             f"{path}: expected NAME-edge.json (or .csv) beside NAME-random.json, in this folder or one below;"
@@ -41,17 +41,16 @@ def read_problems(path: Path, limit: int | None = None) -> "list[Psb2Problem]":
     return [Psb2Problem(f"PSB2/{stem}", stem, edges[stem]) for stem in sorted(edges)[:limit]]
 
 
-def _edge_files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield names and files; of several endings the first of `_ENDINGS` counts, which comes last here."""
+def _edge_files(path: Path) -> dict[str, Path]:
+    """Return edge files by name; of several endings the first of `_ENDINGS` counts."""
+    files = [*sorted(path.glob("*-edge.*")), *sorted(path.glob("*/*-edge.*"))]
     if path.is_file():
-        match = re.fullmatch(r"(.+)-(edge|random)(\.(?:json|csv)(?:\.gz)?)", path.name)
-        if match is not None:
-            yield match[1], path.with_name(f"{match[1]}-edge{match[3]}")
-        return
+        files = [path.with_name(path.name.replace("-random.", "-edge."))]
+    found: dict[str, Path] = {}
     for ending in reversed(_ENDINGS):
-        for pattern in (f"*-edge{ending}", f"*/*-edge{ending}"):
-            for found in sorted(path.glob(pattern)):
-                yield found.name.removesuffix(f"-edge{ending}"), found
+        end = f"-edge{ending}"
+        found |= {file.name.removesuffix(end): file for file in files if file.name.endswith(end)}
+    return found
 
 
 class Psb2Problem(NamedTuple):

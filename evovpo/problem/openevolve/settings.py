@@ -97,7 +97,11 @@ def read_settings(path: Path) -> Settings:
         if value is None:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
         elif last == "api_key":
-            keys.append(_secret(name, value))
+            variable = _variable(value)
+            remark = "a key in a file is not read; put it into the environment: OPENAI_API_KEY"
+            if variable is not None:
+                remark = f"models.key_variable = {variable}"
+            keys.append(Key(name, Effect.MAPPED if variable else Effect.NONE, remark))
         elif name in ("prompt.system_message", "llm.system_message"):
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
         elif name.startswith("database.feature_"):
@@ -266,15 +270,6 @@ def _variable(secret: object) -> str | None:
     """Return the name in `${NAME}`, or none for anything else."""
     found = _VARIABLE.fullmatch(secret) if isinstance(secret, str) else None
     return found[1] if found else None
-
-
-def _secret(name: str, value: object) -> Key:
-    variable = _variable(value)
-    if variable is None:
-        return Key(
-            name, Effect.NONE, "a key in a file is not read; put it into the environment: OPENAI_API_KEY"
-        )
-    return Key(name, Effect.MAPPED, f"models.key_variable = {variable}")
 
 
 def _model_key(name: str, last: str) -> Key:
