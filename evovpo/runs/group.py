@@ -18,7 +18,6 @@ from evovpo.types import (
     Candidate,
     Evaluation,
     Judged,
-    Parent,
     ParseStatus,
     Program,
     Prompt,
@@ -92,12 +91,9 @@ class GroupJudge:
 
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
-        parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
-        if prompt.kind is PromptKind.JOIN:
-            parents = self.search.join_parents(prompt.id)
         slots = read_slots(self.prompt_format, self.search, prompt, None)
         fresh, ran = await self._evaluate(slots, {})
-        tell = self._tell(prompt, None, slots, parents, Found([], {}, fresh, ran, {}))
+        tell = self._tell(prompt, None, slots, Found([], {}, fresh, ran, {}))
         if prompt.kind is PromptKind.SEED and all(
             judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
             for judged in tell.judged
@@ -111,9 +107,8 @@ class GroupJudge:
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> list[Tell]:
         """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
-        parents = [prompt.parents] * prompt.answers
         return [
-            self._tell(prompt, rollout, slots, parents, found)
+            self._tell(prompt, rollout, slots, found)
             for rollout, slots in zip(rollouts, found.slots_of, strict=True)
         ]
 
@@ -122,7 +117,6 @@ class GroupJudge:
         prompt: Prompt,
         rollout: Rollout | None,
         slots: Sequence[Answer],
-        parents: Sequence[tuple[Parent, ...]],
         found: Found,
     ) -> Tell:
         """Return the tell of one reply; a program is a duplicate from its second appearance on.
@@ -131,6 +125,9 @@ class GroupJudge:
         brings into the search is added to `found.judged`.
         """
         owner = prompt.id if rollout is None else rollout.id
+        parents = [prompt.parents] * len(slots)
+        if prompt.kind is PromptKind.JOIN:
+            parents = self.search.join_parents(prompt.id)
         judged: list[Judged] = []
         in_reply: dict[str, Evaluation] = {}
         for number, slot in enumerate(slots):

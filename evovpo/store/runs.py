@@ -74,12 +74,11 @@ class Runs(Connected):
 
         Raises StoreError if none or several match.
         """
-        with_status = _with_status()
-        row = connection.execute(with_status.where(runs.c.id == run_id)).first()
+        row = connection.execute(with_status().where(runs.c.id == run_id)).first()
         if row is not None:
             return _run(row)
         # Filtered again, because SQLite compares without case here.
-        found = connection.execute(with_status.where(runs.c.id.startswith(run_id, autoescape=True)))
+        found = connection.execute(with_status().where(runs.c.id.startswith(run_id, autoescape=True)))
         rows = [candidate for candidate in found if candidate.id.startswith(run_id)]
         if not rows:
             raise StoreError(
@@ -93,7 +92,7 @@ class Runs(Connected):
     @reading
     def runs_in_full(self, connection: Connection) -> list[Run]:
         """Return all runs with their latest status, in the order of their ids."""
-        return [_run(row) for row in connection.execute(_with_status().order_by(runs.c.id))]
+        return [_run(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:
@@ -135,7 +134,8 @@ def require_run(connection: Connection, run_id: str) -> None:
         raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
 
 
-def _with_status() -> Select[Any]:
+def with_status() -> Select[Any]:
+    """Return the query for all runs, each with its latest status."""
     events = run_events.alias()
     latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Integer, Select, func, select
 
 from evovpo.store.calls import CallTotals, read_call_totals
 from evovpo.store.database import Connected, reading
-from evovpo.store.runs import require_run
+from evovpo.store.runs import require_run, with_status
 from evovpo.store.tables import (
     candidates,
     evaluations,
@@ -136,7 +136,7 @@ class Summaries(Connected):
         by_status: Counter[Status] = Counter()
         proposed = executed = joins = 0
         evaluation_seconds = 0.0
-        curve: list[CurvePoint] = []
+        curve: dict[int, CurvePoint] = {}
         best: tuple[float, int, int] | None = None
         best_program_id = None
         for row in connection.execute(_judged(run_id)):
@@ -154,11 +154,7 @@ class Summaries(Connected):
                 if best is None or rank > best:
                     best, best_program_id = rank, row.program_id
             mean, passed, _ = best or (0.0, 0, 0)
-            point = CurvePoint(row.position, proposed, mean, passed)
-            if curve and curve[-1].tell == row.position:
-                curve[-1] = point
-            else:
-                curve.append(point)
+            curve[row.position] = CurvePoint(row.position, proposed, mean, passed)
         return RunSummary(
             proposed=proposed,
             executed=executed,
@@ -172,18 +168,14 @@ class Summaries(Connected):
             best_program_id=best_program_id,
             best_mean_reward=best[0] if best else None,
             examples_passed=best[1] if best else 0,
-            curve=tuple(curve),
+            curve=tuple(curve.values()),
             calls=read_call_totals(connection, run_id),
         )
 
 
 def _runs() -> Select[Any]:
-    number = run_events.c.number
-    spans = (
-        select(func.min(number).label("first"), func.max(number).label("latest"))
-        .group_by(run_events.c.run_id)
-        .subquery()
-    )
+    events = run_events.alias()
+    first = select(func.min(events.c.number)).where(events.c.run_id == runs.c.id).scalar_subquery()
     proposed = (
         select(func.count())
         .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -201,13 +193,8 @@ def _runs() -> Select[Any]:
         .group_by(means.c.run_id)
         .subquery()
     )
-    return (
-        select(runs.c.id, runs.c.problem_id, run_events.c.status, proposed.label("proposed"), best.c.best)
-        .join(run_events, run_events.c.run_id == runs.c.id)
-        .join(spans, spans.c.latest == number)
-        .outerjoin(best, best.c.run_id == runs.c.id)
-        .order_by(spans.c.first.desc())
-    )
+    with_best = with_status().outerjoin(best, best.c.run_id == runs.c.id)
+    return with_best.add_columns(proposed.label("proposed"), best.c.best).order_by(first.desc())
 
 
 def _judged(run_id: str) -> Select[Any]:

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import member
 
-from evovpo.search.grid import LEARNING_PROGRAMS, Grid
 from evovpo.search.members import Front, Member
-from evovpo.search.population import CELL_CAPACITY, InsertionStatus, Island
+from evovpo.search.population import CELL_CAPACITY, LEARNING_PROGRAMS, Grid, InsertionStatus, Island
 from evovpo.types import Feature
 
 vectors = st.lists(

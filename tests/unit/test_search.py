@@ -36,7 +36,7 @@ from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.prompts import Request
 from evovpo.sandbox import Sandbox
-from evovpo.search.grid import LEARNING_PROGRAMS
+from evovpo.search.population import LEARNING_PROGRAMS
 from evovpo.types import (
     Evaluation,
     Example,
