@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from evovpo.store.codecs import record_of, row_of
-from evovpo.store.database import Connected, append, reading, writing
+from evovpo.store.database import Database, append, reading, writing
 from evovpo.store.tables import calls
 from evovpo.types import Call, CallOutcome
 
@@ -24,7 +24,7 @@ class CallTotals(NamedTuple):
     """None where no model has a price."""
 
 
-class Calls(Connected):
+class Calls(Database):
     """Requests of runs to model servers."""
 
     @writing

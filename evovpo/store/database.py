@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import URL, Connection, Table, create_engine, event, insert, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError, StatementError
@@ -57,16 +57,16 @@ def parse_url(url: str | None) -> URL:
 
 
 class Database:
-    """An open database of the expected schema version.
+    """An open database, the base of what the store offers on each subject.
 
-    `read` and `write` run a function in one transaction and turn every fault into a StoreError. `name` is its
-    URL without passwords, `file` the path of a plain SQLite file or None.
+    `read` and `write` run a function in one transaction and turn every fault into a StoreError.
     """
 
     def __init__(self, url: URL) -> None:
         hidden = [option for option in url.query if "pass" in option.lower()]
         shown = url.update_query_dict(dict.fromkeys(hidden, "hidden"))
         self.name = shown.render_as_string(hide_password=True)
+        """The URL without any password, as messages and stored configurations show it."""
         passwords = (url.password, *chain.from_iterable(url.normalized_query[option] for option in hidden))
         self._secrets = [secret for secret in passwords if secret]
         self._is_sqlite = url.get_backend_name() == "sqlite"
@@ -74,6 +74,7 @@ class Database:
         in_memory = self._is_sqlite and place == ":memory:"
         is_file = self._is_sqlite and not in_memory and not place.startswith("file:")
         self.file = Path(place) if is_file else None
+        """The file that the database is in, or None where it is not a SQLite file."""
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
         if self._is_sqlite and "timeout" not in url.query:
             options["connect_args"] = {"timeout": BUSY_SECONDS}
@@ -94,6 +95,33 @@ class Database:
             event.listen(self._pool, "connect", _prepare_sqlite)
             event.listen(self._pool, "begin", _begin_sqlite)
 
+    @classmethod
+    def open(cls, url: str | None = None, *, create: bool = True) -> Self:
+        """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
+
+        A database that is not there is created unless `create` is false. Raises StoreError if it cannot
+        be opened, holds something else, or has another schema version (see `upgrade`).
+        """
+        database = cls(parse_url(url))
+        name = database.name
+        if database.file is not None and not create and not database.file.exists():
+            raise StoreError(f"{name}: there is no such store; check the path, or start a run to create it")
+        try:
+            found = database.schema_version()
+            if found is None and create:
+                database.migrate()
+            elif found is None:
+                raise StoreError(f"{name} holds no store yet; start a run to create it")
+            elif found != SCHEMA_VERSION:
+                raise StoreError(
+                    f"{name} has schema version {found}, this evovpo expects {SCHEMA_VERSION}; run "
+                    f"`evovpo store upgrade {name}`, or install the evovpo that wrote it if that is newer"
+                )
+        except BaseException:
+            database.close()
+            raise
+        return database
+
     def read(self, query: Callable[[Connection], T]) -> T:
         """Return what `query` returns; it sees one consistent state and cannot change it."""
         with self._faults(), self._pool.connect() as connection:
@@ -112,8 +140,14 @@ class Database:
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Close all connections; a database in memory is gone."""
+        """Close all connections: all that was told is in the database already; one in memory is gone."""
         self._pool.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def schema_version(self) -> str | None:
         """Return the Alembic revision of the database, or none if it has no table at all.
@@ -184,19 +218,7 @@ class Database:
         return message
 
 
-class Connected:
-    """Has a database; the base of what the store offers on each subject."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    @property
-    def name(self) -> str:
-        """The URL of the database without any password, as messages and stored configurations show it."""
-        return self._database.name
-
-
-S = TypeVar("S", bound=Connected)
+S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -204,7 +226,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._database.read(lambda connection: method(self, connection, *args, **kwargs))
+        return self.read(lambda connection: method(self, connection, *args, **kwargs))
 
     return call
 
@@ -214,7 +236,7 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._database.write(lambda connection: method(self, connection, *args, **kwargs))
+        return self.write(lambda connection: method(self, connection, *args, **kwargs))
 
     return call
 
@@ -225,32 +247,6 @@ def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
         connection.execute(insert(table), rows)
 
 
-def connect(url: str | None, *, create: bool) -> Database:
-    """Return an open database of the expected schema version, created if it may be and is not there.
-
-    Raises StoreError if it cannot be opened, is something else, or has another schema version.
-    """
-    database = Database(parse_url(url))
-    name = database.name
-    if database.file is not None and not create and not database.file.exists():
-        raise StoreError(f"{name}: there is no such store; check the path, or start a run to create it")
-    try:
-        found = database.schema_version()
-        if found is None and create:
-            database.migrate()
-        elif found is None:
-            raise StoreError(f"{name} holds no store yet; start a run to create it")
-        elif found != SCHEMA_VERSION:
-            raise StoreError(
-                f"{name} has schema version {found}, this evovpo expects {SCHEMA_VERSION}; run "
-                f"`evovpo store upgrade {name}`, or install the evovpo that wrote it if that is newer"
-            )
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
 def upgrade(url: str | None = None) -> str:
     """Bring the database at `url` to this evovpo's schema and return the version.
 
@@ -259,11 +255,9 @@ def upgrade(url: str | None = None) -> str:
     database = Database(parse_url(url))
     if database.file is not None and not database.file.exists():
         raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")
-    try:
+    with database:
         database.schema_version()
         database.migrate()
-    finally:
-        database.close()
     return SCHEMA_VERSION
 
 

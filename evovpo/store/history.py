@@ -15,7 +15,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
 
 from evovpo.errors import StoreError
 from evovpo.problem.openevolve.metrics import Scored
-from evovpo.store.database import Connected, reading
+from evovpo.store.database import Database, reading
 from evovpo.store.records import evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
 from evovpo.store.tables import candidates, evaluations, prompts, rewards, rollouts, tells
@@ -38,7 +38,7 @@ _GROUPS_PAGE = 100
 _Placed = tuple[int, int, Prompt | Tell]
 
 
-class History(Connected):
+class History(Database):
     """Asks, tells and groups of runs, and judgements of all runs."""
 
     def history(self, run_id: str) -> Iterator[Prompt | Tell]:
@@ -115,13 +115,11 @@ class History(Connected):
     ) -> Iterator[T]:
         """Return what a run has so far in a table whose rows `number` counts within the run."""
         of_run = number.table.c.run_id == run_id
-        last = self._database.read(
-            lambda connection: connection.scalar(select(func.max(number)).where(of_run))
-        )
+        last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
         def page(start: int) -> list[T]:
             where = and_(of_run, number.between(start, start + _PAGE - 1))
-            return self._database.read(lambda connection: read(connection, where))
+            return self.read(lambda connection: read(connection, where))
 
         return chain.from_iterable(map(page, range(0, 0 if last is None else last + 1, _PAGE)))
 

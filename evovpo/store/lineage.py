@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, select
 
 from evovpo.errors import StoreError
-from evovpo.store.database import Connected, reading
+from evovpo.store.database import Database, reading
 from evovpo.store.records import candidates_where
 from evovpo.store.tables import candidates, programs, prompts, tells
 from evovpo.types import Candidate, Parent, ParentRole, ParseStatus, Program, PromptKind
@@ -22,7 +22,7 @@ class LineageStep(NamedTuple):
     parents: tuple[tuple[ParentRole, Program], ...]
 
 
-class Lineages(Connected):
+class Lineages(Database):
     """The ancestors of programs."""
 
     @reading

@@ -8,14 +8,14 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
-from evovpo.store.database import Connected, append, reading, writing
+from evovpo.store.database import Database, append, reading, writing
 from evovpo.store.tables import objectives, problems, programs, run_events, runs
 from evovpo.types import Problem, Program, Run, RunStatus
 
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
 
 
-class Runs(Connected):
+class Runs(Database):
     """Problems, programs and runs."""
 
     @writing

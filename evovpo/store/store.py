@@ -5,16 +5,12 @@ updated or deleted. See `docs/store.md` for the schema. Each subject has its met
 a method that is said to take a `connection` is given it, in a transaction of its own.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Connection, text
 
 from evovpo.store.calls import Calls
-from evovpo.store.database import connect, reading
+from evovpo.store.database import reading
 from evovpo.store.history import History
 from evovpo.store.lineage import Lineages
 from evovpo.store.runs import Runs
@@ -24,38 +20,12 @@ from evovpo.store.trainings import Trainings
 
 
 class Store(Runs, Tells, Calls, History, Lineages, Summaries, Trainings):
-    """An open store. Use as a context manager, or call `close`.
+    """An open store, by `Store.open`. Use as a context manager, or call `close`.
 
     One process writes a run; any number of others may read meanwhile. Within a process, threads may
     share a store in a file. Every method raises StoreError if the database cannot be read or written;
     then nothing of that call is stored, and everything before it is.
     """
-
-    @classmethod
-    def open(cls, url: str | None = None, *, create: bool = True) -> Store:
-        """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
-
-        A database that is not there is created unless `create` is false. Raises StoreError if it cannot
-        be opened, holds something else, or has another schema version (see `upgrade`).
-        """
-        return cls(connect(url, create=create))
-
-    @property
-    def file(self) -> Path | None:
-        """The file that the database is in, or none where it is not a SQLite file."""
-        return self._database.file
-
-    def close(self) -> None:
-        """Close the database; all that was told is in it already."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @reading
     def query(self, connection: Connection, /, sql: str, **parameters: Any) -> list[dict[str, Any]]:

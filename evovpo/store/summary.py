@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Integer, Select, func, select
 
 from evovpo.store.calls import CallTotals, read_call_totals
-from evovpo.store.database import Connected, reading
+from evovpo.store.database import Database, reading
 from evovpo.store.runs import require_run, with_status
 from evovpo.store.tables import (
     candidates,
@@ -86,7 +86,7 @@ class RunSummary(NamedTuple):
     """Requests to model servers; all zero where none was asked."""
 
 
-class Summaries(Connected):
+class Summaries(Database):
     """Figures about runs."""
 
     @reading

@@ -6,11 +6,11 @@ One statement per table and tell, however many candidates and components it has.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import URL, Connection, Table, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import evaluation_digest, reward_values, row_of
-from evovpo.store.database import Connected, Database, append, writing
+from evovpo.store.database import Database, append, writing
 from evovpo.store.records import prompts_where
 from evovpo.store.runs import append_programs, require_run
 from evovpo.store.tables import (
@@ -37,11 +37,11 @@ class Target(NamedTuple):
     objective_names: tuple[str, ...]
 
 
-class Tells(Connected):
+class Tells(Database):
     """Asks, and the judged replies to them."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
+    def __init__(self, url: URL) -> None:
+        super().__init__(url)
         self._targets: dict[str, Target] = {}
 
     @writing

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, Row, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
-from evovpo.store.database import Connected, append, reading, writing
+from evovpo.store.database import Database, append, reading, writing
 from evovpo.store.tables import policy_events, policy_versions, runs, training_runs, training_steps, trainings
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
 
 
-class Trainings(Connected):
+class Trainings(Database):
     """Policy versions, what happened to them, and the trainings that made them."""
 
     @writing

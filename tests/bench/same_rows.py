@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
-from evovpo.store.database import connect
+from evovpo.store import Store
 from evovpo.store.tables import metadata, problems, run_events, runs
 
 _CHANGING = {"seconds", "at", "created_at", "executed"}
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("stores", nargs=2, metavar="STORE")
     stores = parser.parse_args().stores
     are_same = True
-    databases = [connect(store, create=False) for store in stores]
+    databases = [Store.open(store, create=False) for store in stores]
     for table in metadata.sorted_tables:
         counts = [database.read(partial(_digests, table=table)) for database in databases]
         if not any(counts):

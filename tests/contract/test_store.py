@@ -45,7 +45,7 @@ from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
 from evovpo.store.codecs import escape_text, pack_floats, pack_ints, unescape_text
-from evovpo.store.database import Database, parse_url
+from evovpo.store.database import parse_url
 from evovpo.store.tables import metadata
 from evovpo.types import (
     CallOutcome,
@@ -429,7 +429,7 @@ def database_of_version(path: Path, version: str) -> Store:
         config.attributes["connection"] = connection
         command.upgrade(config, version)
     engine.dispose()
-    return Store(Database(parse_url(str(path))))
+    return Store(parse_url(str(path)))
 
 
 def without_what_came_later(history: list[Prompt | Tell]) -> list[Prompt | Tell]:
