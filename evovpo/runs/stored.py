@@ -9,8 +9,8 @@ from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.problem.openevolve.metrics import Scored, best_combined
 from evovpo.runs.outcome import Outcome
-from evovpo.store import LineageStep, RunSummary, Store
-from evovpo.types import Evaluation, Json, ParentRole, Problem, Program, Run
+from evovpo.store import RunSummary, Store
+from evovpo.types import Candidate, Evaluation, Json, ParentRole, Problem, Program, Run
 
 
 class Row(NamedTuple):
@@ -142,25 +142,22 @@ def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[Row, 
 
 def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> list[Ancestor]:
     """Return a program and everything that it was made from, nearest first, back to where it began."""
-    steps: dict[str, LineageStep] = {}
-    found: dict[str, Program] = {program.id: program}
-    for step in store.lineage(run_id, program.id):
-        if step.candidate.program is not None:
-            steps[step.candidate.program.id] = step
-            found.setdefault(step.candidate.program.id, step.candidate.program)
-        for _, parent in step.parents:
-            found.setdefault(parent.id, parent)
+    origins = {
+        step.program.id: step for step in store.lineage(run_id, program.id) if step.program is not None
+    }
+    ids = {program.id: None}
+    for program_id, origin in origins.items():
+        ids |= dict.fromkeys([program_id, *(parent.program_id for parent in origin.parents)])
     ancestors = []
-    for item in found.values():
-        step_of = steps.get(item.id)
-        made_from = () if step_of is None else tuple((role, parent.id) for role, parent in step_of.parents)
-        evaluation = store.known_evaluation(problem.version, item.id)
+    for program_id in ids:
+        evaluation = store.known_evaluation(problem.version, program_id)
         rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
+        made_from = origins[program_id].parents if program_id in origins else ()
         ancestors.append(
             Ancestor(
-                item,
-                _origin(step_of),
-                made_from,
+                program if program_id == program.id else store.program(program_id),
+                _origin(origins.get(program_id)),
+                tuple((parent.role, parent.program_id) for parent in made_from),
                 sum(rewards) / len(rewards),
                 sum(value >= 1.0 for value in rewards),
             )
@@ -168,12 +165,12 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     return ancestors
 
 
-def _origin(step: LineageStep | None) -> str:
+def _origin(step: Candidate | None) -> str:
     if step is None:
         return "seed"
-    if step.candidate.rollout_id is None:
+    if step.rollout_id is None:
         return "join" if step.parents else "seed"
-    roles = {role for role, _ in step.parents}
+    roles = {parent.role for parent in step.parents}
     if ParentRole.PARTNER in roles:
         return "crossover"
     return "mutate" if ParentRole.PARENT in roles else "root"

@@ -3,7 +3,6 @@
 from evovpo.store.calls import CallTotals
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, upgrade
-from evovpo.store.lineage import LineageStep
 from evovpo.store.store import Store
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, solved_at
 from evovpo.store.tables import SCHEMA_VERSION
@@ -13,7 +12,6 @@ __all__ = [
     "SCHEMA_VERSION",
     "CallTotals",
     "CurvePoint",
-    "LineageStep",
     "RunRow",
     "RunSummary",
     "Store",

@@ -92,7 +92,7 @@ def _was_joined(store: Store, outcome: Outcome) -> bool:
     """True if the best program is a join or descends from one."""
     kinds = {event.id: event.kind for event in store.history(outcome.run) if isinstance(event, Prompt)}
     steps = store.lineage(outcome.run, Program(outcome.program).id)
-    return any(kinds[step.candidate.prompt_id] is PromptKind.JOIN for step in steps)
+    return any(kinds[step.prompt_id] is PromptKind.JOIN for step in steps)
 
 
 def summarise(results: dict[str, dict[str, Any]], programs: int, seconds: float) -> dict[str, Any]:

@@ -663,7 +663,7 @@ def test_documented_query_gives_the_lineage_that_the_store_gives(filled: Store) 
         (1, "parent", half, good, "half-and-more"),
         (2, "parent", SEED.id, half, SEED.source),
     ]
-    assert [step.candidate.text for step in filled.lineage("run-a", good)] == ["good", "half-and-more"]
+    assert [step.text for step in filled.lineage("run-a", good)] == ["good", "half-and-more"]
 
 
 def test_every_documented_query_is_tested() -> None:

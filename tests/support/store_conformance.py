@@ -1065,7 +1065,7 @@ def test_starting_programs_are_no_group_and_have_no_lineage(store: Store) -> Non
     assert [group.prompt.id for group in store.groups("run-a")] == [prompt.id]
     assert store.lineage("run-a", SEED.id) == []
     (step,) = store.lineage("run-a", content_id("child"))
-    assert step.parents == ((ParentRole.PARENT, SEED),)
+    assert step.parents == (Parent(SEED.id, ParentRole.PARENT),)
 
 
 def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> None:
@@ -1111,12 +1111,13 @@ def test_lineage_leads_back_to_the_seed_without_following_inspirations(store: St
     tells = [Tell(prompt.id, rollout, tuple(s)) for rollout, s in zip(rollouts, slots, strict=True)]
     append(store, "run-a", [prompt, *tells])
     steps = store.lineage("run-a", content_id("grandchild"))
-    assert [step.candidate for step in steps] == [grandchild.candidate, child.candidate]
-    assert steps[0].parents == (
-        (ParentRole.PARENT, Program("child")),
-        (ParentRole.INSPIRATION, Program("aside")),
-    )
-    assert steps[1].parents == ((ParentRole.PARENT, SEED),)
+    assert steps == [grandchild.candidate, child.candidate]
+    assert steps[0].parents == (parent("child"), parent("aside", ParentRole.INSPIRATION))
+    assert [store.program(item.program_id) for item in steps[0].parents] == [
+        Program("child"),
+        Program("aside"),
+    ]
+    assert steps[1].parents == (seed,)
 
 
 def test_the_lineage_of_a_join_has_both_sides(store: Store) -> None:
@@ -1129,7 +1130,7 @@ def test_the_lineage_of_a_join_has_both_sides(store: Store) -> None:
     joined = slot(make_rollout(second, 0), 0, "both", judge("both"), parents=parents)
     append(store, "run-a", [*prompts, made, Tell(second.id, make_rollout(second, 0), (joined,))])
     steps = store.lineage("run-a", content_id("both"))
-    assert [step.candidate.text for step in steps] == ["both", "then", "else"]
+    assert [step.text for step in steps] == ["both", "then", "else"]
 
 
 def test_the_lineage_of_a_seed_is_empty_and_of_an_unknown_program_a_store_error(store: Store) -> None:

@@ -211,7 +211,7 @@ def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged
         ParseStatus.PARSED,
         ParseStatus.DUPLICATE,
     ]
-    assert [program.source for _, program in step.parents] == [other]
+    assert [parent.program_id for parent in step.parents] == [Program(other).id]
 
 
 # The server
