@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evovpo.config import SearchConfig
-from evovpo.prompts import Attempt, PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts import PromptFormat, Request, Shown, choose_rows
 from evovpo.search.failures import Failures
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.members import Member
@@ -199,10 +199,8 @@ class Search(Standing):
         for item in parents:
             shown[item.role].append(self.programs[item.program_id])
         parent = next(iter(shown[ParentRole.PARENT]), None)
-        attempts: Sequence[Attempt] = ()
-        if parent is not None:
-            is_notes = plan.kind is PromptKind.NOTES
-            attempts = self._failures.attempts(None if is_notes else parent.program.id)
+        answered = None if parent is None or plan.kind is PromptKind.NOTES else parent.program.id
+        attempts = () if parent is None else self._failures.attempts(answered)
         request = Request(
             answers,
             kind=PromptKind.ROOT if parent is None else plan.kind,
