@@ -186,8 +186,7 @@ class GroupJudge:
         self._vectors.update(zip(missing, vectors, strict=True))
         others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
         for program_id in novel:
-            most = self.novelty_cosine
-            reason = meaning_fault(self._vectors[program_id], others, most)
+            reason = meaning_fault(self._vectors[program_id], others, self.novelty_cosine)
             if reason:
                 refused[program_id] = reason
         return refused

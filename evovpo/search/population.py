@@ -7,6 +7,7 @@ the moment they are known, so that a cell number never changes its meaning withi
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -103,9 +104,6 @@ class Island:
         self._grid = grid
         self._elites = Front(elites)
         self._cells: dict[Cell, Front] = {}
-        self._pool: list[Member] | None = None
-        self._rewards: npt.NDArray[np.float64] | None = None
-        self._cell_numbers: list[int] | None = None
 
     def insert(self, member: Member) -> InsertionStatus:
         """Offer a program to the archive and, once there are edges, to its cell."""
@@ -117,44 +115,38 @@ class Island:
             if self._cells.setdefault(cell, Front(CELL_CAPACITY)).insert(member):
                 status = InsertionStatus.NEW_CELL if is_new else InsertionStatus.IMPROVED
         if status is not InsertionStatus.REJECTED:
-            self._pool = None
+            self._forget()
         return status
 
     def fill_cells(self) -> None:
         """Place the archive in the cells; called once, when the edges are frozen."""
         for member in self._elites.members:
             self._cells.setdefault(self._grid.cell(member), Front(CELL_CAPACITY)).insert(member)
-        self._pool = None
+        self._forget()
 
-    @property
+    def _forget(self) -> None:
+        """Drop what was worked out from the members before."""
+        for name in ("members", "rewards_N_D", "cells_N"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
     def members(self) -> list[Member]:
         """Every program that lives here, oldest first."""
-        if self._pool is None:
-            found = {m.program_id: m for m in self._elites.members}
-            for front in self._cells.values():
-                found.update((m.program_id, m) for m in front.members)
-            self._pool = sorted(found.values(), key=lambda member: member.order)
-            self._rewards = self._cell_numbers = None
-        return self._pool
+        found = {m.program_id: m for front in (self._elites, *self._cells.values()) for m in front.members}
+        return sorted(found.values(), key=lambda member: member.order)
 
-    @property
+    @cached_property
     def rewards_N_D(self) -> npt.NDArray[np.float64]:  # noqa: N802
         """The reward vectors of `members`, one row each."""
-        pool = self.members
-        if self._rewards is None:
-            self._rewards = np.array([member.rewards for member in pool])
-        return self._rewards
+        return np.array([member.rewards for member in self.members])
 
-    @property
+    @cached_property
     def cells_N(self) -> list[int]:  # noqa: N802
         """A number for the cell of each of `members`; all in one while edges are being learned."""
-        pool = self.members
         if not self._grid.is_frozen:
-            return [0] * len(pool)
-        if self._cell_numbers is None:
-            numbers: dict[Cell, int] = {}
-            self._cell_numbers = [numbers.setdefault(self._grid.cell(m), len(numbers)) for m in pool]
-        return self._cell_numbers
+            return [0] * len(self.members)
+        numbers: dict[Cell, int] = {}
+        return [numbers.setdefault(self._grid.cell(member), len(numbers)) for member in self.members]
 
     @property
     def elites(self) -> list[Member]:

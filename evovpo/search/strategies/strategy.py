@@ -1,7 +1,7 @@
 """What a strategy decides, what it learns of, and what all strategies have in common."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,9 +48,9 @@ class Strategy:
     rebuilds it.
     """
 
-    has_memory = True
+    has_memory: ClassVar[bool] = True
     """True if replies change later prompts; without memory all asks are independent draws."""
-    can_join = False
+    can_join: ClassVar[bool] = False
     """True if programs are also joined without a model."""
 
     @property
