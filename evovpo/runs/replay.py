@@ -24,6 +24,8 @@ class Rebuilt(NamedTuple):
     problem: Problem
     config: Config
     run: Run
+    events: int
+    """Asks and tells that were compared."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
@@ -33,18 +35,12 @@ def build_search(problem: Problem, config: Config, run: Run) -> Search:
     return Search(problem, settings, made_by, run.id, run.seed, language)
 
 
-def rebuild(run_id: str, store: Store) -> Rebuilt:
+def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
     """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
 
-    Every ask is derived again and compared with the stored one; raises `ReplayError` at the first
-    difference and `StoreError` for an unknown run.
+    Every ask is derived again and compared with the stored one, with `reads_again` also every answer; raises
+    `ReplayError` at the first difference and `StoreError` for an unknown run.
     """
-    rebuilt = _before_first_ask(run_id, store)
-    replay(rebuilt.search, list(store.history(rebuilt.run.id)))
-    return rebuilt
-
-
-def _before_first_ask(run_id: str, store: Store) -> Rebuilt:
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
@@ -53,7 +49,9 @@ def _before_first_ask(run_id: str, store: Store) -> Rebuilt:
             f"run {run.id} was imported from another system, whose choices are not stored: it cannot be "
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
-    return Rebuilt(build_search(problem, config, run), problem, config, run)
+    search, events = build_search(problem, config, run), list(store.history(run.id))
+    replay(search, events, choose_format(problem, config) if reads_again else None)
+    return Rebuilt(search, problem, config, run, len(events))
 
 
 def verify(run_id: str, store: Store) -> tuple[Search, int]:
@@ -64,9 +62,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
     tokens, log-probabilities and times, which no decision depends on.
     """
-    search, problem, config, run = _before_first_ask(run_id, store)
-    events = list(store.history(run.id))
-    replay(search, events, choose_format(problem, config))
+    search, _, _, run, events = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
     if search.proposed != proposed:
         raise ReplayError(
@@ -87,7 +83,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
             f"run {run.id} used its budget of {run.evaluations}, and replay applied {search.proposed} "
             "candidates; tells are missing"
         )
-    return search, len(events)
+    return search, events
 
 
 def replay(

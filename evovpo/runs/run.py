@@ -77,7 +77,7 @@ def resume(
     and `StoreError` if another process of this machine searches the run; otherwise as `rebuild`.
     """
     with _only_searcher(store, store.run(run_id).id):
-        search, problem, config, run = rebuild(run_id, store)
+        search, problem, config, run, _ = rebuild(run_id, store)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         _check_scorer(problem, config)
