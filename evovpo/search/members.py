@@ -42,11 +42,6 @@ def by_merit(members: Iterable[Member]) -> list[Member]:
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
-def best_member(members: Iterable[Member]) -> Member:
-    """Return the first by `by_merit`; there must be one."""
-    return by_merit(members)[0]
-
-
 @dataclass(slots=True)
 class Front:
     """A set of mutually non-dominated members, at most `capacity` of them."""

@@ -11,7 +11,6 @@ from evovpo.search.strategies.beam import Beam
 from evovpo.search.strategies.iid import Independent
 from evovpo.search.strategies.islands import Islands
 from evovpo.search.strategies.puct import Puct
-from evovpo.search.strategies.sequential import Sequential
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
 from evovpo.types import Problem
 
@@ -35,7 +34,7 @@ def make_strategy(
         case "islands":
             return Islands(problem, config, population, failures, standing)
         case "sequential":
-            return Sequential()
+            return Beam(1)
         case "beam":
             return Beam(config.beam)
         case "puct":

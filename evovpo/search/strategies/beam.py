@@ -1,4 +1,4 @@
-"""Beam search over generations."""
+"""Beam search over generations, and sequential revision: a beam of one."""
 
 import numpy as np
 
@@ -12,7 +12,8 @@ class Beam(Strategy):
 
     A generation is `width` asks; the next one begins when all their replies are told. Its beam is the best
     new programs of the last generation, whether or not they beat the beam that they came from; where
-    there are fewer than `width`, the best of the old beam stay.
+    there are fewer than `width`, the best of the old beam stay. A beam of one is a chain with one ask open at
+    a time; a group whose programs all fail, or are known already, leaves it where it is.
     """
 
     def __init__(self, width: int) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evovpo.search.members import Member, best_member
+from evovpo.search.members import Member, by_merit
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 from evovpo.types import PromptKind
 
@@ -26,4 +26,4 @@ class Independent(Strategy):
     def observe(self, reply: Reply) -> None:
         """Keep the best starting program."""
         if self._shows_start and reply.prompt.kind is PromptKind.SEED and reply.members:
-            self._start = best_member(reply.members)
+            self._start = by_merit(reply.members)[0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from evovpo.config import SearchConfig
 from evovpo.search.failures import Failures
-from evovpo.search.members import Member, best_member
+from evovpo.search.members import Member, by_merit
 from evovpo.search.population import InsertionStatus, Island, Population
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing
@@ -125,5 +125,5 @@ class Islands(Strategy):
             ]
             if holders == [index]:
                 return
-            founders = [best_member(others[rng.integers(len(others))].members)]
+            founders = [by_merit(others[rng.integers(len(others))].members)[0]]
         self.population.found_anew(index, founders)
