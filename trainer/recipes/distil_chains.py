@@ -44,33 +44,21 @@ def chain_rows(
 ) -> list[list[TrainingRow]]:
     """Return the rows of a task: its chains behind the second prompt, and as many singles behind the first.
 
-    Completions that end without the end token are left out. The different ones are dealt into chains as they
-    came, again in another order once all are used, until there are as many chains as whole ones fit.
+    Completions that end without the end token are left out. The answers of a chain differ; they are drawn one
+    after the other with the frequencies in which they came, for as many chains as whole ones fit.
     """
     whole = [tuple(ids) for ids in completions if ids and ids[-1] == END_ID]
-    different = list(dict.fromkeys(whole))
-    if len(different) < answers:
+    if len(set(whole)) < answers:
         return []
     chains: list[TrainingRow] = []
     for _ in range(max(1, len(whole) // answers)):
-        chosen = _draw(whole, answers, rng)
-        ids = tuple(
-            token
-            for place, answer in enumerate(chosen)
-            for token in (*answer[:-1], END_ID if place == answers - 1 else SEPARATOR_ID)
-        )
-        chains.append(_row(prompts[1], ids))
+        pool, chain = whole, []
+        for place in range(answers):
+            chosen = rng.choice(pool)
+            pool = [ids for ids in pool if ids != chosen]
+            chain += [*chosen[:-1], END_ID if place == answers - 1 else SEPARATOR_ID]
+        chains.append(_row(prompts[1], tuple(chain)))
     return [[_row(prompts[0], ids) for ids in whole[: len(chains)]], chains]
-
-
-def _draw(whole: Sequence[tuple[int, ...]], answers: int, rng: Random) -> list[tuple[int, ...]]:
-    """Return different answers, drawn one after the other with the frequencies in which they came."""
-    pool = list(whole)
-    chosen = []
-    for _ in range(answers):
-        chosen.append(rng.choice(pool))
-        pool = [ids for ids in pool if ids != chosen[-1]]
-    return chosen
 
 
 def _row(prompt_ids: tuple[int, ...], ids: tuple[int, ...]) -> TrainingRow:
