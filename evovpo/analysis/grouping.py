@@ -52,12 +52,8 @@ def component_names(problem: Problem) -> tuple[str, ...]:
     """Return the names (C) of the components that `grouped` gives: `row-1`, `row-2+row-3`, `row-4+5 more`."""
     names = [objective.name for objective in problem.objectives]
     groups = problem.groups or tuple((index,) for index in range(len(names)))
-    return tuple(group_name([names[index] for index in group]) for group in groups)
-
-
-def group_name(members: Sequence[str]) -> str:
-    """Return a short name for a group of components."""
-    return "+".join(members) if len(members) < 3 else f"{members[0]}+{len(members) - 1} more"
+    members = [[names[index] for index in group] for group in groups]
+    return tuple("+".join(one) if len(one) < 3 else f"{one[0]}+{len(one) - 1} more" for one in members)
 
 
 # ---------------------------------------------------------------- finding one
@@ -123,7 +119,8 @@ def behavioural_groups(
     the rest as they are (see `evovpo.analysis.doctor`). Members and groups ascend. `most` is at least 3.
     """
     count = answers_N_D.shape[1]
-    moves_D = np.array([_moves(column) for column in answers_N_D.T])  # noqa: N806
+    most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]
+    moves_D = len(answers_N_D) - np.array(most_frequent)  # noqa: N806
     is_dead = answers_N_D.max(axis=0) == 0
     groups: list[tuple[int, ...]] = []
     if count <= most:
@@ -141,8 +138,3 @@ def behavioural_groups(
         found.add(merge.left + merge.right)
     groups += [tuple(sorted(int(moving[index]) for index in cluster)) for cluster in found]
     return tuple(sorted(groups))
-
-
-def _moves(values_N: Floats) -> int:  # noqa: N803
-    """Return in how many answers a component has another value than its most frequent one."""
-    return len(values_N) - int(np.unique(values_N, return_counts=True)[1].max())

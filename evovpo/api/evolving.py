@@ -117,16 +117,12 @@ def evolve(
             judged = opened.known_evaluation(request.problem.version, outcome.program_id)
             names = [objective.name for objective in request.problem.objectives]
             rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
+            by_name = dict(zip(names, rewards, strict=True))
             return Evolved(
                 id=outcome.run,
                 solved_train=outcome.solved_train,
                 solved_heldout=outcome.solved_heldout,
-                best=Best(
-                    id=outcome.program_id,
-                    source=outcome.program,
-                    rewards=dict(zip(names, rewards, strict=True)),
-                    mean_reward=outcome.program_mean_reward,
-                ),
+                best=Best(outcome.program_id, outcome.program, by_name, outcome.program_mean_reward),
                 evaluations=outcome.evaluations,
                 store=opened.name,
                 stopped=outcome.stopped,

@@ -1,7 +1,7 @@
 """Tables: judgements, examples, the lineage of a program, the list of runs, the islands of a search."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -9,10 +9,10 @@ from rich.text import Text
 
 from evovpo.problem.openevolve import metrics
 from evovpo.reports.text import (
-    _only_expression,
     changes_view,
     folded,
     one_line,
+    only_expression,
     plain_table,
     printable,
     reward_text,
@@ -23,7 +23,7 @@ from evovpo.reports.text import (
 from evovpo.runs.stored import Ancestor, Row, example_rows
 from evovpo.search.search import Search
 from evovpo.store import RunRow
-from evovpo.types import Evaluation, Json, ParentRole, Problem, Program, RunStatus
+from evovpo.types import Evaluation, Json, ParentRole, Problem, RunStatus
 
 _ROWS_SHOWN = 24
 _MISSES_SHOWN = 6
@@ -108,6 +108,11 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
     table = plain_table(right("#", style="dim"), folded("program", ratio=1), figure, "made from")
     for number, ancestor in enumerate(ancestors, start=1):
         is_join = ancestor.origin == "join"
+        source = ancestor.program.source
+        before = [programs[name] for role, name in ancestor.made_from if role is ParentRole.PARENT]
+        changes = Text()
+        if before and only_expression(source, problem.entry) is None:
+            changes = changes_view(before[0].source, source)
         parts = [
             f"{numbers[program_id]}" + f" ({_PARTS[role]})" * (is_join or role is not ParentRole.PARENT)
             for role, program_id in ancestor.made_from
@@ -117,21 +122,11 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
         table.add_row(
             str(number),
-            _lineage_cell(problem, ancestor, programs),
+            changes or Text(one_line(source, problem.entry)),
             result,
             origins.get(ancestor.origin, "") + ", ".join(parts),
         )
     return table
-
-
-def _lineage_cell(problem: Problem, ancestor: Ancestor, programs: Mapping[str, Program]) -> Text:
-    source = ancestor.program.source
-    parents = [programs[name] for role, name in ancestor.made_from if role is ParentRole.PARENT]
-    if parents and _only_expression(source, problem.entry) is None:
-        changes = changes_view(parents[0].source, source)
-        if changes:
-            return changes
-    return Text(one_line(source, problem.entry))
 
 
 def runs_table(rows: Sequence[RunRow]) -> Table:

@@ -30,14 +30,14 @@ def printable(text: str) -> str:
 
 def one_line(source: str, entry: str) -> str:
     """Return a program in one line: what it returns if it does nothing else, else its first lines."""
-    expression = _only_expression(source, entry)
+    expression = only_expression(source, entry)
     if expression is not None:
         return printable(expression)
     lines = [line.strip() for line in source.splitlines() if line.strip()]
     return printable(" ⏎ ".join(lines[:4]) + (" ⏎ ..." if len(lines) > 4 else ""))
 
 
-def _only_expression(source: str, entry: str) -> str | None:
+def only_expression(source: str, entry: str) -> str | None:
     """Return what a program returns, if it does nothing else; none for any other program."""
     try:
         body = ast.parse(source).body

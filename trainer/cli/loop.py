@@ -128,12 +128,12 @@ def _run(
     png: Path | None,
     as_json: bool,
 ) -> None:
-    from trainer.cli.progress import LoopProgress
+    from trainer.cli.progress import LoopBar
     from trainer.loop import compare, turns
     from trainer.reports.before_after import before_after_table, write_before_after_png
 
-    progress = LoopProgress(plan, rounds)
-    watch = progress.watch()
+    bar = LoopBar(plan, rounds)
+    watch = bar.watch()
     say(
         f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of {plan.search.search.evaluations} "
         f"evaluations each, {len(plan.held_out)} problems held out, objective {plan.train.objective.name}",
@@ -141,7 +141,7 @@ def _run(
     )
     trainer: subprocess.Popen[bytes] | None = None
     try:
-        with progress.bar:
+        with bar:
             if side_by_side:
                 others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
                 trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])

@@ -58,13 +58,12 @@ class WorkBar:
         self.show("comparing with the parent", done, total)
 
 
-class LoopProgress:
-    """A bar over the searches and trainings, on standard error, and a line for each that ends."""
+class LoopBar(WorkBar):
+    """A bar over the searches and trainings of a loop, and a line for each that ends."""
 
     def __init__(self, plan: Loop, rounds: int) -> None:
-        self.bar = WorkBar()
-        self._plan, self._rounds = plan, rounds
-        self._name = ""
+        super().__init__()
+        self._plan, self._rounds, self._name = plan, rounds, ""
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
@@ -75,34 +74,34 @@ class LoopProgress:
             searching=self._searching,
             told=self._told,
             searched=self._searched,
-            training=Watch(self._planned, self.bar.stepped, self.bar.guarded),
+            training=Watch(self._planned, self.stepped, self.guarded),
             trained=self._trained,
-            not_trained=lambda reason: self.bar.line(f"not trained: {reason}"),
-            probed=lambda name, done, total: self.bar.show(f"before and after: {name}", done, total),
+            not_trained=lambda reason: self.line(f"not trained: {reason}"),
+            probed=lambda name, done, total: self.show(f"before and after: {name}", done, total),
         )
 
     def _searching(self, round_number: int, index: int, problem: Problem) -> None:
         problems = len(self._plan.searched)
         self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{problems}: {problem.id}"
-        self.bar.show(self._name, 0, self._plan.search.search.evaluations)
+        self.show(self._name, 0, self._plan.search.search.evaluations)
 
     def _told(self, progress: SearchProgress) -> None:
         best = progress.search.best
         figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
-        self.bar.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
+        self.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
 
     def _searched(self, outcome: Outcome) -> None:
         solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
         said = f"{solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s"
-        self.bar.line(f"{self._name}: {said}")
+        self.line(f"{self._name}: {said}")
 
     def _planned(self, plan: Plan, done: int) -> None:
         from trainer.reports.training import plan_line
 
-        self.bar.line(f"training: {plan_line(plan)}")
-        self.bar.show("training", done, len(plan.steps))
+        self.line(f"training: {plan_line(plan)}")
+        self.show("training", done, len(plan.steps))
 
     def _trained(self, result: RetrainResult) -> None:
         verdict = result.probe.get("verdict") if isinstance(result.probe, dict) else None
         reason = f", {verdict['reason']}" if isinstance(verdict, dict) else ""
-        self.bar.line(f"policy version {result.policy_version}: {result.steps} steps{reason}")
+        self.line(f"policy version {result.policy_version}: {result.steps} steps{reason}")
