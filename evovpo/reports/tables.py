@@ -37,27 +37,21 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return how a program does: by training example, or by objective for a problem with a scorer."""
+    """Return how a program does by training example or, for a problem with a scorer, by objective.
+
+    What an evaluator of its own returned stands beside the reward that the objective makes of it.
+    """
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
-    if problem.evaluator is not None:
-        return metrics_table(problem, rewards, (evaluation.metrics if evaluation else None) or ())
-    table = plain_table("objective", right("reward"), folded())
-    for objective, reward in zip(problem.objectives, rewards, strict=True):
-        text = Text(printable(objective.description), style="dim")
-        table.add_row(Text(printable(objective.name)), reward_text(reward), text)
-    return table
-
-
-def metrics_table(problem: Problem, rewards: Sequence[float], metrics: Sequence[tuple[str, Json]]) -> Table:
-    """Return what an evaluator returned for a program, with the reward that each objective makes of it."""
-    table = plain_table("metric", right("value", overflow="fold"), right("reward"), folded())
-    values = dict(metrics)
+    values = dict((evaluation.metrics if evaluation else None) or ())
+    is_raw = problem.evaluator is not None
+    raw = [right("value", overflow="fold")] * is_raw
+    table = plain_table("metric" if is_raw else "objective", *raw, right("reward"), folded())
     for objective, reward in zip(problem.objectives, rewards, strict=True):
         value = _metric_text(values.pop(objective.name)) if objective.name in values else "-"
         text = Text(printable(objective.description), style="dim")
-        table.add_row(Text(printable(objective.name)), Text(value), reward_text(reward), text)
+        table.add_row(Text(printable(objective.name)), *[Text(value)] * is_raw, reward_text(reward), text)
     for name, other in values.items():
         table.add_row(Text(printable(name)), Text(_metric_text(other)), "", Text("no objective", style="dim"))
     return table
