@@ -45,10 +45,7 @@ def results_json(results: Results) -> dict[str, Json]:
     arms: list[Json] = [
         {
             **found.arm._asdict(),
-            "seeds": found.seeds,
-            "cells": found.cells,
-            "finished": found.finished,
-            "problems": found.problems,
+            **{count: getattr(found, count) for count in ("seeds", "cells", "finished", "problems")},
             "solved_by_search": _interval_json(found.solved),
             "solved_train": _interval_json(found.solved),
             "solved_heldout": _interval_json(found.solved_heldout),
@@ -72,14 +69,13 @@ def results_json(results: Results) -> dict[str, Json]:
         }
         for one in results.differences
     ]
-    said: list[Json] = [*verdict(results)]
     return {
         "batch": results.batch.name,
         "cells": len(results.cells),
         "finished": sum(result.is_finished for result in results.cells),
         "arms": arms,
         "differences": differences,
-        "verdict": said,
+        "verdict": [*verdict(results)],
     }
 
 
