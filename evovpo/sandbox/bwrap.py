@@ -13,8 +13,6 @@ BWRAP = "/usr/bin/bwrap"
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Set in the environment, it makes bubblewrap count as not installed: for tests."""
-WRITABLE = ("/tmp", "/dev/shm")
-"""Folders in memory that the namespaces of an evaluation have."""
 ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL")
 """What root keeps in there to become another user, and to end what that user started."""
 
@@ -37,7 +35,7 @@ def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed
         command.append("--unshare-all")
     command += ["--dev", "/dev", "--proc", "/proc"]
     if writable_mb:
-        for path in WRITABLE:
+        for path in ("/tmp", "/dev/shm"):
             command += ["--perms", "1777", "--size", str(writable_mb << 20), "--tmpfs", path]
     command += ["--ro-bind", "/usr", "/usr"]
     for path in ("/bin", "/lib", "/lib64"):

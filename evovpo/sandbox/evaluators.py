@@ -132,10 +132,7 @@ class WholeSandbox(Pool):
         return self.try_free(lambda _: self._attempt(job, limits, None), self._failure)
 
     def _attempt(self, job: WholeJob, limits: Limits, calls: socket.socket | None) -> WholeResult:
-        """Return the result of one try; `calls` leads to a candidate in another process.
-
-        Raises `SandboxError` if its watcher cannot be started.
-        """
+        """Return the result of one try; `calls` leads to a candidate in another process."""
         limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         with contextlib.ExitStack() as stack:
             try:
@@ -185,10 +182,7 @@ class WholeSandbox(Pool):
     def _watch(
         self, limits: Limits, files: list[int], calls: socket.socket | None, work: str
     ) -> Report | str:
-        """Return what a fresh watcher reports about the evaluation, or why there is no report.
-
-        Raises `SandboxError` if it cannot be started.
-        """
+        """Return what a fresh watcher reports about the evaluation, or why there is no report."""
         around: list[str] = []
         if self._has_namespaces:
             readable = [*self._readable, str(self._folder), str(SERVER_FOLDER)]

@@ -26,8 +26,6 @@ from evovpo.sandbox.start import (
 )
 from evovpo.types import Json, Limits
 
-END_REQUEST = b"end"
-"""As the fork-server knows it."""
 START_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
@@ -107,7 +105,7 @@ class ForkServer:
 
     def finish(self, limits: Limits) -> Result:
         """End the program that answers calls and return how it ended: `ok` if only by this request."""
-        message = self._ask(END_REQUEST, ANSWER_SECONDS)
+        message = self._ask(b"end", ANSWER_SECONDS)
         log = os.pread(self._descriptors[2], limits.log_bytes, 0)
         if not message:
             self.stop()

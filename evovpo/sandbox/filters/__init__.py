@@ -10,12 +10,10 @@ its own, and `metadata` the owners, modes and times of files.
 import platform
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
-
 
 def filter_path(name: str, architecture: str) -> Path:
     """Return where a filter of an architecture (as `platform.machine()`) is kept."""
-    return FOLDER / f"{name}-{architecture}.bpf"
+    return Path(__file__).with_name(f"{name}-{architecture}.bpf")
 
 
 def compiled_filter(name: str) -> str:

@@ -43,9 +43,6 @@ WARM_UP: program.Payload = (
 SEED = 0
 """Of the global generators: every program starts from the same state."""
 
-USAGE_REQUEST = b"usage"
-END_REQUEST = b"end"
-"""Has the child that runs killed."""
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
 """File descriptors, after those of `program`; the child keeps only the latter. In place of `CONTROL` a
 candidate that answers calls has the socket that they come by."""
@@ -128,11 +125,11 @@ def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes
         received, sockets, _, _ = socket.recv_fds(control, 4096, 1)
         if not received:
             return
-        if received == USAGE_REQUEST:
+        if received == b"usage":
             control.send(json.dumps({"cpu_seconds": own_cpu_ms() / 1e3}).encode())
             continue
-        if received == END_REQUEST:
-            continue  # the child had just ended by itself
+        if received == b"end":
+            continue  # the child, which this would have killed, had just ended by itself
         if received != request:
             request, wanted = received, json.loads(received)
             _limit_resources(wanted, own_bytes)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 from unittest import mock
 
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
@@ -40,8 +39,6 @@ HIDDEN_FILE = contextlib.__file__
 WITH_NUMPY = "import numpy as np\ndef f(x):\n    return np.arange(10) * x\n"
 
 _answers: list[str] = []
-
-R = TypeVar("R", Result, WholeResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +158,8 @@ def measure_costs(level: Level) -> dict[str, float | None]:
 
 
 def _cost_of_mode(sandbox: WholeSandbox | ProxySandbox) -> float:
-    results = [_checked(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)][1:]
-    return sum(result.cpu_ms for result in results) / MODE_EVALUATIONS
+    costs = [_cpu_ms(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)]
+    return sum(costs[1:]) / MODE_EVALUATIONS
 
 
 def _cost(level: Level, preload: tuple[str, ...], code: str) -> float:
@@ -171,11 +168,11 @@ def _cost(level: Level, preload: tuple[str, ...], code: str) -> float:
         (server,) = sandbox.workers
         before = time.process_time() + server.cpu_seconds()
         for number in range(COST_EVALUATIONS):
-            _checked(sandbox.run(code, "f", [[number]]))
+            _cpu_ms(sandbox.run(code, "f", [[number]]))
         return (time.process_time() + server.cpu_seconds() - before) / COST_EVALUATIONS * 1e3
 
 
-def _checked(result: R) -> R:
+def _cpu_ms(result: Result | WholeResult) -> float:
     if result.status is not Status.OK:
         raise AssertionError(f"a harmless program ended with {result.status}: {result.detail}")
-    return result
+    return result.cpu_ms
