@@ -247,24 +247,21 @@ def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCon
     return scaled
 
 
-def _table() -> Mapping[str, Objective]:
-    draws = frozenset({"draws", "alpha", "sampler"})
-    one = (
-        ("grpo", _grpo, frozenset[str]()),
-        ("max-at-k", _max_at_k, frozenset({"k"})),
-        ("random-weight", _random_weight, frozenset({"alpha", "sampler"})),
-        ("gdpo", _gdpo, frozenset[str]()),
-        ("maxrl", _maxrl, frozenset[str]()),
+_DRAWS = frozenset({"draws", "alpha", "sampler"})
+OBJECTIVES: Mapping[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        Objective("grpo", "one", "chain", frozenset(), _grpo),
+        Objective("max-at-k", "one", "chain", frozenset({"k"}), _max_at_k),
+        Objective("random-weight", "one", "chain", frozenset({"alpha", "sampler"}), _random_weight),
+        Objective("gdpo", "one", "chain", frozenset(), _gdpo),
+        Objective("maxrl", "one", "chain", frozenset(), _maxrl),
+        Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr),
+        Objective("vpo", "many", "chain", _DRAWS, _vpo),
+        Objective("vpo-at-c", "many", "chain", _DRAWS | {"c"}, _vpo_at_c),
+        Objective("vpo-to-go", "many", "answer", _DRAWS, _vpo_to_go),
     )
-    table = {name: Objective(name, "one", "chain", reads, function) for name, function, reads in one}
-    table["multi-rlvr"] = Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr)
-    table["vpo"] = Objective("vpo", "many", "chain", draws, _vpo)
-    table["vpo-at-c"] = Objective("vpo-at-c", "many", "chain", draws | {"c"}, _vpo_at_c)
-    table["vpo-to-go"] = Objective("vpo-to-go", "many", "answer", draws, _vpo_to_go)
-    return table
-
-
-OBJECTIVES: Mapping[str, Objective] = _table()
+}
 """Every objective by name."""
 
 
@@ -276,9 +273,7 @@ def _weights(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfi
 
 
 def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802
-    """Return the best answer's weighted reward of each chain under each weighting; 0 for no answer."""
-    if rewards.shape[1] == 0:
-        return np.zeros((len(rewards), len(weights)))
+    """Return the best answer's weighted reward of each chain under each weighting."""
     return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
 
 
@@ -318,9 +313,7 @@ def _padded(rewards: Rewards) -> Floats:
 
 
 def _valid(valid: npt.ArrayLike | None, rollouts: int) -> npt.NDArray[np.bool_]:
-    if valid is None:
-        return np.ones(rollouts, dtype=bool)
-    found = np.asarray(valid, dtype=bool)
+    found = np.ones(rollouts, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
     if found.shape != (rollouts,):
         raise ValueError(f"expected {rollouts} booleans in valid, one a rollout; found shape {found.shape}")
     return found

@@ -230,18 +230,17 @@ class Trainer:
         if progress.search.proposed < self._due:
             return
         self._due += self._interval
+        from trainer.learning.data import RunPart
         from trainer.loop.retrain import retrain
 
         began = time.perf_counter()
         try:
-            result = retrain(
-                self._store, [self._run_id], self._config, policies=self._policies, after=self._after
-            )
+            result = retrain(self._store, [RunPart(self._run_id, self._after)], self._config, self._policies)
         except NothingToTrainError:
             self.nothing += 1
             return
         training = self._store.trainings()[-1]
-        self._after = {self._run_id: str(training.through[0])}
+        self._after = training.through[0]
         last = self._store.training_steps(training.id)[-1]
         self.seconds += time.perf_counter() - began
         self.figures.append(

@@ -15,9 +15,10 @@ from logged_runs import PROBLEM, coin_flips, without_logprobs, write_run
 from evovpo.errors import ConfigError, PolicyError, TrainingError
 from evovpo.store import Store
 from evovpo.types import Group, Message, PolicyVersion, Prompt, PromptKind, Rewards, Rollout, Sampling
-from trainer.config import ObjectiveConfig, ObjectiveName, TrainConfig
+from trainer.config import ObjectiveConfig, ObjectiveName, RunConfig, TrainConfig, UpdateConfig
 from trainer.learning.data import (
     Reader,
+    RunPart,
     Skip,
     TrainingGroup,
     has_spread,
@@ -37,6 +38,11 @@ VERSIONS = {
 }
 """0 → 1 → 2, and 3 from 1 after a roll back."""
 ONES, HALF, ZEROS = (1.0, 1.0), (1.0, 0.0), (0.0, 0.0)
+
+
+def config(objective: ObjectiveConfig = ObjectiveConfig(), seed: int = 0, **update: int) -> TrainConfig:  # noqa: B008
+    """Return settings of a training."""
+    return TrainConfig(objective=objective, update=UpdateConfig(**update), run=RunConfig(seed=seed))
 
 
 def reader(name: str = "vpo", start: int = 0, limit: int = 4) -> Reader:
@@ -95,17 +101,8 @@ def training_group(
 ) -> TrainingGroup:
     """Return a group as `read_run` gives it."""
     found = group(rewards_G_M_D, versions=[0] * len(rewards_G_M_D), valid=valid)
-    return TrainingGroup(
-        run_id="run",
-        prompt_id=prompt_id,
-        prompt_ids=(97, 98),
-        rollouts=found.rollouts,
-        rewards=tuple(np.array(rows) for rows in found.rewards_G_M_D),
-        valid_G=found.valid_G,
-        programs_G_M=found.programs_G_M,
-        spans_G_M=found.spans_G_M,
-        staleness=staleness,
-    )
+    found = dataclasses.replace(found, prompt=dataclasses.replace(found.prompt, id=prompt_id))
+    return TrainingGroup(found, tuple(np.array(rows) for rows in found.rewards_G_M_D), staleness)
 
 
 # Configuration
@@ -139,10 +136,10 @@ def test_a_setting_that_cannot_be_is_refused(override: str, words: str) -> None:
 
 
 def test_every_setting_says_who_changes_it_and_comes_back_from_its_printed_form(tmp_path: Path) -> None:
-    config = TrainConfig.load(None, ["objective.name=grpo", "update.bf16=true", "run.seed=7"])
-    (tmp_path / "train.toml").write_text(config.to_toml())
-    assert TrainConfig.load(tmp_path / "train.toml") == TrainConfig.from_json(config.to_json()) == config
-    lines = config.to_toml().splitlines()
+    wanted = TrainConfig.load(None, ["objective.name=grpo", "update.bf16=true", "run.seed=7"])
+    (tmp_path / "train.toml").write_text(wanted.to_toml())
+    assert TrainConfig.load(tmp_path / "train.toml") == TrainConfig.from_json(wanted.to_json()) == wanted
+    lines = wanted.to_toml().splitlines()
     for number, line in enumerate(lines):
         if " = " in line and not line.startswith("#"):
             assert lines[number - 1].startswith("# "), line
@@ -272,25 +269,29 @@ def test_every_group_of_a_run_is_used_or_counted_under_one_reason(store: Store, 
         return None if first % 5 == 0 else (float(first % 2), float(first % 3 == 0), 0.0)
 
     run = write_run(store, tmp_path / "model", groups=24, rollouts=3, judge=judge)
-    found = read_run(store, run, tiny_reader())
+    found = read_run(store, RunPart(run), tiny_reader())
     assert found.total == 24
     assert len(found.groups) + sum(found.skipped.values()) == 24
     assert found.skipped[Skip.NO_SPREAD] == len(found.alike) > 0
     assert found.skipped[Skip.SANDBOX_FAULT] > 0
-    assert found.faulty_rollouts == sum(not is_valid for g in found.groups for is_valid in g.valid_G) > 0
+    assert (
+        found.faulty_rollouts == sum(not is_valid for g in found.groups for is_valid in g.judged.valid_G) > 0
+    )
     assert found.through == f"{run}-23"
-    ids = [g.prompt_id for g in found.groups]
+    ids = [g.judged.prompt.id for g in found.groups]
     assert ids == sorted(ids, key=lambda prompt_id: int(prompt_id.rsplit("-", 1)[1]))
 
 
 def test_a_run_is_read_after_one_prompt_and_through_another(store: Store, tmp_path: Path) -> None:
     run = write_run(store, tmp_path / "model", groups=6)
-    whole = read_run(store, run, tiny_reader())
-    part = read_run(store, run, tiny_reader(), after=f"{run}-1", through=f"{run}-3")
+    whole = read_run(store, RunPart(run), tiny_reader())
+    part = read_run(store, RunPart(run, f"{run}-1", f"{run}-3"), tiny_reader())
     wanted = {f"{run}-2", f"{run}-3"}
-    assert [g.prompt_id for g in part.groups] == [g.prompt_id for g in whole.groups if g.prompt_id in wanted]
+    assert [g.judged.prompt.id for g in part.groups] == [
+        g.judged.prompt.id for g in whole.groups if g.judged.prompt.id in wanted
+    ]
     assert (part.total, part.through) == (2, f"{run}-3")
-    nothing = read_run(store, run, tiny_reader(), after=f"{run}-5")
+    nothing = read_run(store, RunPart(run, f"{run}-5"), tiny_reader())
     assert (nothing.total, nothing.groups, nothing.through) == (0, (), f"{run}-5")
 
 
@@ -298,10 +299,9 @@ def test_the_grouping_of_the_problem_is_applied_when_a_run_is_read(store: Store,
     store.add_problem(dataclasses.replace(PROBLEM, groups=((0, 2), (1,))))
     run = write_run(store, tmp_path / "model", groups=3)
     raw = {g.prompt.id: g.rewards_G_M_D for g in store.groups(run)}
-    found = read_run(store, run, tiny_reader())
-    assert found.grouping == ((0, 2), (1,))
+    found = read_run(store, RunPart(run), tiny_reader())
     for read in (*found.groups, *found.alike):
-        for rows, expected in zip(read.rewards, raw[read.prompt_id], strict=True):
+        for rows, expected in zip(read.rewards, raw[read.judged.prompt.id], strict=True):
             assert rows.tolist() == [[(a + c) / 2, b] for a, b, c in expected]
 
 
@@ -318,7 +318,7 @@ def test_a_run_that_was_made_so_that_nothing_can_be_learned_from_it_is_one_clear
 ) -> None:
     run = write_run(store, tmp_path / "model", groups=3, **options)  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match=f"run {run} cannot be trained on: of 3 groups {words}"):
-        read_run(store, run, tiny_reader(objective))
+        read_run(store, RunPart(run), tiny_reader(objective))
 
 
 def test_a_run_with_several_such_faults_is_one_clear_error_too(store: Store, tmp_path: Path) -> None:
@@ -329,12 +329,12 @@ def test_a_run_with_several_such_faults_is_one_clear_error_too(store: Store, tmp
 
     run = write_run(store, tmp_path / "model", groups=3, edit=some)
     with pytest.raises(TrainingError, match=r"\(2 no log-probabilities, 1 grammar mask\); sample with"):
-        read_run(store, run, tiny_reader())
+        read_run(store, RunPart(run), tiny_reader())
 
 
 def test_a_run_whose_groups_are_only_alike_is_no_error(store: Store, tmp_path: Path) -> None:
     run = write_run(store, tmp_path / "model", groups=3, judge=lambda tokens, rng: (1.0, 0.0, 0.0))
-    found = read_run(store, run, tiny_reader())
+    found = read_run(store, RunPart(run), tiny_reader())
     assert (len(found.groups), found.skipped) == (0, {Skip.NO_SPREAD: 3})
 
 
@@ -345,8 +345,8 @@ def test_groups_too_small_for_the_budget_are_left_out_and_a_run_of_such_is_refus
     with pytest.raises(
         TrainingError, match=r"2 too few rollouts for k or c\); lower objective.k or objective.c"
     ):
-        read_run(store, run, tiny_reader("vpo-at-c", c=4))
-    found = read_run(store, run, tiny_reader("vpo-at-c", c=3))
+        read_run(store, RunPart(run), tiny_reader("vpo-at-c", c=4))
+    found = read_run(store, RunPart(run), tiny_reader("vpo-at-c", c=3))
     assert Skip.FEW_ROLLOUTS not in found.skipped
 
 
@@ -358,28 +358,30 @@ def named(count: int, prefix: str = "g") -> list[TrainingGroup]:
 
 
 def used(steps: Sequence[StepData]) -> Counter[str]:
-    return Counter(g.prompt_id for step in steps for g in step.groups)
+    return Counter(g.judged.prompt.id for step in steps for g in step.groups)
 
 
 def test_each_pass_takes_every_group_once_in_steps_of_nearly_equal_size() -> None:
-    steps = plan_steps(named(19), named(7, "alike"), groups_per_step=8, passes=3, seed=0)
+    steps = plan_steps(named(19), named(7, "alike"), config(groups_per_step=8, passes=3))
     assert len(steps) == 6
     assert {len(step.groups) for step in steps} == {9, 10}
     assert used(steps) == {f"g{index}": 3 for index in range(19)}
-    assert Counter(g.prompt_id for step in steps for g in step.alike) == {f"alike{i}": 3 for i in range(7)}
+    assert Counter(g.judged.prompt.id for step in steps for g in step.alike) == {
+        f"alike{i}": 3 for i in range(7)
+    }
     for first in (0, 2, 4):
         assert set(used(steps[first : first + 2]).values()) == {1}
 
 
 def test_few_groups_are_one_step() -> None:
-    steps = plan_steps(named(3), [], groups_per_step=8, passes=1, seed=0)
+    steps = plan_steps(named(3), [], config(groups_per_step=8))
     assert [len(step.groups) for step in steps] == [3]
 
 
 def test_the_order_follows_from_the_seed() -> None:
     def order(seed: int) -> list[str]:
-        steps = plan_steps(named(9), [], groups_per_step=3, passes=2, seed=seed)
-        return [g.prompt_id for step in steps for g in step.groups]
+        steps = plan_steps(named(9), [], config(seed=seed, groups_per_step=3, passes=2))
+        return [g.judged.prompt.id for step in steps for g in step.groups]
 
     assert order(0) == order(0)
     assert order(0) != order(1)
@@ -389,7 +391,7 @@ def test_the_order_follows_from_the_seed() -> None:
 def test_rows_carry_the_advantage_of_their_rollout_on_every_token() -> None:
     step = StepData((training_group(), training_group([[ONES, ZEROS], [ZEROS, ZEROS]])), ())
     objective = ObjectiveConfig(name="multi-rlvr")
-    batch = training_rows(step, objective, seed=3, number=5)
+    batch = training_rows(step, config(objective, seed=3), 5)
     expected = batch_advantages("multi-rlvr", [g.rewards for g in step.groups], rng=np.random.default_rng(0))
     for rows, values in zip(batch, expected, strict=True):
         assert [row.advantages.tolist() for row in rows] == [[value] * 4 for value in values]
@@ -398,9 +400,7 @@ def test_rows_carry_the_advantage_of_their_rollout_on_every_token() -> None:
 
 
 def test_credit_per_answer_reaches_the_tokens_of_that_answer() -> None:
-    (rows,) = training_rows(
-        StepData((training_group(),), ()), ObjectiveConfig(name="vpo-to-go"), seed=0, number=0
-    )
+    (rows,) = training_rows(StepData((training_group(),), ()), config(ObjectiveConfig(name="vpo-to-go")), 0)
     for row in rows:
         first, second = row.advantages[0], row.advantages[-1]
         assert row.advantages.tolist() == [first, first, first, second]
@@ -410,9 +410,9 @@ def test_credit_per_answer_reaches_the_tokens_of_that_answer() -> None:
 def test_a_rollout_that_is_not_valid_is_no_row_and_counts_in_no_mean() -> None:
     rewards = [[HALF, ZEROS], [ONES, HALF], [ONES, ONES]]
     objective = ObjectiveConfig(name="multi-rlvr")
-    whole = training_rows(StepData((training_group(rewards[:2]),), ()), objective, seed=0, number=0)
+    whole = training_rows(StepData((training_group(rewards[:2]),), ()), config(objective), 0)
     third_out = training_group(rewards, valid=[True, True, False])
-    found = training_rows(StepData((third_out,), ()), objective, seed=0, number=0)
+    found = training_rows(StepData((third_out,), ()), config(objective), 0)
     assert [row.advantages.tolist() for row in found[0]] == [row.advantages.tolist() for row in whole[0]]
 
 
@@ -421,7 +421,7 @@ def test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step(
     objective = ObjectiveConfig(name="vpo", draws=3)
 
     def drawn(seed: int, number: int) -> list[float]:
-        (rows,) = training_rows(StepData((spread,), ()), objective, seed=seed, number=number)
+        (rows,) = training_rows(StepData((spread,), ()), config(objective, seed), number)
         return [float(row.advantages[0]) for row in rows]
 
     assert drawn(0, 0) == drawn(0, 0)
@@ -433,25 +433,25 @@ def test_the_figures_of_a_step_are_those_worked_out_by_hand() -> None:
     first = training_group([[(1.0,), (0.0,)], [(0.5,), (0.5,)]], staleness=2.0)
     second = training_group([[(0.0,), (0.0,)], [(0.0,), (0.0,)], [(1.0,), (1.0,)]], valid=[True, True, False])
     found = step_figures(StepData((first,), (second,)), ObjectiveConfig())
-    assert found.of_groups.set_score == pytest.approx((0.75 + 0.0) / 2)
-    assert found.of_groups.pool_score == pytest.approx((1.0 + 0.0) / 2)
-    assert found.of_groups.mean_reward == pytest.approx((0.5 + 0.0) / 2)
-    assert found.of_groups.pass_rate == pytest.approx((0.25 + 0.0) / 2)
-    assert found.of_groups.distinct == pytest.approx(4.0)
+    assert found["set_score"] == pytest.approx((0.75 + 0.0) / 2)
+    assert found["pool_score"] == pytest.approx((1.0 + 0.0) / 2)
+    assert found["mean_reward"] == pytest.approx((0.5 + 0.0) / 2)
+    assert found["pass_rate"] == pytest.approx((0.25 + 0.0) / 2)
+    assert found["distinct_programs"] == pytest.approx(4.0)
     # Pairs of 1, 0, .5, .5: 1 + .5 + .5 + .5 + .5 + 0 over 6.
-    assert found.of_groups.diversity == pytest.approx((3.0 / 6 + 0.0) / 2)
-    assert found.zero_spread_share == 0.5
-    assert found.staleness == pytest.approx(2.0 * 2 / 4)
+    assert found["diversity"] == pytest.approx((3.0 / 6 + 0.0) / 2)
+    assert found["zero_spread_share"] == 0.5
+    assert found["staleness"] == pytest.approx(2.0 * 2 / 4)
 
 
 def test_coin_flips_train(store: Store, tmp_path: Path) -> None:
     run = write_run(store, tmp_path / "model", groups=4, judge=coin_flips)
-    found = read_run(store, run, tiny_reader("vpo-to-go"))
-    steps = plan_steps(found.groups, found.alike, groups_per_step=2, passes=1, seed=0)
+    found = read_run(store, RunPart(run), tiny_reader("vpo-to-go"))
+    steps = plan_steps(found.groups, found.alike, config(groups_per_step=2))
     rows = [
         row
         for step in steps
-        for g in training_rows(step, ObjectiveConfig(name="vpo-to-go"), seed=0, number=0)
+        for g in training_rows(step, config(ObjectiveConfig(name="vpo-to-go")), 0)
         for row in g
     ]
     assert len(rows) == 4 * len(found.groups)

@@ -7,7 +7,7 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -33,10 +33,10 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning import policy_folder, warm_up
-from trainer.learning.warm_up import make_warm_up
+from trainer.learning import policies
+from trainer.learning.policies import Trainable
 from trainer.loop import publish
-from trainer.loop.publish import publish_policy, roll_back, serve_policy
+from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy
 
 pytestmark = pytest.mark.slow
 
@@ -108,16 +108,22 @@ class Publisher:
                 parameter.add_(torch.randn_like(parameter) * 0.02)
         return model
 
-    def publish(self, model: Any, parent: PolicyVersion | None = None, **options: Any) -> PolicyVersion:
+    def publish(
+        self,
+        model: Any,
+        parent: PolicyVersion | None = None,
+        *,
+        policies: Path | None = None,
+        targets: Sequence[VLLMServer] = (),
+        serve: bool = True,
+    ) -> PolicyVersion:
         parent = parent or self.store.served() or PolicyVersion(0, None, str(self.base))
-        given: dict[str, Any] = {
-            "policies": self.policies,
-            "parent": parent,
-            "trained_through": f"prompt after {parent.number}",
-            "config_hash": "hash",
-            "metrics": {"loss": 0.5},
-        }
-        return publish_policy(self.store, model, self.tokenizer, **(given | options))
+        made = PolicyVersion(-1, parent.number, "", f"prompt after {parent.number}", "hash", (("loss", 0.5),))
+        trained = Trainable(model, None, self.tokenizer)
+        version = publish_policy(self.store, trained, made, policies or self.policies, targets)
+        if serve:
+            serve_policy(self.store, version.number, f"trained from version {parent.number}", targets)
+        return version
 
     @property
     def names(self) -> list[str]:
@@ -329,7 +335,7 @@ def test_the_folder_of_another_store_is_left_alone(publisher: Publisher, tmp_pat
 class Killer:
     """Ends this process at once, without any cleaning up, at the n-th step of the publication's files."""
 
-    FILES = (publish.__file__, policy_folder.__file__, warm_up.__file__)
+    FILES = (publish.__file__, policies.__file__)
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -504,7 +510,7 @@ def test_a_server_that_takes_full_weights_wrongly_goes_back_to_the_old(
     assert "put back" not in str(caught.value)
     assert store.served() == start
     assert server.models["base"].folder == start.path
-    assert publisher.happened == [(1, REFUSED)]
+    assert publisher.happened == [(1, PUBLISHED), (1, REFUSED)]
     assert not server.is_paused
 
 

@@ -41,8 +41,8 @@ from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
-from trainer.learning.warm_up import make_warm_up  # noqa: E402
-from trainer.loop.publish import publish_policy, roll_back  # noqa: E402
+from trainer.learning.policies import Trainable  # noqa: E402
+from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy  # noqa: E402
 
 NAME = "base"
 COMMAND = [
@@ -137,17 +137,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def publish(store: Store, model: object, target: VLLMServer, folder: Path) -> PolicyVersion:
     with no_progress_bar():
-        return publish_policy(
-            store,
-            model,
-            AutoTokenizer.from_pretrained(BUILT_IN_MODEL),
-            policies=folder,
-            parent=store.served() or START,
-            trained_through=None,
-            config_hash="test",
-            metrics={},
-            targets=[target],
-        )
+        trained = Trainable(model, None, AutoTokenizer.from_pretrained(BUILT_IN_MODEL))
+        made = PolicyVersion(-1, (store.served() or START).number, "", config_hash="test")
+        version = publish_policy(store, trained, made, folder, [target])
+        return serve_policy(store, version.number, "trained", [target])
 
 
 def adapter(seed: int) -> object:

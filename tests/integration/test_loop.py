@@ -26,14 +26,7 @@ from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
 from trainer.loop.compare import compare
 from trainer.loop.loop import Loop, plan_loop
-from trainer.loop.turns import (
-    LoopWatch,
-    begin,
-    search_rounds,
-    train_beside,
-    train_round,
-    train_what_is_new,
-)
+from trainer.loop.turns import LoopWatch, Turns
 
 HERE = Path(__file__).parents[1] / "support"
 SERVED = Config(proposer=ProposerConfig(policy="served"))
@@ -103,13 +96,13 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.slow
 def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
-    search_rounds(loop, store, 1, LoopWatch())
-    policies = tmp_path / "policies"
-    assert not train_what_is_new(loop, store, policies, LoopWatch(), at_least=1000)
-    assert train_what_is_new(loop, store, policies, LoopWatch(), at_least=2)
-    assert not train_what_is_new(loop, store, policies, LoopWatch(), at_least=1)
-    search_rounds(loop, store, 2, LoopWatch())
-    train_beside(loop, store, 2, policies, LoopWatch())
+    turns = Turns(loop, store, tmp_path / "policies")
+    turns.search_rounds(1)
+    assert not turns.train_what_is_new(at_least=1000)
+    assert turns.train_what_is_new(at_least=2)
+    assert not turns.train_what_is_new(at_least=1)
+    turns.search_rounds(2)
+    turns.train_beside(2)
     first, second = store.trainings()
     assert set(first.runs) == set(loop.run_ids(1))
     assert set(second.runs) == set(loop.run_ids(2))
@@ -123,19 +116,20 @@ def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store,
 @pytest.mark.slow
 def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
-    search_rounds(loop, store, 1, LoopWatch())
-    train_round(loop, store, 1, tmp_path / "policies", LoopWatch())
-    search_rounds(loop, store, 2, LoopWatch())
+    turns = Turns(loop, store, tmp_path / "policies")
+    turns.search_rounds(1)
+    turns.train_round(1)
+    turns.search_rounds(2)
     rows = store.query(
         "select distinct p.run_id, r.policy_version from rollouts r join prompts p on p.id = r.prompt_id"
     )
     assert {(row["run_id"], row["policy_version"]) for row in rows} == {
         (run, number) for number, ids in enumerate((loop.run_ids(1), loop.run_ids(2))) for run in ids
     }
-    result, comparison = compare(loop, store, 1, LoopWatch())
+    result, comparison = compare(turns, 1)
     assert result.weights_changed
     assert (result.policy_versions, result.served) == (1, 1)
-    assert comparison.before.policy_version == 0
+    assert comparison[0].policy_version == 0
     assert isinstance(result.after, dict)
     assert set(result.after) == {"best_at_k", "pass_at_k"}
 
@@ -148,15 +142,16 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     wild = dataclasses.replace(
         loop, train=loop.train.changed(update={"learning_rate": 1e30, "groups_per_step": 1})
     )
-    search_rounds(wild, store, 1, LoopWatch())
     said: list[str] = []
-    train_round(wild, store, 1, tmp_path / "policies", LoopWatch(not_trained=said.append))
+    turns = Turns(wild, store, tmp_path / "policies", LoopWatch(not_trained=said.append))
+    turns.search_rounds(1)
+    turns.train_round(1)
     assert len(said) == 1
     assert "lower the learning rate" in said[0]
     served = store.served()
     assert served is not None
     assert served.number == 0
-    train_round(wild, store, 1, tmp_path / "policies", LoopWatch(not_trained=said.append))
+    turns.train_round(1)
     assert len(said) == 1
     assert [event.kind for event in store.policy_events()].count(PolicyEventKind.FAILED) == 1
 
@@ -219,10 +214,10 @@ def test_settings_that_do_not_fit_are_refused(search: Config, train: TrainConfig
         plan_loop(PROBLEMS, search, train)
 
 
-def test_a_start_model_of_the_loop_is_version_0(store: Store) -> None:
-    loop = make_loop(store)
-    begin(loop, store)
-    begin(loop, store)
+def test_a_start_model_of_the_loop_is_version_0(store: Store, tmp_path: Path) -> None:
+    turns = Turns(make_loop(store), store, tmp_path / "policies")
+    turns.begin()
+    turns.begin()
     assert [version.number for version in store.policy_versions()] == [0]
     assert len(store.policy_events()) == 1
 

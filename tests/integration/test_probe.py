@@ -24,8 +24,14 @@ from evovpo.judging.evaluator import open_evaluator
 from evovpo.judging.measure import Measure, measure_programs
 from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 from trainer.loop.guard import FEWEST_PROBLEMS, clearly_worse
-from trainer.loop.probe import ProbeResult, ProblemProbe, probe, root_prompts
-from trainer.loop.probe_problems import generated_problems, split_problems
+from trainer.loop.loop import split_problems
+from trainer.loop.probe import (
+    ProbeResult,
+    ProblemProbe,
+    generated_problems,
+    probe,
+    root_prompts,
+)
 from trainer.reports.before_after import before_after_table, write_before_after_png
 
 pytestmark = pytest.mark.slow
@@ -49,7 +55,7 @@ def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult
         ProblemProbe(f"p{number}", "1", Measure(values_N[:, None, None], ()))
         for number, values_N in enumerate(values_P_N)
     )
-    return ProbeResult(version, 1, 0, problems, 1.0)
+    return ProbeResult(version, 1, 0, problems)
 
 
 def levels(problems: int = 12) -> npt.NDArray[np.float64]:
@@ -108,16 +114,19 @@ def test_a_probe_holds_every_answer_and_the_figures_follow_from_them(probed: Pro
     assert easy.right_C_m.any()
     assert 0 < easy.values_C_m.mean() < 1
     expected = np.mean([best_at_k(p.rewards_C_m_D.mean(axis=2), [6])[0] for p in (hard, easy)])
-    assert probed.best_at_k[6] == pytest.approx(expected)
-    assert probed.best_at_k[1] == pytest.approx((hard.values_C_m.mean() + easy.values_C_m.mean()) / 2)
-    assert probed.pass_at_k[24] == np.mean([hard.right_C_m.any(), easy.right_C_m.any()])
-    assert probed.pass_at_k[1] == pytest.approx((hard.right_C_m.mean() + easy.right_C_m.mean()) / 2)
+    assert probed.means("best_at_k")[6] == pytest.approx(expected)
+    assert probed.means("best_at_k")[1] == pytest.approx(
+        (hard.values_C_m.mean() + easy.values_C_m.mean()) / 2
+    )
+    assert probed.means("pass_at_k")[24] == np.mean([hard.right_C_m.any(), easy.right_C_m.any()])
+    assert probed.means("pass_at_k")[1] == pytest.approx((hard.right_C_m.mean() + easy.right_C_m.mean()) / 2)
     # Only the first problem has held-out rows.
     assert hard.unseen_C_m is not None
     assert easy.unseen_C_m is None
-    assert probed.unseen_pass_at_k[1] == pytest.approx(hard.unseen_C_m.mean())
-    assert 0 < probed.distinct <= 1
-    assert probed.diversity > 0
+    assert probed.means("unseen_pass_at_k")[1] == pytest.approx(hard.unseen_C_m.mean())
+    summary = probed.summary()
+    assert 0 < summary["distinct"] <= 1
+    assert summary["diversity"] > 0
 
 
 def test_the_same_seed_gives_the_same_answers_under_any_version_number(probed: ProbeResult) -> None:
@@ -157,8 +166,8 @@ def test_chains_are_sampled_whole() -> None:
 def test_the_summary_is_json_with_the_figures_by_k(probed: ProbeResult) -> None:
     summary = probed.summary()
     assert summary["problems"] == 2
-    assert summary["best_at_k"] == {str(k): round(v, 6) for k, v in probed.best_at_k.items()}
-    assert summary["pass_at_k"] == {str(k): round(v, 6) for k, v in probed.pass_at_k.items()}
+    assert summary["best_at_k"] == {str(k): round(v, 6) for k, v in probed.means("best_at_k").items()}
+    assert summary["pass_at_k"] == {str(k): round(v, 6) for k, v in probed.means("pass_at_k").items()}
 
 
 @pytest.mark.parametrize(
@@ -317,5 +326,5 @@ def test_generated_problems_fit_the_built_in_model_and_follow_from_seed_and_numb
 
 def test_generated_problems_can_be_probed_and_some_are_solved() -> None:
     found = probe(BUILT_IN_MODEL, generated_problems(4), k_max=12)
-    assert found.pass_at_k[12] > 0
-    assert found.unseen_pass_at_k[12] <= found.pass_at_k[12]
+    assert found.means("pass_at_k")[12] > 0
+    assert found.means("unseen_pass_at_k")[12] <= found.means("pass_at_k")[12]

@@ -24,15 +24,16 @@ from evovpo.errors import ConfigError, DivergedError, EvovpoError, PolicyError, 
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind, PolicyVersion, Rewards, Rollout, Sampling, TrainingStep
 from trainer.config import TrainConfig
-from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, only_trainer, save_checkpoint
+from trainer.learning.data import RunPart
 from trainer.learning.offline import token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import load_trainable
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
-from trainer.loop.probe_problems import generated_problems
-from trainer.loop.retrain import RetrainResult, Watch, default_policies, retrain
-from trainer.loop.training_plan import make_plan
+from trainer.loop.probe import generated_problems
+from trainer.loop.retrain import RetrainResult, default_policies, only_trainer, retrain
+from trainer.loop.steps import latest_checkpoint, save_checkpoint
+from trainer.loop.training_plan import Watch, make_plan
 
 pytestmark = pytest.mark.slow
 
@@ -60,10 +61,10 @@ class Place(NamedTuple):
         return Store.open(str(self.root / "runs.db"))
 
     def retrain(
-        self, config: TrainConfig = CONFIG, runs: Sequence[str] = (RUN,), **more: Any
+        self, config: TrainConfig = CONFIG, parts: Sequence[RunPart] = (RunPart(RUN),), **more: Any
     ) -> RetrainResult:
         with self.store() as store:
-            return retrain(store, runs, config, policies=self.policies, **more)
+            return retrain(store, parts, config, self.policies, **more)
 
     def weights(self, number: int) -> dict[str, torch.Tensor]:
         return load_file(self.policies / f"v{number:04d}" / "model.safetensors")
@@ -218,7 +219,7 @@ def test_training_makes_what_was_rewarded_likelier(tmp_path: Path, tiny_folder: 
             ends.append(TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), zeros))
     totals = []
     for version in versions:
-        model = load_trainable(version, versions[0], lora_rank=0, seed=0, with_reference=False).model
+        model = load_trainable(version, versions[0], configured("update.kl=0")).model
         totals.append(np.array([float(found.sum()) for found in token_logprobs(model, ends)]))
     worst, best = (totals[1] - totals[0]).reshape(-1, 2).T
     assert (best - worst).mean() > 0.1
@@ -309,11 +310,12 @@ def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, traine
 def test_a_checkpoint_replaces_the_one_before_and_comes_back_equal(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
     for steps in (9, 10):
-        save_checkpoint(tmp_path, Checkpoint(steps, {"model": {"w": torch.full((2,), float(steps))}}))
+        save_checkpoint(tmp_path, steps, {"model": {"w": torch.full((2,), float(steps))}})
     (tmp_path / "step-00000011.pt.partial").write_bytes(b"torn")
     found = latest_checkpoint(tmp_path)
     assert found is not None
-    assert (found.steps, found.state["model"]["w"].tolist()) == (10, [10.0, 10.0])
+    steps, state = found
+    assert (steps, state["model"]["w"].tolist()) == (10, [10.0, 10.0])
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "step-00000010.pt",
         "step-00000011.pt.partial",
@@ -346,7 +348,7 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
         assert served is not None
         follows = ProposerConfig(model=str(place.model), policy="served")
         write_run(store, place.model, "newer", version=served, proposer=follows, seed=1)
-    result = place.retrain(runs=["newer", RUN])
+    result = place.retrain(parts=[RunPart("newer"), RunPart(RUN)])
     assert (result.policy_version, result.groups_used) == (2, 12)
     with place.store() as store:
         assert store.policy_version(2).parent == 1
@@ -359,16 +361,16 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
 def test_groups_of_versions_too_far_away_are_left_out(place: Place) -> None:
     place.retrain()
     with place.store() as store:
-        plan = make_plan(store, [RUN], configured("data.staleness_limit=1"))
+        plan = make_plan(store, [RunPart(RUN)], configured("data.staleness_limit=1"))
         assert (plan.groups_used, plan.start.number) == (6, 1)
         with pytest.raises(
             TrainingError, match=r"of 6 groups none is left \(6 stale\); raise data.staleness"
         ):
-            make_plan(store, [RUN], configured("data.staleness_limit=0"))
+            make_plan(store, [RunPart(RUN)], configured("data.staleness_limit=0"))
 
 
 def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: Place) -> None:
-    result = place.retrain(after={RUN: f"{RUN}-1"}, through={RUN: f"{RUN}-3"})
+    result = place.retrain(parts=[RunPart(RUN, f"{RUN}-1", f"{RUN}-3")])
     assert result.groups_used == 2
     with place.store() as store:
         (training,) = store.trainings()
@@ -378,7 +380,7 @@ def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: P
 
 def test_planning_changes_nothing(place: Place) -> None:
     with place.store() as store:
-        plan = make_plan(store, [RUN], CONFIG)
+        plan = make_plan(store, [RunPart(RUN)], CONFIG)
         assert (plan.groups_used, plan.groups_skipped, len(plan.steps)) == (6, 0, 6)
         assert plan.tokens == 2 * sum(len(r.token_ids or ()) for g in store.groups(RUN) for r in g.rollouts)
         assert (store.policy_versions(), store.trainings(), store.policy_events()) == ([], [], [])
@@ -403,7 +405,7 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
         assert (place.policies / "v0002" / "adapter_config.json").is_file()
         assert again[0].kl > 1e-4
         with pytest.raises(ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or 0 to merge"):
-            retrain(store, [RUN], configured("update.lora_rank=8"), policies=place.policies)
+            retrain(store, [RunPart(RUN)], configured("update.lora_rank=8"), place.policies)
     place.retrain()
     assert (place.policies / "v0003" / "model.safetensors").is_file()
 
@@ -530,7 +532,7 @@ def test_runs_of_different_temperatures_are_refused(place: Place) -> None:
         with pytest.raises(
             TrainingError, match=r"different temperatures: 1 \(run toy-run\), 0\.5 \(run cold\)"
         ):
-            make_plan(store, [RUN, "cold"], CONFIG)
+            make_plan(store, [RunPart(RUN), RunPart("cold")], CONFIG)
 
 
 def test_a_policy_folder_that_is_gone_is_refused(place: Place) -> None:
@@ -552,7 +554,7 @@ def test_a_run_of_another_start_model_is_refused(place: Place, tmp_path: Path) -
     with pytest.raises(
         TrainingError, match=r"run other was sampled from the model in .*other-model, and version 0"
     ):
-        place.retrain(runs=["other"])
+        place.retrain(parts=[RunPart("other")])
 
 
 def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once(
@@ -574,9 +576,9 @@ def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
 def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:
     with place.store() as store:
         with pytest.raises(StoreError, match="no run whose id is or begins with 'nothing'"):
-            make_plan(store, ["nothing"], CONFIG)
+            make_plan(store, [RunPart("nothing")], CONFIG)
         with pytest.raises(ConfigError, match="name each once"):
-            make_plan(store, [RUN, RUN], CONFIG)
+            make_plan(store, [RunPart(RUN), RunPart(RUN)], CONFIG)
 
 
 def test_policies_lie_beside_the_database(tmp_path: Path) -> None:

@@ -26,10 +26,9 @@ from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
 from trainer.loop.loop import Loop
-from trainer.loop.turns import LoopWatch, search_rounds, take_turns, train_beside
+from trainer.loop.turns import Turns
 
 ROUNDS = 2
-WATCH = LoopWatch()
 
 
 def make_loop(store: Store) -> Loop:
@@ -60,15 +59,14 @@ def work(folder: Path, half: str, last: int | None) -> int:
             clock.tick()
 
     sys.addaudithook(on_audit)
-    policies = folder / "policies"
     with Store.open(str(folder / "loop.db")) as store:
-        loop = make_loop(store)
+        turns = Turns(make_loop(store), store, folder / "policies")
         if half == "search":
-            search_rounds(loop, store, ROUNDS, WATCH)
+            turns.search_rounds(ROUNDS)
         elif half == "train":
-            train_beside(loop, store, ROUNDS, policies, WATCH)
+            turns.train_beside(ROUNDS)
         else:
-            take_turns(loop, store, ROUNDS, policies, WATCH)
+            turns.take(ROUNDS)
     return clock.now
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainer.learning.step_figures import GroupFigures, group_figures, mean_figures
+from trainer.learning.step_data import GroupFigures, group_figures, mean_figures
 
 
 def test_figures_of_a_group_by_hand() -> None:

@@ -129,11 +129,12 @@ def _run(
     as_json: bool,
 ) -> None:
     from trainer.cli.progress import LoopBar
-    from trainer.loop import compare, turns
+    from trainer.loop import compare
+    from trainer.loop.turns import Turns
     from trainer.reports.before_after import before_after_table, write_before_after_png
 
     bar = LoopBar(plan, rounds)
-    watch = bar.watch()
+    turns = Turns(plan, store, policies, bar.watch())
     say(
         f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of {plan.search.search.evaluations} "
         f"evaluations each, {len(plan.held_out)} problems held out, objective {plan.train.objective.name}",
@@ -147,20 +148,18 @@ def _run(
                 trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
             if half == "train":
                 parent = os.getppid()
-                turns.train_beside(
-                    plan, store, rounds, policies, watch, is_alone=lambda: os.getppid() != parent
-                )
+                turns.train_beside(rounds, is_alone=lambda: os.getppid() != parent)
                 return
             if side_by_side or half == "search":
-                turns.search_rounds(plan, store, rounds, watch)
+                turns.search_rounds(rounds)
             else:
-                turns.take_turns(plan, store, rounds, policies, watch)
+                turns.take(rounds)
             if trainer is not None and trainer.wait() != 0:
                 failed = "The trainer ended with an error; the same command goes on with both."
                 leave(trainer.returncode, failed)
             if half == "search":
                 return
-            result, comparison = compare.compare(plan, store, rounds, watch)
+            result, comparison = compare.compare(turns, rounds)
     except KeyboardInterrupt:
         leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
     finally:
@@ -169,7 +168,7 @@ def _run(
             trainer.wait()
     picture = png or Path(f"evovpo-loop-{plan.id}.png")
     if comparison is not None:
-        write_before_after_png(picture, comparison.before, comparison.after)
+        write_before_after_png(picture, *comparison)
     if as_json:
         print_json(result._asdict())
         return
@@ -177,7 +176,7 @@ def _run(
         by_round = ", ".join(f"{value:.3f}" for value in compare.best_by_round(plan, store, rounds))
         say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
     else:
-        show_answer(before_after_table(comparison.before, comparison.after))
+        show_answer(before_after_table(*comparison))
     say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
     if comparison is not None:
         say(f"Picture written to {picture}")

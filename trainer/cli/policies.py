@@ -70,14 +70,15 @@ def retrain(
 
     from evovpo.runs.stored import find_run
     from trainer.cli.progress import WorkBar
+    from trainer.learning.data import RunPart
     from trainer.loop import retrain as training
-    from trainer.loop.training_plan import make_plan
+    from trainer.loop.training_plan import Watch, make_plan
     from trainer.reports.training import plan_line, plan_table, probe_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
     began = time.monotonic()
     with open_store(store_url) as store:
-        found = [find_run(store, run) for run in runs]
+        found = [RunPart(find_run(store, run)) for run in runs]
         if dry_run:
             plan = make_plan(store, found, config)
             if as_json:
@@ -103,9 +104,9 @@ def retrain(
                     store,
                     found,
                     config,
-                    policies=policies or training.default_policies(store),
+                    policies or training.default_policies(store),
                     targets=targets_of(servers),
-                    watch=training.Watch(planned, bar.stepped, bar.guarded),
+                    watch=Watch(planned, bar.stepped, bar.guarded),
                 )
         except KeyboardInterrupt:
             leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")

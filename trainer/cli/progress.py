@@ -67,17 +67,18 @@ class LoopBar(WorkBar):
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
-        from trainer.loop.retrain import Watch
         from trainer.loop.turns import LoopWatch
 
         return LoopWatch(
             searching=self._searching,
             told=self._told,
             searched=self._searched,
-            training=Watch(self._planned, self.stepped, self.guarded),
+            planned=self._planned,
+            stepped=self.stepped,
+            probed=self.guarded,
             trained=self._trained,
             not_trained=lambda reason: self.line(f"not trained: {reason}"),
-            probed=lambda name, done, total: self.show(f"before and after: {name}", done, total),
+            measured=lambda name, done, total: self.show(f"before and after: {name}", done, total),
         )
 
     def _searching(self, round_number: int, index: int, problem: Problem) -> None:

@@ -24,7 +24,7 @@ from evovpo.types import Rewards
 from trainer.domains.domain import Domain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
-from trainer.learning.step_figures import group_figures, mean_figures
+from trainer.learning.step_data import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights, find_objective
 
 _PROMPTS_AT_ONCE = 12

@@ -5,8 +5,9 @@ is normalised here: advantages belong to `trainer/objectives.py`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -15,17 +16,9 @@ from evovpo.analysis.grouping import grouped
 from evovpo.errors import PolicyError, TrainingError
 from evovpo.problem.folder import with_folder_grouping
 from evovpo.store import Store
-from evovpo.types import Group, PolicyVersion, Problem, Rollout
+from evovpo.types import Group, PolicyVersion, Rollout
 from trainer.config import ObjectiveConfig
-from trainer.objectives import (
-    EPSILON,
-    Floats,
-    advantages,
-    find_objective,
-)
-
-Encode = Callable[[str], Sequence[int]]
-"""The start model's tokenizer: the token ids of a prompt's text."""
+from trainer.objectives import EPSILON, Floats, advantages, find_objective
 
 
 class Skip(StrEnum):
@@ -69,35 +62,36 @@ _REMEDIES = {
 }
 
 
+class RunPart(NamedTuple):
+    """The groups of a run that a training reads."""
+
+    run_id: str
+    after: str | None = None
+    """The prompt of the last group left out at the beginning; None: nothing is."""
+    through: str | None = None
+    """The prompt of the last group that is read; None: the last complete one."""
+
+
 class TrainingGroup(NamedTuple):
     """A group that can be trained on, or would be but for its lack of spread."""
 
-    run_id: str
-    prompt_id: str
-    prompt_ids: tuple[int, ...]
-    rollouts: tuple[Rollout, ...]
-    """G, all of them with tokens and log-probabilities, but for those that are not valid."""
+    judged: Group
+    """Its valid rollouts have tokens and log-probabilities."""
     rewards: tuple[Floats, ...]
     """G arrays `[m_g, D]`, grouped as the problem says."""
-    valid_G: tuple[bool, ...]  # noqa: N815
-    programs_G_M: tuple[tuple[str | None, ...], ...]  # noqa: N815
-    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...]  # noqa: N815
     staleness: float
-    """Mean over the rollouts, in policy versions."""
+    """Mean over the valid rollouts, in policy versions."""
 
     @property
-    def tokens(self) -> int:
-        """Completion tokens of the valid rollouts."""
-        pairs = zip(self.rollouts, self.valid_G, strict=True)
-        return sum(len(rollout.token_ids or ()) for rollout, is_valid in pairs if is_valid)
+    def rollouts(self) -> list[Rollout]:
+        """The valid ones."""
+        return list(compress(self.judged.rollouts, self.judged.valid_G))
 
 
 class RunData(NamedTuple):
     """What one run has for a training."""
 
     run_id: str
-    grouping: tuple[tuple[int, ...], ...]
-    """Of the problem's components, as they were read."""
     through: str | None
     """Prompt of the last complete group that was read, or none if there is no group."""
     total: int
@@ -115,7 +109,8 @@ class Reader(NamedTuple):
     """How groups are read: for which objective, model and version."""
 
     objective: ObjectiveConfig
-    encode: Encode
+    encode: Callable[[str], Sequence[int]]
+    """The start model's tokenizer: the token ids of a prompt's text."""
     vocabulary: int
     """Token ids are below this."""
     versions: Mapping[int, PolicyVersion]
@@ -126,38 +121,37 @@ class Reader(NamedTuple):
 # ---------------------------------------------------------------- reading
 
 
-def read_run(
-    store: Store, run_id: str, reader: Reader, *, after: str | None = None, through: str | None = None
-) -> RunData:
-    """Return the groups of a run completed after prompt `after`, up to and with prompt `through`.
+def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
+    """Return the groups of a run, or of a part of it.
 
-    None stands for the first and the last there is. Raises `TrainingError` if the groups there are cannot
-    be trained on because of how the run was made, or were written in another format than the start model's.
+    Raises `TrainingError` if the groups there are cannot be trained on because of how the run was made, or
+    were written in another format than the start model's.
     """
-    run = store.run(run_id)
+    run = store.run(part.run_id)
     problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
     groups: list[TrainingGroup] = []
     alike: list[TrainingGroup] = []
     skipped: Counter[Skip] = Counter()
-    total = faulty = 0
-    last = after
-    for group in _until(store.groups(run_id, after), through):
-        total += 1
-        last = group.prompt.id
+    total, last = 0, part.after
+    for group in store.groups(part.run_id, part.after):
+        total, last = total + 1, group.prompt.id
         reason = skip_reason(group, reader)
+        if reason is None:
+            rewards = tuple(grouped(problem, np.asarray(rows)) for rows in group.rewards_G_M_D)
+            read = TrainingGroup(group, rewards, float(np.mean(_distances(group, reader))))
+            if has_spread(read, reader.objective):
+                groups.append(read)
+            else:
+                reason = Skip.NO_SPREAD
+                alike.append(read)
         if reason is not None:
             skipped[reason] += 1
-            continue
-        read = _training_group(group, problem, reader)
-        if has_spread(read, reader.objective):
-            groups.append(read)
-            faulty += sum(not is_valid for is_valid in read.valid_G)
-        else:
-            skipped[Skip.NO_SPREAD] += 1
-            alike.append(read)
+        if last == part.through:
+            break
     if total and skipped.total() == total and all(reason.is_of_run for reason in skipped):
-        raise TrainingError(f"run {run_id} cannot be trained on: {nothing_left(total, skipped)}")
-    return RunData(run_id, problem.groups, last, total, tuple(groups), tuple(alike), skipped, faulty)
+        raise TrainingError(f"run {part.run_id} cannot be trained on: {nothing_left(total, skipped)}")
+    faulty = sum(not is_valid for read in groups for is_valid in read.judged.valid_G)
+    return RunData(part.run_id, last, total, tuple(groups), tuple(alike), skipped, faulty)
 
 
 def skip_reason(group: Group, reader: Reader) -> Skip | None:
@@ -167,28 +161,35 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
     `PolicyError` if a version that wrote it is not stored.
     """
     objective = find_objective(reader.objective.name)
-    judged = [rollout for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True) if is_valid]
+    judged = list(compress(group.rollouts, group.valid_G))
+    budgets = (getattr(reader.objective, name) for name in ("k", "c") if name in objective.settings)
+    slots = (
+        pair
+        for programs, spans in zip(group.programs_G_M, group.spans_G_M, strict=True)
+        for pair in zip(programs, spans, strict=True)
+    )
     if len(group.rollouts) < 2:
         return Skip.ONE_ROLLOUT
-    budgets = (getattr(reader.objective, name) for name in ("k", "c") if name in objective.settings)
     if any(budget >= len(group.rollouts) for budget in budgets):
         return Skip.FEW_ROLLOUTS
     if objective.answers == "one" and any(len(rows) > 1 for rows in group.rewards_G_M_D):
         return Skip.ANSWERS
-    if any(not _has_logprobs(rollout) for rollout in judged):
+    if any(
+        rollout.prompt_token_ids is None
+        or rollout.token_ids is None
+        or rollout.logprobs is None
+        or len(rollout.token_ids) != len(rollout.logprobs)
+        for rollout in judged
+    ):
         return Skip.NO_LOGPROBS
     if any(rollout.sampling.grammar_masked for rollout in judged):
         return Skip.MASKED
-    if objective.credit == "answer" and _lacks_spans(group):
+    if objective.credit == "answer" and any(program is not None and span is None for program, span in slots):
         return Skip.NO_SPANS
     if len(judged) < 2:
         return Skip.SANDBOX_FAULT
     _check_format(group, judged, reader)
-    written_by = {rollout.policy_version for rollout in judged}
-    if any(
-        version_distance(reader.versions, reader.start_version, number) > reader.staleness_limit
-        for number in written_by
-    ):
+    if max(_distances(group, reader)) > reader.staleness_limit:
         return Skip.STALE
     return None
 
@@ -199,7 +200,7 @@ def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
         objective.name,
         group.rewards,
         rng=np.random.default_rng(0),
-        valid=group.valid_G,
+        valid=group.judged.valid_G,
         **objective.settings,
     )
     return bool(np.abs(found).max() > EPSILON)
@@ -210,9 +211,8 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 
     Raises `PolicyError` for a version that is not stored.
     """
-    lines: list[list[int]] = []
-    for number in (first, second):
-        line = []
+    lines: list[list[int]] = [[], []]
+    for line, number in zip(lines, (first, second), strict=True):
         ancestor: int | None = number
         while ancestor is not None:
             if ancestor not in versions:
@@ -223,11 +223,9 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
                 )
             line.append(ancestor)
             ancestor = versions[ancestor].parent
-        lines.append(line)
     ups, downs = lines
-    return min(
-        (ups.index(number) + downs.index(number) for number in ups if number in downs), default=len(ups)
-    )
+    common = (ups.index(number) + downs.index(number) for number in ups if number in downs)
+    return min(common, default=len(ups))
 
 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
@@ -239,50 +237,11 @@ def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
     return f"of {total} groups none is left ({counts}); {_REMEDIES[ordered[0][0]]}"
 
 
-def _until(groups: Iterator[Group], through: str | None) -> Iterator[Group]:
-    for group in groups:
-        yield group
-        if group.prompt.id == through:
-            return
-
-
-def _training_group(group: Group, problem: Problem, reader: Reader) -> TrainingGroup:
-    distances = [
-        version_distance(reader.versions, reader.start_version, rollout.policy_version)
-        for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True)
-        if is_valid
-    ]
-    first = group.rollouts[group.valid_G.index(True)]
-    return TrainingGroup(
-        run_id=group.prompt.run_id,
-        prompt_id=group.prompt.id,
-        prompt_ids=first.prompt_token_ids or (),
-        rollouts=group.rollouts,
-        rewards=tuple(grouped(problem, np.asarray(rows)) for rows in group.rewards_G_M_D),
-        valid_G=group.valid_G,
-        programs_G_M=group.programs_G_M,
-        spans_G_M=group.spans_G_M,
-        staleness=float(np.mean(distances)),
-    )
-
-
-def _has_logprobs(rollout: Rollout) -> bool:
-    return (
-        rollout.prompt_token_ids is not None
-        and rollout.token_ids is not None
-        and rollout.logprobs is not None
-        and len(rollout.token_ids) == len(rollout.logprobs)
-    )
-
-
-def _lacks_spans(group: Group) -> bool:
-    """True if an answer that was read has no known place in its rollout."""
-    pairs = zip(group.programs_G_M, group.spans_G_M, strict=True)
-    return any(
-        program is not None and span is None
-        for programs, spans in pairs
-        for program, span in zip(programs, spans, strict=True)
-    )
+def _distances(group: Group, reader: Reader) -> list[int]:
+    """Return how far the versions that wrote the valid rollouts are from the one that is trained."""
+    valid = compress(group.rollouts, group.valid_G)
+    written_by = (rollout.policy_version for rollout in valid)
+    return [version_distance(reader.versions, reader.start_version, number) for number in written_by]
 
 
 def _check_format(group: Group, judged: Sequence[Rollout], reader: Reader) -> None:

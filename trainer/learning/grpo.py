@@ -36,10 +36,6 @@ _TRAIN, _EVALUATE, _FIGURES = range(3)
 """Streams of random weightings, all from the seed of the configuration."""
 
 
-def _has_accelerator() -> bool:
-    return torch.accelerator.is_available()
-
-
 @dataclass
 class VPOConfig(GRPOConfig):
     """TRL's `GRPOConfig` with the objective; arms of a comparison differ in `objective` alone.
@@ -74,8 +70,8 @@ class VPOConfig(GRPOConfig):
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False
-    gradient_checkpointing: bool = field(default_factory=_has_accelerator)
-    dataloader_pin_memory: bool = field(default_factory=_has_accelerator)
+    gradient_checkpointing: bool = field(default_factory=torch.accelerator.is_available)
+    dataloader_pin_memory: bool = field(default_factory=torch.accelerator.is_available)
 
     def __post_init__(self) -> None:
         if self.bf16 is None:
@@ -194,11 +190,13 @@ class VPOTrainer(GRPOTrainer):
             self._check_reference()
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._judge.expect()
+        batches: list[JudgedBatch] = []
+        self._judge.batches = batches
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        batch = self._judge.take()
-        if batch is None:
+        self._judge.batches = None
+        if not batches:
             raise changed("the reward function was not called once for a batch")
+        batch = batches[0]
         check_output(out, batch.prompts, batch.completion_ids, len(inputs))
         model: Any = self.model
         mode = "train" if model.training else "eval"
@@ -213,9 +211,8 @@ class VPOTrainer(GRPOTrainer):
             **self._config.objective_settings(),
         )
         everyone = np.concatenate(found)
-        here = slice(
-            self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs)
-        )
+        first = self.accelerator.process_index * len(inputs)
+        here = slice(first, first + len(inputs))
         out["advantages"] = _advantage_tensor(everyone[here], batch, out)
         is_valid = np.concatenate([group.valid_G for group in groups])
         if not is_valid.all():

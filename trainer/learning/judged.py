@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from evovpo.errors import ConfigError
-from trainer.learning.step_figures import group_figures, mean_figures
+from trainer.learning.step_data import group_figures, mean_figures
 from trainer.learning.trl_checks import HOOK, changed
 from trainer.objectives import Floats, set_scores
 
@@ -50,72 +51,59 @@ class JudgedBatch(NamedTuple):
     chains: list[Chain | None]
 
 
+@dataclass(eq=False)
 class Judge:
     """TRL's reward function: returns set scores for its figures and keeps the vectors for the hook."""
 
+    functions: Sequence[RewardVectorFunc]
+    answers: int
+    needs_spans: bool
+    weights: Callable[[int], Floats]
+    batches: list[JudgedBatch] | None = None
+    """What was judged in the hook; None outside it."""
+
     __name__ = "set_score"
 
-    def __init__(
-        self,
-        functions: Sequence[RewardVectorFunc],
-        answers: int,
-        *,
-        needs_spans: bool,
-        weights: Callable[[int], Floats],
-    ) -> None:
-        if not functions:
+    def __post_init__(self) -> None:
+        if not self.functions:
             raise ConfigError("reward_vector_funcs: expected at least one function, found none; give one")
-        for function in functions:
+        for function in self.functions:
             if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
                 getattr(function, "__call__", None)  # noqa: B004
             ):
                 raise ConfigError(f"{_name(function)} is asynchronous; wrap it in a plain function")
-        self._functions, self._answers, self._needs_spans = functions, answers, needs_spans
-        self._weights = weights
-        self._is_expected = False
-        self._batch: JudgedBatch | None = None
-
-    def expect(self) -> None:
-        self._is_expected, self._batch = True, None
-
-    def take(self) -> JudgedBatch | None:
-        self._is_expected = False
-        return self._batch
 
     def __call__(
-        self, prompts: list[Any], completions: list[Any], completion_ids: list[list[int]], **columns: Any
+        self, prompts: list[Any], completion_ids: list[list[int]], **columns: Any
     ) -> list[float | None]:
-        if not self._is_expected or self._batch is not None:
+        if self.batches != []:
             raise changed(f"rewards are not computed once in each {HOOK}")
         chains: list[Chain | None] | None = None
-        for function in self._functions:
+        for function in self.functions:
             name = _name(function)
-            found = list(
-                function(prompts=prompts, completions=completions, completion_ids=completion_ids, **columns)
-            )
+            found = list(function(prompts=prompts, completion_ids=completion_ids, **columns))
             if len(found) != len(prompts):
                 raise ConfigError(
                     f"{name} judged {len(found)} completions; expected {len(prompts)}, one entry each"
                 )
             parsed = [
-                None if entry is None else _parsed(entry, name, self._answers, len(ids))
+                None if entry is None else _parsed(entry, name, self.answers, len(ids))
                 for entry, ids in zip(found, completion_ids, strict=True)
             ]
             chains = parsed if chains is None else list(map(_joined, chains, parsed))
         assert chains is not None
-        if self._needs_spans:
-            for chain in chains:
-                if chain is not None and chain.spans is None and len(chain.rewards_M_D):
-                    raise ConfigError(
-                        "the objective credits each answer, and no reward function said which tokens wrote "
-                        "it; return Answers(rewards, spans), or choose an objective with one credit a chain"
-                    )
-        self._batch = JudgedBatch(list(prompts), list(completion_ids), chains)
+        for chain in chains:
+            if self.needs_spans and chain is not None and chain.spans is None and len(chain.rewards_M_D):
+                raise ConfigError(
+                    "the objective credits each answer, and no reward function said which tokens wrote "
+                    "it; return Answers(rewards, spans), or choose an objective with one credit a chain"
+                )
+        self.batches.append(JudgedBatch(list(prompts), list(completion_ids), chains))
         return [None if chain is None else self._score(chain) for chain in chains]
 
     def _score(self, chain: Chain) -> float:
         answers, components = chain.rewards_M_D.shape
-        return float(set_scores([chain.rewards_M_D], self._weights(components))[0]) if answers else 0.0
+        return float(set_scores([chain.rewards_M_D], self.weights(components))[0]) if answers else 0.0
 
 
 def _parsed(entry: Any, name: str, most: int, tokens: int) -> Chain:

@@ -7,8 +7,8 @@ term to a frozen reference. Judging, objectives and storage are elsewhere.
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,14 +74,13 @@ class Updater:
         self._optimizer.zero_grad(set_to_none=True)
         for part in parts(pack(groups)):
             batch = collate(part, self.model.device)
-            with _autocast(self.model, self.settings.bf16):
-                logits = completion_logits(self.model, batch)
+            logits = completion_logits(self.model, batch, self.settings.bf16)
             losses = _token_losses(logits, batch, self._reference(batch), self.settings)
-            loss = losses.loss.sum() / tokens
+            loss = losses["loss"].sum() / tokens
             loss.backward()
             for name in sums:
-                sums[name] += float(getattr(losses, name).detach().sum()) / tokens
-            ratio_max = max(ratio_max, float(losses.ratio.detach().max()))
+                sums[name] += float(losses[name].detach().sum()) / tokens
+            ratio_max = max(ratio_max, float(losses["ratio"].detach().max()))
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm))
         if not (math.isfinite(sums["loss"]) and math.isfinite(norm)):
             self._optimizer.zero_grad(set_to_none=True)
@@ -97,8 +96,8 @@ class Updater:
             return None
         adapter = contextlib.nullcontext() if self.reference is not None else self.model.disable_adapter()
         model = self.model if self.reference is None else self.reference
-        with torch.no_grad(), adapter, _autocast(model, self.settings.bf16):
-            logits = completion_logits(model, batch)
+        with torch.no_grad(), adapter:
+            logits = completion_logits(model, batch, self.settings.bf16)
         return _chosen(_log_softmax(logits, self.settings.temperature), batch.completion_ids)
 
 
@@ -139,39 +138,32 @@ def spread_advantages(
     return found
 
 
-def completion_logits(model: Any, batch: Batch) -> Tensor:
+def completion_logits(model: Any, batch: Batch, bf16: bool = False) -> Tensor:
     """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
 
-    The model must take a mask over pairs of tokens: attention `eager` or `sdpa`.
+    With `bf16` they are computed in bfloat16. The model must take a mask over pairs of tokens: attention
+    `eager` or `sdpa`.
     """
     length = batch.ids.shape[1]
     before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()
     own = batch.owner[:, None, :] == batch.owner[:, :, None]
     sees = before & (own | (batch.owner[:, None, :] == 0))
     mask = torch.zeros(sees.shape, device=sees.device).masked_fill_(~sees, torch.finfo(torch.float32).min)
-    logits = model(
-        input_ids=batch.ids,
-        attention_mask=mask[:, None],
-        position_ids=batch.positions,
-        use_cache=False,
-        logits_to_keep=length - batch.prompt_length + 1,
-    ).logits
+    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=bf16):
+        logits = model(
+            input_ids=batch.ids,
+            attention_mask=mask[:, None],
+            position_ids=batch.positions,
+            use_cache=False,
+            logits_to_keep=length - batch.prompt_length + 1,
+        ).logits
     return torch.as_tensor(logits[batch.sequence, batch.source - (batch.prompt_length - 1)])
-
-
-class _Losses(NamedTuple):
-    """Per completion token, (N)."""
-
-    loss: Tensor
-    kl: Tensor
-    entropy: Tensor
-    clip_share: Tensor
-    ratio: Tensor
 
 
 def _token_losses(
     logits: Tensor, batch: Batch, reference: Tensor | None, settings: UpdateSettings
-) -> _Losses:
+) -> dict[str, Tensor]:
+    """Return figures of each completion token, (N)."""
     distribution = _log_softmax(logits, settings.temperature)
     logprobs = _chosen(distribution, batch.completion_ids)
     ratio = torch.exp(logprobs - batch.logprobs)
@@ -185,18 +177,15 @@ def _token_losses(
     else:
         gain = ratio.detach().clamp(max=settings.truncate_at) * advantages * logprobs
         is_cut = (ratio > settings.truncate_at).float()
-    if settings.entropy:
+    with contextlib.nullcontext() if settings.entropy else torch.no_grad():
         entropy = -(distribution.exp() * distribution).sum(-1)
-    else:
-        with torch.no_grad():
-            entropy = -(distribution.exp() * distribution).sum(-1)
     loss = -gain - settings.entropy * entropy
     kl = torch.zeros_like(loss)
     if reference is not None:
         difference = reference - logprobs
         kl = torch.exp(difference) - difference - 1
         loss = loss + settings.kl * kl
-    return _Losses(loss, kl, entropy, is_cut, ratio)
+    return {"loss": loss, "kl": kl, "entropy": entropy, "clip_share": is_cut, "ratio": ratio}
 
 
 def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
@@ -205,12 +194,3 @@ def _log_softmax(logits: Tensor, temperature: float) -> Tensor:
 
 def _chosen(distribution: Tensor, ids: Tensor) -> Tensor:
     return distribution.gather(1, ids[:, None])[:, 0]
-
-
-@contextlib.contextmanager
-def _autocast(model: Any, is_on: bool) -> Iterator[None]:
-    if not is_on:
-        yield
-        return
-    with torch.autocast(model.device.type, dtype=torch.bfloat16):
-        yield

@@ -1,15 +1,29 @@
-"""A policy version ready to be trained: its model, its tokenizer, and what the KL term holds on to."""
+"""Folders of policy versions: loading one to be trained, and writing the one of a new version whole."""
 
+import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoTokenizer
 
-from evovpo.errors import ConfigError, PolicyError
+from evovpo.errors import ConfigError, PolicyError, PublishError
+from evovpo.files import PARTIAL, written_whole
 from evovpo.proposers.local import load_model, no_progress_bar
-from evovpo.proposers.policies import base_version, is_adapter, require_folder
+from evovpo.proposers.policies import (
+    ADAPTER_FILE,
+    POLICY_FILE,
+    WarmUp,
+    base_version,
+    is_adapter,
+    require_folder,
+)
+from evovpo.store import Store
 from evovpo.types import PolicyVersion
+from trainer.config import TrainConfig
 
 
 class Trainable(NamedTuple):
@@ -22,17 +36,16 @@ class Trainable(NamedTuple):
     tokenizer: Any
 
 
-def load_trainable(
-    version: PolicyVersion, start_model: PolicyVersion, *, lora_rank: int, seed: int, with_reference: bool
-) -> Trainable:
+def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> Trainable:
     """Return a version to train, all weights (rank 0) or a LoRA adapter on top of it.
 
     An adapter version is trained on as it is, at its own rank, or merged into its base if all weights are to
-    be trained. `seed` gives a new adapter its first weights. Without a KL term no reference is loaded.
+    be trained. The seed gives a new adapter its first weights. Without a KL term no reference is loaded.
 
     Raises `PolicyError` if a folder is gone or cannot be loaded, `ConfigError` for another rank than an
     adapter has.
     """
+    lora_rank, with_reference = config.update.lora_rank, config.update.kl > 0
     for needed in (version, start_model) if with_reference else (version,):
         require_folder(needed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -46,7 +59,7 @@ def load_trainable(
         model.requires_grad_(True)  # merging an adapter leaves them frozen
     else:
         stands_on_start = Path(base.path).resolve() == Path(start_model.path).resolve()
-        model = _with_adapter(model, version, lora_rank, seed)
+        model = _with_adapter(model, version, lora_rank, config.run.seed)
     reference = None
     if with_reference and not stands_on_start:
         reference = load_model(start_model).model.requires_grad_(False).to(device)
@@ -65,15 +78,15 @@ def load_tokenizer(version: PolicyVersion) -> Any:
         ) from error
 
 
-def save_model(folder: Path, model: Any, tokenizer: Any) -> None:
+def save_model(folder: Path, trained: Trainable) -> None:
     """Write a model with its tokenizer into a folder; of a PEFT model only the adapter."""
     with no_progress_bar():
-        if hasattr(model, "peft_config"):
+        if hasattr(trained.model, "peft_config"):
             # Otherwise peft asks the network whether the base model had another vocabulary.
-            model.save_pretrained(folder, save_embedding_layers=False)
+            trained.model.save_pretrained(folder, save_embedding_layers=False)
         else:
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+            trained.model.save_pretrained(folder)
+            trained.tokenizer.save_pretrained(folder)
 
 
 def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> Any:
@@ -89,13 +102,81 @@ def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> A
             )
         return model
     torch.manual_seed(seed)
-    return get_peft_model(
-        model,
-        LoraConfig(
-            r=rank,
-            lora_alpha=2 * rank,
-            lora_dropout=0.0,
-            target_modules="all-linear",
-            task_type=TaskType.CAUSAL_LM,
-        ),
-    )
+    task = TaskType.CAUSAL_LM
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=task)
+    return get_peft_model(model, lora)
+
+
+# ---------------------------------------------------------------- writing one
+
+_OWN = re.compile(rf"v\d{{4,}}({re.escape(PARTIAL)})?")
+
+
+def _owner(store: Store) -> str:
+    return str(store.file.resolve()) if store.file else store.name
+
+
+def _place(store: Store, policies: Path, number: int) -> Path:
+    """Return the folder for a version, after removing what killed publications of this store left."""
+    folder = policies / f"v{number:04d}"
+    known = {Path(version.path) for version in store.policy_versions()}
+    try:
+        policies.mkdir(parents=True, exist_ok=True)
+        for entry in policies.iterdir():
+            if entry not in known and _OWN.fullmatch(entry.name) and _owner_of(entry) in ("", _owner(store)):
+                shutil.rmtree(entry)
+    except OSError as error:
+        raise PublishError(
+            f"{policies} cannot be used as the folder of policies ({error}); nothing was stored"
+        ) from error
+    if folder.exists():
+        raise PublishError(
+            f"{folder} exists and is not of this store (it belongs to {_owner_of(folder)}); give every store "
+            "a policies folder of its own, or remove it"
+        )
+    return folder
+
+
+def _owner_of(folder: Path) -> str:
+    """Return which store a folder was written for; empty for one that was begun and holds nothing yet."""
+    try:
+        return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "" if folder.name.endswith(PARTIAL) else "something else"
+
+
+def write_folder(store: Store, policies: Path, number: int, trained: Trainable, warm_up: WarmUp) -> Path:
+    """Write the folder of a version beside its place and rename it; what exists under its name is whole.
+
+    Raises `PublishError`, leaving nothing, if it cannot be written or something else is there.
+    """
+    folder = _place(store, policies, number)
+    try:
+        with written_whole(folder) as partial:
+            partial.mkdir()
+            about = {"store": _owner(store), "warm_up": warm_up._asdict()}
+            (partial / POLICY_FILE).write_text(json.dumps(about), encoding="utf-8")
+            save_model(partial, trained)
+            if (partial / ADAPTER_FILE).exists():
+                _name_base(partial / ADAPTER_FILE)
+            for file in partial.iterdir():
+                file.chmod(0o644)  # safetensors writes for its user alone; servers may run as another
+    except (OSError, SafetensorError) as error:
+        raise PublishError(
+            f"{folder} cannot be written ({error}); nothing was stored, and searches go on with the version "
+            "served before: make room, then publish again"
+        ) from error
+    return folder
+
+
+def _name_base(file: Path) -> None:
+    """Make the base of an adapter a full path; raises `PublishError` if it is no folder."""
+    config = json.loads(file.read_text(encoding="utf-8"))
+    base = config.get("base_model_name_or_path")
+    if not base or not Path(base).is_dir():
+        raise PublishError(
+            f"the adapter stands on the model {base!r}, which is no folder here; load the base model from a "
+            "folder before training, so that searches and servers find the same one"
+        )
+    config["base_model_name_or_path"] = str(Path(base).resolve())
+    file.write_text(json.dumps(config, indent=2), encoding="utf-8")

@@ -1,16 +1,19 @@
 """Which groups share an optimiser step, the rows of a step with their advantages, and its figures."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from trainer.config import ObjectiveConfig
+from evovpo.analysis.estimators import diversity
+from evovpo.types import Rollout
+from trainer.config import ObjectiveConfig, TrainConfig
 from trainer.learning.data import TrainingGroup
 from trainer.learning.offline import spread_advantages
 from trainer.learning.packing import TrainingRow
-from trainer.learning.step_figures import GroupFigures, group_figures, mean_figures
-from trainer.objectives import batch_advantages, draw_weights
+from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
 
 class StepData(NamedTuple):
@@ -22,22 +25,17 @@ class StepData(NamedTuple):
 
 
 def plan_steps(
-    groups: Sequence[TrainingGroup],
-    alike: Sequence[TrainingGroup],
-    *,
-    groups_per_step: int,
-    passes: int,
-    seed: int,
+    groups: Sequence[TrainingGroup], alike: Sequence[TrainingGroup], config: TrainConfig
 ) -> list[StepData]:
     """Return the steps of a training: each pass takes all groups once, in an order of its own.
 
     The steps of a pass are as equal as can be, about `groups_per_step` groups each; the groups without
     spread are dealt out among them in the same way. The same arguments give the same steps.
     """
-    rng = np.random.default_rng([seed, 0])
+    rng = np.random.default_rng([config.run.seed, 0])
     steps: list[StepData] = []
-    for _ in range(passes):
-        count = max(1, round(len(groups) / groups_per_step))
+    for _ in range(config.update.passes):
+        count = max(1, round(len(groups) / config.update.groups_per_step))
         parts = np.array_split(rng.permutation(len(groups)), count)
         others = np.array_split(rng.permutation(len(alike)), count)
         steps += [
@@ -47,68 +45,94 @@ def plan_steps(
     return steps
 
 
-def training_rows(
-    step: StepData, objective: ObjectiveConfig, *, seed: int, number: int
-) -> list[list[TrainingRow]]:
+def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
     """Return the rows of each group of step `number`, with advantages drawn anew for that step.
 
     Rollouts that a sandbox fault took out, and those without a token, are no rows.
     """
     found = batch_advantages(
-        objective.name,
+        config.objective.name,
         [group.rewards for group in step.groups],
-        rng=np.random.default_rng([seed, 1, number]),
-        valid=[group.valid_G for group in step.groups],
-        **objective.settings,
+        rng=np.random.default_rng([config.run.seed, 1, number]),
+        valid=[group.judged.valid_G for group in step.groups],
+        **config.objective.settings,
     )
     batch: list[list[TrainingRow]] = []
     for group, values in zip(step.groups, found, strict=True):
-        lengths = [len(rollout.token_ids or ()) for rollout in group.rollouts]
-        spread = spread_advantages(values, group.spans_G_M, lengths)
-        batch.append(
-            [
-                TrainingRow(group.prompt_ids, rollout.token_ids, rollout.logprobs, per_token)
-                for rollout, per_token, is_valid in zip(group.rollouts, spread, group.valid_G, strict=True)
-                if is_valid and rollout.token_ids and rollout.logprobs
-            ]
-        )
+        lengths = [len(rollout.token_ids or ()) for rollout in group.judged.rollouts]
+        spread = spread_advantages(values, group.judged.spans_G_M, lengths)
+        rows = compress(map(row_of, group.judged.rollouts, spread), group.judged.valid_G)
+        batch.append([row for row in rows if row.completion_ids])
     return batch
 
 
-class StepFigures(NamedTuple):
-    """What the groups of a step say about the policies that wrote them; see `TrainingStep`."""
-
-    of_groups: GroupFigures
-    """Means over the groups, those without spread included."""
-    zero_spread_share: float
-    staleness: float
+def row_of(rollout: Rollout, advantages: npt.NDArray[np.float64] | None = None) -> TrainingRow:
+    """Return a rollout with an advantage for every token, zeros unless they are given."""
+    tokens = rollout.token_ids or ()
+    given = np.zeros(len(tokens)) if advantages is None else advantages
+    return TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), given)
 
 
-def step_figures(step: StepData, objective: ObjectiveConfig) -> StepFigures:
-    """Return the figures of a step's groups.
+class GroupFigures(NamedTuple):
+    """Figures of one group; `mean_figures` averages them over a step."""
+
+    set_score: float
+    """Mean set score of its chains."""
+    pool_score: float
+    """Set score of all its answers together."""
+    mean_reward: float
+    """Over answers and components."""
+    pass_rate: float
+    """Share of answers with every component at 1."""
+    diversity: float
+    """Mean pairwise L1 distance of the reward vectors of its answers."""
+    distinct: float
+    """Number of different answers that could be read."""
+
+
+def group_figures(
+    rewards_G_M_D: Sequence[npt.ArrayLike],  # noqa: N803
+    keys_G_M: Sequence[Sequence[str | None]],  # noqa: N803
+    weights_K_D: Floats,  # noqa: N803
+) -> GroupFigures:
+    """Return the figures of a group's valid rollouts; `keys_G_M` tell answers apart, none is unreadable."""
+    chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]
+    pool = np.concatenate(chains)
+    return GroupFigures(
+        set_score=float(set_scores(chains, weights_K_D).mean()),
+        pool_score=float(set_scores([pool], weights_K_D)[0]),
+        mean_reward=float(pool.mean()),
+        pass_rate=float((pool >= 1.0).all(axis=1).mean()),
+        diversity=diversity(pool),
+        distinct=float(len({key for keys in keys_G_M for key in keys if key is not None})),
+    )
+
+
+def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
+    """Return the means over the groups of a step."""
+    return GroupFigures(*(float(value) for value in np.mean(groups, axis=0)))
+
+
+def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]:
+    """Return what the groups of a step say about the policies that wrote them, as fields of `TrainingStep`.
 
     The weightings of the two scores are the same in every step, so that steps compare.
     """
     groups = [*step.groups, *step.alike]
     found = []
     for group in groups:
+        rng, components = np.random.default_rng(0), group.rewards[0].shape[1]
         weights = draw_weights(
-            group.rewards[0].shape[1],
-            objective.draws,
-            np.random.default_rng(0),
-            alpha=objective.alpha,
-            sampler=objective.sampler,
+            components, objective.draws, rng, alpha=objective.alpha, sampler=objective.sampler
         )
-        found.append(
-            group_figures(
-                [rows for rows, is_valid in zip(group.rewards, group.valid_G, strict=True) if is_valid],
-                [ids for ids, is_valid in zip(group.programs_G_M, group.valid_G, strict=True) if is_valid],
-                weights,
-            )
-        )
-    rollouts = [sum(group.valid_G) for group in groups]
-    return StepFigures(
-        mean_figures(found),
-        len(step.alike) / len(groups),
-        float(np.average([group.staleness for group in groups], weights=rollouts)),
-    )
+        rewards = list(compress(group.rewards, group.judged.valid_G))
+        programs = list(compress(group.judged.programs_G_M, group.judged.valid_G))
+        found.append(group_figures(rewards, programs, weights))
+    figures = mean_figures(found)._asdict()
+    rollouts = [len(group.rollouts) for group in groups]
+    return {
+        "distinct_programs": figures.pop("distinct"),
+        **figures,
+        "zero_spread_share": len(step.alike) / len(groups),
+        "staleness": float(np.average([group.staleness for group in groups], weights=rollouts)),
+    }

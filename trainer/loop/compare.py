@@ -8,7 +8,7 @@ from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion
 from trainer.loop.loop import Loop
 from trainer.loop.probe import KS, ProbeResult, probe
-from trainer.loop.turns import LoopWatch, loop_trainings
+from trainer.loop.turns import Turns
 
 
 class LoopResult(NamedTuple):
@@ -27,17 +27,11 @@ class LoopResult(NamedTuple):
     """Number of the version that searches follow."""
 
 
-class Comparison(NamedTuple):
-    """The start model and the last trained version on the held-out problems."""
-
-    before: ProbeResult
-    after: ProbeResult
-
-
-def compare(loop: Loop, store: Store, rounds: int, watch: LoopWatch) -> tuple[LoopResult, Comparison | None]:
+def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, ProbeResult] | None]:
     """Measure the start model and the last trained version on the held-out problems, if there are any."""
+    loop, store = turns.loop, turns.store
     start_model = store.policy_version(0)
-    ids = {training.id for training in loop_trainings(loop, store)}
+    ids = {training.id for training in turns.trainings()}
     made = [version for version in store.policy_versions() if version.config_hash in ids]
     last = made[-1] if made else start_model
 
@@ -49,20 +43,20 @@ def compare(loop: Loop, store: Store, rounds: int, watch: LoopWatch) -> tuple[Lo
             k_max=KS[-1],
             seed=loop.train.run.seed + 1,  # not the answers that the guard chose by
             config=loop.search,
-            on_problem=lambda done, total: watch.probed(name, done, total),
+            on_problem=lambda done, total: turns.watch.measured(name, done, total),
         )
 
-    found: Comparison | None = None
+    found: tuple[ProbeResult, ProbeResult] | None = None
     if loop.held_out:
         before = probed("start model", start_model)
-        found = Comparison(before, probed("last trained version", last) if made else before)
+        found = before, probed("last trained version", last) if made else before
     served = store.served()
     result = LoopResult(
         rounds=rounds,
         policy_versions=len(made),
         weights_changed=bool(made) and _differ(start_model, last),
-        before=None if found is None else _curves(found.before),
-        after=None if found is None else _curves(found.after),
+        before=None if found is None else _curves(found[0]),
+        after=None if found is None else _curves(found[1]),
         served=0 if served is None else served.number,
     )
     return result, found
@@ -78,10 +72,8 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
 
 
 def _curves(result: ProbeResult) -> Json:
-    return {
-        "best_at_k": {str(k): value for k, value in result.best_at_k.items()},
-        "pass_at_k": {str(k): value for k, value in result.pass_at_k.items()},
-    }
+    figures = ("best_at_k", "pass_at_k")
+    return {name: {str(k): value for k, value in result.means(name).items()} for name in figures}
 
 
 def _differ(first: PolicyVersion, second: PolicyVersion) -> bool:

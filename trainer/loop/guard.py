@@ -1,6 +1,5 @@
 """The guard: a new policy version is compared with its parent, and is not served if it is clearly worse."""
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.statistics import Array, Interval, paired_interval
+from evovpo.analysis.statistics import Interval, paired_interval
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError
@@ -17,15 +16,15 @@ from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem
-from trainer.learning.checkpoints import writing
 from trainer.learning.policies import Trainable, save_model
-from trainer.loop.probe import ProbeResult, probe
-from trainer.loop.probe_problems import generated_problems
+from trainer.loop.probe import ProbeResult, generated_problems, probe
+from trainer.loop.steps import writing
 from trainer.loop.training_plan import Plan
 
 IS_WORSE = "probe.is_worse"
 """Metric of a version that must not be served."""
-_PROBE_FILE = "probe.json"
+PROBE_FILE = "probe.json"
+"""In the folder of a training: what its comparison found."""
 FEWEST_PROBLEMS = 6
 """On fewer problems no version is called clearly worse: of two equal versions the new one loses on each of 5
 by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
@@ -51,9 +50,7 @@ class Verdict(NamedTuple):
         }
 
 
-def clearly_worse(
-    new: ProbeResult, parent: ProbeResult, *, budget: int, margin: float = 0.01, seed: int = 0
-) -> Verdict:
+def clearly_worse(new: ProbeResult, parent: ProbeResult, *, budget: int, margin: float = 0.01) -> Verdict:
     """Return whether `new` has clearly forgotten something that `parent` could: the guard before serving.
 
     Compared are best@1 and best@k at the search's budget (or the most that were sampled, if fewer), paired
@@ -63,33 +60,34 @@ def clearly_worse(
     with other samples of it, 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6 to 8. On fewer than
     `FEWEST_PROBLEMS` problems none is. Raises `ConfigError` for probes of different problems.
     """
-    check_same_problems(new, parent)
     ks = sorted({1, min(budget, new.sampled, parent.sampled)})
-    differences = differences_by_k(new.best(ks), parent.best(ks), ks, seed)
+    differences = differences_by_k(new, parent, "best_at_k", ks)
     shown = ", ".join(f"best@{k} {signed(interval)}" for k, interval in differences.items())
+    worse = [f"best@{k}" for k, i in differences.items() if i.is_below_zero and i.mean < -margin]
     problems = len(new.problems)
+    is_worse = bool(worse) and problems >= FEWEST_PROBLEMS
+    said = f"clearly worse at {' and '.join(worse)}" if is_worse else "not clearly worse"
+    said += f" on {problems} problems"
     if problems < FEWEST_PROBLEMS:
-        return Verdict(
-            False, differences, f"too few problems to tell ({problems} of {FEWEST_PROBLEMS}): {shown}"
-        )
-    worse = [k for k, i in differences.items() if i.is_below_zero and i.mean < -margin]
-    if not worse:
-        return Verdict(False, differences, f"not clearly worse on {problems} problems: {shown}")
-    where = " and ".join(f"best@{k}" for k in worse)
-    return Verdict(True, differences, f"clearly worse at {where} on {problems} problems: {shown}")
+        said = f"too few problems to tell ({problems} of {FEWEST_PROBLEMS})"
+    return Verdict(is_worse, differences, f"{said}: {shown}")
 
 
 def differences_by_k(
-    new_P_k: Array,  # noqa: N803
-    parent_P_k: Array,  # noqa: N803
-    ks: Sequence[int],
-    seed: int = 0,
+    new: ProbeResult, parent: ProbeResult, figure: str, ks: Sequence[int]
 ) -> dict[int, Interval]:
-    """Return for each k the mean paired difference over problems with its 95 % interval."""
-    return {
-        k: paired_interval([new_P_k[:, i]], [parent_P_k[:, i]], np.random.default_rng(seed))
-        for i, k in enumerate(ks)
-    }
+    """Return for each k the mean paired difference of a figure over problems, with its 95 % interval.
+
+    Raises `ConfigError` unless both probes hold the same problems in the same order.
+    """
+    ordered = [[(p.problem_id, p.problem_version) for p in result.problems] for result in (new, parent)]
+    if ordered[0] != ordered[1]:
+        raise ConfigError(
+            f"one probe holds {len(ordered[0])} problems and the other {len(ordered[1])}; expected the same "
+            "ones in the same order: probe both versions with the same problems"
+        )
+    pairs = zip(ks, new.values(figure, ks).T, parent.values(figure, ks).T, strict=True)
+    return {k: paired_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
 def signed(interval: Interval) -> str:
@@ -97,40 +95,31 @@ def signed(interval: Interval) -> str:
     return f"{interval.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
-def check_same_problems(first: ProbeResult, second: ProbeResult) -> None:
-    """Raise `ConfigError` unless two probes hold the same problems in the same order."""
-    ordered = [[(p.problem_id, p.problem_version) for p in result.problems] for result in (first, second)]
-    if ordered[0] != ordered[1]:
-        raise ConfigError(
-            f"one probe holds {len(ordered[0])} problems and the other {len(ordered[1])}; expected the same "
-            "ones in the same order: probe both versions with the same problems"
-        )
-
-
-def problems_to_probe(store: Store, plan: Plan) -> tuple[Problem, ...]:
-    """Return generated problems to probe on, or none where the built-in format does not fit the runs."""
-    stored = [store.run(run_id) for run_id in plan.training.runs]
-    of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in stored]
-    if plan.config.probe.problems == 0 or any(expression_fault(problem) for problem in of_runs):
-        return ()
-    return generated_problems(plan.config.probe.problems)
-
-
 def compare_with_parent(
     store: Store,
     plan: Plan,
     trained: Trainable,
     folder: Path,
-    problems: Sequence[Problem],
+    problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Probe the trained model and its parent, keep the comparison in a file, and return its figures."""
+    """Probe the trained model and its parent, keep the comparison in a file, and return its figures.
+
+    None for `problems` stands for generated ones. Without problems, or where the built-in format does not fit
+    the runs, nothing is compared.
+    """
+    runs = [store.run(run_id) for run_id in plan.training.runs]
+    if problems is None:
+        of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in runs]
+        fits = not any(expression_fault(problem) for problem in of_runs)
+        problems = generated_problems(plan.config.probe.problems if fits else 0)
+    if not problems:
+        return {}
     candidate = folder / "candidate"
     shutil.rmtree(candidate, ignore_errors=True)
     with writing(candidate):
-        save_model(candidate, trained.model, trained.tokenizer)
+        save_model(candidate, trained)
     lengths = Counter(len(rows) for one in plan.data for group in one.groups for rows in group.rewards)
-    budget = max(store.run(run_id).evaluations for run_id in plan.training.runs)
 
     def probed(version: PolicyVersion, before: int) -> ProbeResult:
         return probe(
@@ -146,29 +135,20 @@ def compare_with_parent(
 
     parent = probed(plan.start, 0)
     new = probed(PolicyVersion(plan.start.number + 1, plan.start.number, str(candidate)), len(problems))
-    verdict = clearly_worse(new, parent, budget=budget)
+    verdict = clearly_worse(new, parent, budget=max(run.evaluations for run in runs))
     summaries = {"version": new.summary(), "parent": parent.summary()}
     for summary in summaries.values():
         summary.pop("policy_version")
     found: dict[str, Json] = {**summaries, "verdict": verdict.summary()}
     is_refused = verdict.is_worse and not plan.config.probe.serve_worse
-    with writing(folder / _PROBE_FILE):
-        write_json(folder / _PROBE_FILE, found)
+    with writing(folder / PROBE_FILE):
+        write_json(folder / PROBE_FILE, found)
     return {
         IS_WORSE: float(is_refused),
         **{
             f"{whose}.{figure}_{k}": value
             for whose, result in (("probe", new), ("probe.parent", parent))
-            for figure, values in (("best_at", result.best_at_k), ("pass_at", result.pass_at_k))
-            for k, value in values.items()
+            for figure in ("best_at", "pass_at")
+            for k, value in result.means(f"{figure}_k").items()
         },
     }
-
-
-def read_comparison(folder: Path) -> dict[str, Json] | None:
-    """Return the comparison of a training, or none if it made none."""
-    file = folder / _PROBE_FILE
-    if not file.is_file():
-        return None
-    found: dict[str, Json] = json.loads(file.read_text())
-    return found

@@ -7,6 +7,7 @@ their runs: so what is done is in the store, and `trainer/loop/turns.py` does wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
@@ -14,7 +15,7 @@ from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError
 from evovpo.types import Problem, content_id
 from trainer.config import TrainConfig
-from trainer.loop.probe_problems import generated_problems, split_problems
+from trainer.loop.probe import generated_problems
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,34 @@ def plan_loop(
         return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
     split = split_problems(problems, min(train.probe.problems, len(problems) // 2), search.run.seed)
     return Loop(split.searched[:limit], split.held_out, search, train)
+
+
+class Split(NamedTuple):
+    """A suite cut in two."""
+
+    searched: tuple[Problem, ...]
+    """What search and training may use."""
+    held_out: tuple[Problem, ...]
+    """For probes only."""
+
+
+def split_problems(problems: Sequence[Problem], held_out: int, seed: int = 0) -> Split:
+    """Return the problems in their order, `held_out` of them set aside by a hash of the seed and their ids.
+
+    The hash ranks the problems whatever their order, so a problem more in the suite moves at most one over.
+    Raises `ConfigError` unless some are left on the searched side.
+    """
+    if not 0 <= held_out < len(problems):
+        raise ConfigError(
+            f"{held_out} of {len(problems)} problems were to be held out; expected 0 to {len(problems) - 1}:"
+            " hold fewer out or use a larger suite"
+        )
+    ranked = sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
+    chosen = {problem.id for problem in ranked[:held_out]}
+    return Split(
+        tuple(problem for problem in problems if problem.id not in chosen),
+        tuple(problem for problem in problems if problem.id in chosen),
+    )
 
 
 def _check_one_model(problems: Sequence[Problem], search: Config) -> None:

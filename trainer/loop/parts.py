@@ -4,10 +4,14 @@ Beside the store and the policies it holds a file for each part that is done, be
 time.
 """
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
@@ -17,7 +21,8 @@ from evovpo.types import Problem
 _Part = TypeVar("_Part", "SearchPart", "TrainingPart")
 
 
-class SearchPart(NamedTuple):
+@dataclass(frozen=True)
+class SearchPart:
     """One round of one run."""
 
     run: str
@@ -28,12 +33,13 @@ class SearchPart(NamedTuple):
     solved: bool
     is_ended: bool
     """True if there is nothing left for later rounds."""
-    cpu_seconds: float
+    cpu_seconds: float = 0.0
     """Of the process that sampled, and of the sandbox."""
-    seconds: float
+    seconds: float = 0.0
 
 
-class TrainingPart(NamedTuple):
+@dataclass(frozen=True)
+class TrainingPart:
     """The training after a round."""
 
     round: int
@@ -48,12 +54,13 @@ class TrainingPart(NamedTuple):
     """Trained on, each as often as it was."""
     tokens: int
     """Completion tokens trained on, likewise."""
-    cpu_seconds: float
+    cpu_seconds: float = 0.0
     """Reading the groups, training, writing and checking the version."""
-    seconds: float
+    seconds: float = 0.0
 
 
-class ProblemResult(NamedTuple):
+@dataclass(frozen=True)
+class ProblemResult:
     """What the search of one problem came to."""
 
     problem: str
@@ -69,7 +76,8 @@ class ProblemResult(NamedTuple):
     """Of the search alone."""
 
 
-class SearchTrainingResult(NamedTuple):
+@dataclass(frozen=True)
+class SearchTrainingResult:
     """What all of it came to; `result.json` in the folder holds the same."""
 
     problems: tuple[ProblemResult, ...]
@@ -102,25 +110,24 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{(folder / 'runs.db').resolve()}"
 
 
-def search_file(folder: Path, number: int, index: int) -> Path:
-    """Return the file of problem `index` in a round."""
-    return folder / "parts" / f"{number:03d}-search-{index:03d}.json"
-
-
-def training_file(folder: Path, number: int) -> Path:
-    """Return the file of the training after a round."""
-    return folder / "parts" / f"{number:03d}-training.json"
-
-
-def read_part(kind: type[_Part], file: Path) -> _Part | None:
-    """Return a part, or None if it is not done."""
-    return kind(**json.loads(file.read_text())) if file.exists() else None
-
-
-def written(file: Path, part: _Part) -> _Part:
-    """Note that a part is done, and return it."""
-    write_json(file, part._asdict())
+def done_once(kind: type[_Part], folder: Path, name: str, work: Callable[[Store], _Part]) -> _Part:
+    """Return a part from its file, or else do it and write it there with the time that it took."""
+    file = folder / "parts" / f"{name}.json"
+    if file.exists():
+        return kind(**json.loads(file.read_text()))
+    cpu, began = _cpu_seconds(), time.monotonic()
+    with Store.open(store_url(folder), create=False) as store:
+        found = work(store)
+    cpu, seconds = _cpu_seconds() - cpu, time.monotonic() - began
+    part = dataclasses.replace(found, cpu_seconds=round(cpu, 3), seconds=round(seconds, 3))
+    write_json(file, dataclasses.asdict(part))
     return part
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of the children that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def sum_up(
@@ -130,40 +137,32 @@ def sum_up(
     trainings: Sequence[TrainingPart],
 ) -> SearchTrainingResult:
     """Return what the parts of all problems came to, and write it to `result.json`."""
+    found = []
     with Store.open(store_url(folder), create=False) as store:
-        found = [
-            _problem_result(store, problem, [part for part in searches if part.problem == problem.id])
-            for problem in problems
-        ]
+        for problem in problems:
+            parts = [part for part in searches if part.problem == problem.id]
+            summary = store.run_summary(parts[0].run)
+            curve: list[tuple[int, float]] = []
+            for point in summary.curve:
+                if not curve or point.best_mean_reward > curve[-1][1]:
+                    curve.append((point.evaluations, point.best_mean_reward))
+            found.append(
+                ProblemResult(
+                    problem=problem.id,
+                    run=parts[0].run,
+                    evaluations=summary.proposed,
+                    solved_after=solved_at(summary.curve, len(problem.objectives)),
+                    curve=tuple(curve),
+                    tokens=summary.tokens,
+                    cpu_seconds=round(sum(part.cpu_seconds for part in parts), 3),
+                )
+            )
     result = SearchTrainingResult(
         tuple(found),
         tuple(trainings),
         round(sum(part.cpu_seconds for part in searches), 3),
         round(sum(part.cpu_seconds for part in trainings), 3),
     )
-    shown = {
-        **result._asdict(),
-        "problems": [one._asdict() for one in result.problems],
-        "trainings": [one._asdict() for one in result.trainings],
-        "compute_ratio": round(result.compute_ratio, 4),
-    }
+    shown = dataclasses.asdict(result) | {"compute_ratio": round(result.compute_ratio, 4)}
     write_json(folder / "result.json", shown)
     return result
-
-
-def _problem_result(store: Store, problem: Problem, parts: Sequence[SearchPart]) -> ProblemResult:
-    run_id = parts[0].run
-    summary = store.run_summary(run_id)
-    curve: list[tuple[int, float]] = []
-    for point in summary.curve:
-        if not curve or point.best_mean_reward > curve[-1][1]:
-            curve.append((point.evaluations, point.best_mean_reward))
-    return ProblemResult(
-        problem=problem.id,
-        run=run_id,
-        evaluations=summary.proposed,
-        solved_after=solved_at(summary.curve, len(problem.objectives)),
-        curve=tuple(curve),
-        tokens=summary.tokens,
-        cpu_seconds=round(sum(part.cpu_seconds for part in parts), 3),
-    )

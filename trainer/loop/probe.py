@@ -8,10 +8,10 @@ their difference. Problems with a scorer, and models behind a server, are not co
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +23,20 @@ from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.judging.measure import Measure, measure_programs
 from evovpo.prompts import Request, choose_rows
-from evovpo.types import Json, PolicyVersion, Problem, Program, Prompt, PromptKind, Sampling, content_id
+from evovpo.types import (
+    Example,
+    Json,
+    Limits,
+    Objective,
+    PolicyVersion,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Sampling,
+    content_id,
+)
+from trainer.domains.strings.tasks import sample_task
 
 if TYPE_CHECKING:  # it loads torch, which tables and verdicts do without
     from evovpo.proposers.local import LocalPolicy
@@ -34,6 +47,8 @@ KS = (1, 2, 3, 6, 12, 24, 48, 96)
 _CHAINS_PER_PROMPT = 4
 """A prompt shows the rows in an order of its own; one for each chain would mean as many prefills."""
 _BATCH_PROMPTS = 24
+_TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
+"""Of a generated problem; it has the training rows at least."""
 
 
 class ProblemProbe(NamedTuple):
@@ -53,7 +68,6 @@ class ProbeResult:
     """m, answers asked for in each chain."""
     seed: int
     problems: tuple[ProblemProbe, ...]
-    seconds: float
 
     @property
     def measures(self) -> list[Measure]:
@@ -71,54 +85,25 @@ class ProbeResult:
         """The numbers of answers that results are shown for, as far as enough were sampled."""
         return tuple(k for k in KS if k <= self.sampled)
 
-    def best(self, ks: Sequence[int]) -> Array:
-        """Return the expected best mean reward of k answers, `[P, len(ks)]`."""
-        return np.stack([found.best_at_k(ks) for found in self.measures])
-
-    def passed(self, ks: Sequence[int]) -> Array:
-        """Return the probability that one of k answers is right on all training rows, `[P, len(ks)]`."""
-        return np.stack([found.pass_at_k(ks) for found in self.measures])
-
-    @property
-    def best_at_k(self) -> dict[int, float]:
-        """Mean over the problems, by k."""
-        return self._means(self.best(self.ks))
-
-    @property
-    def pass_at_k(self) -> dict[int, float]:
-        """Mean over the problems, by k: training rows."""
-        return self._means(self.passed(self.ks))
-
-    @property
-    def unseen_pass_at_k(self) -> dict[int, float]:
-        """Mean over the problems with held-out rows, by k: those rows too; empty if there are none."""
-        found = [found.unseen_pass_at_k(self.ks) for found in self.measures if found.unseen_C_m is not None]
-        return self._means(found) if found else {}
-
-    @property
-    def union_at_k(self) -> dict[int, float]:
-        """Mean over the problems, by k: what a search that joins programs can use."""
-        return self._means([found.union_at_k(self.ks) for found in self.measures])
-
-    @property
-    def diversity(self) -> float:
-        """Mean L1 distance between the reward vectors of two answers to a problem, mean over problems."""
-        return float(np.mean([found.diversity for found in self.measures]))
-
-    @property
-    def distinct(self) -> float:
-        """Different programs over answers, mean over problems."""
-        return float(np.mean([found.distinct_share for found in self.measures]))
-
     @property
     def faults(self) -> int:
         """Completions left out because the sandbox failed on them, over all problems."""
         return sum(found.faults for found in self.measures)
 
+    def values(self, figure: str, ks: Sequence[int]) -> Array:
+        """Return a figure of `Measure` by k, `[P, len(ks)]`; P are the problems that have it."""
+        found = [getattr(measure, figure)(ks) for measure in self.measures]
+        return np.array([values for values in found if values is not None])
+
+    def means(self, figure: str) -> dict[int, float]:
+        """Return the mean of a figure over the problems that have it, by k; empty if none has it."""
+        values_P_k = self.values(figure, self.ks)  # noqa: N806
+        return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
+
     def summary(self) -> dict[str, Json]:
-        """Return the figures as JSON, without the answers; keys of maps are texts there."""
+        """Return the figures, means over the problems, as JSON; keys of maps are texts there."""
         maps: dict[str, Json] = {
-            name: {str(k): round(value, 6) for k, value in getattr(self, name).items()}
+            name: {str(k): round(value, 6) for k, value in self.means(name).items()}
             for name in ("best_at_k", "pass_at_k", "unseen_pass_at_k", "union_at_k")
         }
         return {
@@ -128,13 +113,10 @@ class ProbeResult:
             "answers": self.answers,
             "seed": self.seed,
             **maps,
-            "diversity": round(self.diversity, 6),
-            "distinct": round(self.distinct, 6),
+            "diversity": round(float(np.mean([found.diversity for found in self.measures])), 6),
+            "distinct": round(float(np.mean([found.distinct_share for found in self.measures])), 6),
             "faulty_completions": self.faults,
         }
-
-    def _means(self, values_P_k: Array | Sequence[Array | None]) -> dict[int, float]:  # noqa: N803
-        return dict(zip(self.ks, np.mean(np.asarray(values_P_k), axis=0).tolist(), strict=True))
 
 
 def probe(
@@ -167,7 +149,6 @@ def probe(
         raise ConfigError(
             f"a probe of {k_max} answers in chains of {answers} was asked for; both are at least 1"
         )
-    started = time.monotonic()
     version = policy if isinstance(policy, PolicyVersion) else PolicyVersion(0, None, str(policy))
     loaded = load_local_policy(version)
     found = []
@@ -178,7 +159,7 @@ def probe(
             measured = measure_programs(problem, chains, judge)
         found.append(ProblemProbe(problem.id, problem.version, measured))
         on_problem(done, len(problems))
-    return ProbeResult(version.number, answers, seed, tuple(found), time.monotonic() - started)
+    return ProbeResult(version.number, answers, seed, tuple(found))
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
@@ -227,3 +208,38 @@ def _sample_chains(
                 slots = prompt_format.answers(problem, rollout, prompt.answers)
                 found.append([slot.program for slot in slots])
     return found
+
+
+# ---------------------------------------------------------------- the problems to probe on
+
+
+def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
+    """Return `count` problems on strings made by the generator of the pretraining tasks.
+
+    For probes around a single problem, which leaves nothing to hold out. Each has four or five training
+    rows and two held-out ones. Problem i follows from the seed and i alone; pretraining draws from other
+    seeds of the same endless supply.
+    """
+    return tuple(_generated_problem(seed, number) for number in range(count))
+
+
+def _generated_problem(seed: int, number: int) -> Problem:
+    rng = Random(f"probe:{seed}:{number}")
+    task = sample_task(rng)
+    while len(task.rows) < _TRAIN_ROWS + _HELDOUT_ROWS:
+        task = sample_task(rng)
+    examples = tuple(Example(row, output) for row, output in zip(task.rows, task.outputs, strict=True))
+    train, heldout = examples[:-_HELDOUT_ROWS], examples[-_HELDOUT_ROWS:]
+    parameters = tuple(f"text{index + 1}" for index in range(len(task.rows[0])))
+    return Problem(
+        id=f"generated/{seed}-{number}",
+        version=content_id(repr(examples)),
+        statement="",
+        entry="solve",
+        parameters=parameters,
+        objectives=tuple(Objective(f"row-{row}") for row in range(1, len(train) + 1)),
+        seeds=(Program(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n"),),
+        limits=Limits(cpu_seconds=2),  # not the wall clock, which a busy machine makes short
+        train=train,
+        heldout=heldout,
+    )

@@ -10,44 +10,43 @@ version is any good, which `trainer/loop/probe.py` asks.
 """
 
 import contextlib
+import copy
+import dataclasses
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from evovpo.errors import PolicyError, PublishError, ServerError
-from evovpo.proposers.policies import is_adapter, read_warm_up, require_folder
-from evovpo.proposers.server import TOLERANCE, VLLMServer
+from evovpo.proposers.local import load_model
+from evovpo.proposers.policies import WarmUp, base_version, is_adapter, read_warm_up, require_folder
+from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning.policy_folder import place, write_folder
-from trainer.learning.warm_up import logprobs, make_warm_up, warm, warm_up_of
+from trainer.learning.policies import Trainable, write_folder
 
-_REFUSED = ".refused"
-"""End of the name of a folder that is kept for inspection."""
+_TEXT_TOKENS, _PLACES = 160, 8
+"""Length of the fixed text, and how many of its places are compared. It fills a block of vLLM's prefix cache
+(128 tokens on CPUs) and takes at most half of the model's context."""
 
 
 def publish_policy(
     store: Store,
-    model: Any,
-    tokenizer: Any,
-    *,
+    trained: Trainable,
+    made: PolicyVersion,
     policies: Path,
-    parent: PolicyVersion,
-    trained_through: str | None,
-    config_hash: str,
-    metrics: Mapping[str, float],
     targets: Sequence[VLLMServer] = (),
-    serve: bool = True,
 ) -> PolicyVersion:
-    """Write a trained model as the next policy version, make every target offer it, store and serve it.
+    """Write a trained model as the next policy version and store it; searches go on with the served one.
 
-    `model` is a transformers causal language model, or a PEFT model, of which only the adapter is written;
-    its base must lie in a folder. It comes back as it was. `tokenizer` goes with full weights only. With
-    `serve` false the version is stored and searches go on with the served one, until `serve_policy`;
-    targets then get an adapter, but not full weights, which would replace the served ones.
+    Of a PEFT model only the adapter is written, and every target offers it from now on; its base must lie in
+    a folder. Full weights, which would replace the served ones, reach the targets with `serve_policy`.
+    `made` says what the version came of; its number and path are chosen here.
 
-    Called again for the version that was stored last (same parent, `trained_through`, `config_hash` and
+    Called again for the version that was stored last (but for its metrics the same, with the same
     log-probabilities), as after a crash, it does what is missing and returns that version.
 
     Raises `PublishError`, with a `refused` event and every target back at what was served, if what was
@@ -55,34 +54,27 @@ def publish_policy(
     stays beside the others for inspection. If the folder cannot be written (disk full), raises
     `PublishError` with nothing stored at all. Raises `StoreError` as the store does.
     """
-    policies = policies.resolve()
-    warm_up = make_warm_up(model)
-    version = _stored_before(store, model, parent, trained_through, config_hash)
+    version = _stored_before(store, trained, made)
+    warm_up = make_warm_up(trained.model)
     is_new = version is None
     if version is None:
-        number = _next_number(store)
-        folder = place(store, policies, number)
-        write_folder(folder, model, tokenizer, store, warm_up)
-        figures = tuple((name, float(value)) for name, value in metrics.items())
-        version = PolicyVersion(number, parent.number, str(folder), trained_through, config_hash, figures)
+        numbers = [0, *(one.number for one in store.policy_versions())]
+        number = 1 + max(numbers + [event.number or 0 for event in store.policy_events()])
+        folder = write_folder(store, policies.resolve(), number, trained, warm_up)
+        version = dataclasses.replace(made, number=number, path=str(folder))
     try:
-        loaded = targets if serve or is_adapter(version) else ()
-        detail = warm(version, store.served() or parent, warm_up, loaded)
+        detail = warm(version, version, warm_up, targets if is_adapter(version) else ())
     except (PolicyError, ServerError) as error:
         if is_new:
-            kept = Path(version.path + _REFUSED)
-            shutil.rmtree(kept, ignore_errors=True)
-            Path(version.path).rename(kept)
+            refused = Path(version.path + ".refused")  # kept for inspection
+            shutil.rmtree(refused, ignore_errors=True)
+            Path(version.path).rename(refused)
         raise _refused(store, version, error) from error
     if is_new:
         store.add_policy_version(version)
-    if not any(
-        event.number == version.number and event.kind is PolicyEventKind.PUBLISHED
-        for event in store.policy_events()
-    ):
-        store.add_policy_event(PolicyEvent(version.number, PolicyEventKind.PUBLISHED, detail))
-    if serve:
-        _serve(store, version, f"trained from version {parent.number}", targets)
+    published = (version.number, PolicyEventKind.PUBLISHED)
+    if published not in [(event.number, event.kind) for event in store.policy_events()]:
+        store.add_policy_event(PolicyEvent(*published, detail))
     return version
 
 
@@ -96,17 +88,26 @@ def serve_policy(
 ) -> PolicyVersion:
     """Make every target offer a stored version, then make it the one that searches follow; return it.
 
+    All adapters but it and the one served before are unloaded: requests under that one may be on their way,
+    those under older ones have ended long ago, and a search that still wants one loads it again.
+
     Raises `PolicyError` if its folder is gone; `PublishError`, with a `refused` event and every target back
     at what was served, if the folder no longer holds what was published or a target fails; `StoreError` if
     there is no such version.
     """
     version = store.policy_version(number)
     require_folder(version)
+    before = store.served() or version
     try:
-        warm(version, store.served() or version, warm_up_of(version), targets)
+        warm(version, before, warm_up_of(version), targets)
     except (PolicyError, ServerError) as error:
         raise _refused(store, version, error) from error
-    _serve(store, version, reason, targets, is_roll_back=is_roll_back)
+    store.serve(number, reason, is_roll_back=is_roll_back)
+    for old in store.policy_versions():
+        if old.number not in (number, before.number) and is_adapter(old):
+            for target in targets:
+                with contextlib.suppress(ServerError):
+                    target.unload(old)
     return version
 
 
@@ -137,49 +138,103 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
     )
 
 
-def _serve(
-    store: Store,
-    version: PolicyVersion,
-    reason: str,
-    targets: Sequence[VLLMServer],
-    *,
-    is_roll_back: bool = False,
-) -> None:
-    """Serve a version, and unload all adapters but it and the one served before.
-
-    Requests under that one may be on their way; those under older ones have ended long ago, and a search
-    that still wants one loads it again.
-    """
-    before = store.served()
-    store.serve(version.number, reason, is_roll_back=is_roll_back)
-    kept = {version.number, before.number if before else None}
-    for old in store.policy_versions():
-        if old.number not in kept and is_adapter(old):
-            for target in targets:
-                with contextlib.suppress(ServerError):
-                    target.unload(old)
-
-
-def _stored_before(
-    store: Store, model: Any, parent: PolicyVersion, trained_through: str | None, config_hash: str
-) -> PolicyVersion | None:
+def _stored_before(store: Store, trained: Trainable, made: PolicyVersion) -> PolicyVersion | None:
     """Return the last stored version if it is this very one, whose publication was interrupted."""
-    stored = store.policy_versions()
-    if not stored:
+    last = next(reversed(store.policy_versions()), None)
+    if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(
+        last, metrics=made.metrics
+    ):
         return None
-    last = stored[-1]
-    same = (last.parent, last.trained_through, last.config_hash) == (
-        parent.number,
-        trained_through,
-        config_hash,
-    )
-    written = read_warm_up(Path(last.path)) if same else None
-    if written is None or written.difference(logprobs(model, *written[:2])) > TOLERANCE:
+    written = read_warm_up(Path(last.path))
+    if written is None or written.difference(logprobs(trained.model, *written[:2])) > TOLERANCE:
         return None
     return last
 
 
-def _next_number(store: Store) -> int:
-    """Return the lowest number above all that were stored or refused."""
-    numbers = {0} | {version.number for version in store.policy_versions()}
-    return 1 + max(numbers | {event.number for event in store.policy_events() if event.number is not None})
+# ---------------------------------------------------------------- whether what is offered is what was trained
+
+
+def make_warm_up(model: Any) -> WarmUp:
+    """Return what the model says of a fixed text: its likeliest next tokens and their log-probabilities.
+
+    The text is pseudo-random: behind text of its own kind a model is so sure that changed weights hardly
+    show. Likeliest tokens, because servers list few.
+    """
+    vocabulary = len(model.get_input_embeddings().weight)
+    length = min(_TEXT_TOKENS, getattr(model.config, "max_position_embeddings", 2 * _TEXT_TOKENS) // 2)
+    text = tuple(np.random.default_rng(0).integers(vocabulary, size=length).tolist())
+    values, tokens = _next_logprobs(model, text, _PLACES).max(-1)
+    return WarmUp(text, tuple(tokens.tolist()), tuple(values.tolist()))
+
+
+def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
+    """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text."""
+    found = _next_logprobs(model, text_ids, len(next_ids))
+    return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
+
+
+def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
+    """Return the log-probabilities behind the last prefixes of a text (places, V), in float32, no dropout."""
+    if any((p.dtype, p.device.type) != (torch.float32, "cpu") for p in model.parameters()):
+        model = copy.deepcopy(model).float().cpu()  # as what was written is loaded: the same arithmetic
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            logits = model(input_ids=torch.tensor([list(ids)])).logits[0, -places:]
+    finally:
+        model.train(was_training)
+    return torch.log_softmax(logits, -1)
+
+
+def warm_up_of(version: PolicyVersion) -> WarmUp:
+    """Return what a version's folder must compute: as published, or as it computes now (a start model)."""
+    return read_warm_up(Path(version.path)) or make_warm_up(load_model(version).model)
+
+
+def warm(
+    version: PolicyVersion, served: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]
+) -> str:
+    """Compare the folder loaded afresh and every target with the trainer; return the differences, in words.
+
+    Raises `PolicyError` or `ServerError` at the first that differs or fails; the targets are then back at
+    `served`.
+    """
+    difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))
+    if not difference <= TOLERANCE:
+        raise PolicyError(
+            f"what lies in {version.path} gives log-probabilities that differ by {difference:.3g} nats from "
+            f"the trained model's (allowed: {TOLERANCE:g}); it was not written whole, or stands on another "
+            "base model than it was trained on"
+        )
+    found = [f"{difference:.2g} loaded afresh"]
+    for number, target in enumerate(targets):
+        try:
+            found.append(f"{load_and_compare(target, version, warm_up):.2g} at {target.address}")
+        except (PolicyError, ServerError) as error:
+            notes = [_put_back(other, version, served) for other in targets[: number + 1]]
+            raise ServerError("; ".join([str(error), *filter(None, notes)])) from error
+    return f"log-probabilities differ by at most {', '.join(found)}"
+
+
+def _put_back(target: VLLMServer, version: PolicyVersion, served: PolicyVersion) -> str:
+    """Make a target offer what it offered before `version`; return what the user must do, if anything."""
+    if is_adapter(version):
+        with contextlib.suppress(ServerError):
+            target.unload(version)
+        return ""
+    try:
+        base = base_version(served)
+        with contextlib.suppress(ServerError):  # one that refused the new weights still has the old ones
+            target.load(base)
+        load_and_compare(target, base, warm_up_of(base))
+        if is_adapter(served):
+            load_and_compare(target, served, warm_up_of(served))
+    except (PolicyError, ServerError) as error:
+        with contextlib.suppress(ServerError):
+            target.pause()
+        return (
+            f"{target.address} could not be put back to version {served.number} either ({error}) and was "
+            f"told to pause: restart it on {served.path}"
+        )
+    return ""

@@ -6,24 +6,26 @@ the weights that it would have had (on one CPU thread); given again after it end
 that it made. One process trains into a policies folder at a time.
 """
 
+import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from evovpo.errors import DivergedError
+from evovpo.errors import DivergedError, FileHeldError, TrainingError
+from evovpo.files import hold
 from evovpo.proposers.server import VLLMServer
 from evovpo.store import Store
-from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem, TrainingStep
+from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
 from trainer.config import TrainConfig
-from trainer.learning.checkpoints import only_trainer
+from trainer.learning.data import RunPart
 from trainer.learning.policies import Trainable, load_trainable
-from trainer.loop.guard import IS_WORSE, compare_with_parent, problems_to_probe, read_comparison
+from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_parent
 from trainer.loop.publish import publish_policy, serve_policy
 from trainer.loop.steps import make_steps
-from trainer.loop.training_plan import Plan, make_plan
+from trainer.loop.training_plan import Plan, Watch, make_plan
 
 
 class RetrainResult(NamedTuple):
@@ -44,36 +46,18 @@ class RetrainResult(NamedTuple):
     """Best@k and pass@k of the version and its parent, and the verdict; none if nothing was probed."""
 
 
-def _ignore(*_: object) -> None:
-    """Watch nothing."""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What a caller wants to be told on the way."""
-
-    planned: Callable[[Plan, int], None] = _ignore
-    """The plan, and how many of its steps are done already."""
-    stepped: Callable[[TrainingStep], None] = _ignore
-    probed: Callable[[int, int], None] = _ignore
-    """Problems probed, of how many; both versions count."""
-
-
 def retrain(
     store: Store,
-    runs: Sequence[str],
+    parts: Sequence[RunPart],
     config: TrainConfig,
-    *,
     policies: Path,
-    after: Mapping[str, str] | None = None,
-    through: Mapping[str, str] | None = None,
+    *,
     problems: Sequence[Problem] | None = None,
     targets: Sequence[VLLMServer] = (),
-    watch: Watch = Watch(),  # frozen
+    watch: Watch = Watch(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (or the start model) on the groups of these runs, publish it, and serve it.
+    """Train the served version (or the start model) on groups of these runs, publish it, and serve it.
 
-    `after` and `through` limit the groups of a run to those completed after one prompt and up to another.
     The new version is compared with its parent on `problems` (by default `config.probe.problems` generated
     ones, where the built-in format fits the runs), and is not served if it is clearly worse. `targets` are
     servers that must offer it. Files go into `policies`, a folder that one trainer uses at a time.
@@ -85,28 +69,30 @@ def retrain(
     """
     began = time.monotonic()
     with only_trainer(policies):
-        plan = make_plan(store, runs, config, after=after, through=through)
+        plan = make_plan(store, parts, config)
         folder = policies.resolve() / "trainings" / plan.training.id
         version = plan.published
         if version is None:
             serve_start_model(store, plan.start_model)
             store.add_training(plan.training)
-            trained, metrics = _train(store, plan, folder, problems, watch)
-            version = publish_policy(
-                store,
-                trained.model,
-                trained.tokenizer,
-                policies=policies,
-                parent=plan.start,
-                trained_through=next((last for last in reversed(plan.training.through) if last), None),
-                config_hash=plan.training.id,
-                metrics=metrics,
-                targets=targets,
-                serve=False,
+            trained = _train(store, plan, folder, watch)
+            metrics = _metrics(store, plan) | compare_with_parent(
+                store, plan, trained, folder, problems, watch.probed
             )
+            through = [last for last in plan.training.through if last]
+            made = PolicyVersion(
+                number=-1,
+                parent=plan.start.number,
+                path="",
+                trained_through=through[-1] if through else None,
+                config_hash=plan.training.id,
+                metrics=tuple(metrics.items()),
+            )
+            version = publish_policy(store, trained, made, policies, targets)
         else:
             watch.planned(plan, len(plan.steps))
-        found = read_comparison(folder)
+        file = folder / PROBE_FILE
+        found = json.loads(file.read_text()) if file.is_file() else None
         _serve(store, version, found, targets)
         for leftover in ("checkpoints", "candidate"):
             shutil.rmtree(folder / leftover, ignore_errors=True)
@@ -145,51 +131,63 @@ def default_policies(store: Store) -> Path:
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 
-def _train(
-    store: Store, plan: Plan, folder: Path, problems: Sequence[Problem] | None, watch: Watch
-) -> tuple[Trainable, dict[str, float]]:
-    """Return the trained model, and what its version's row says of the training."""
-    update = plan.config.update
-    trained = load_trainable(
-        plan.start,
-        plan.start_model,
-        lora_rank=update.lora_rank,
-        seed=plan.config.run.seed,
-        with_reference=update.kl > 0,
-    )
+@contextmanager
+def only_trainer(policies: Path) -> Iterator[None]:
+    """Hold the policies folder, made if need be, for this process.
+
+    Raises `TrainingError` if another process holds it, or if it cannot be made. The lock ends with the
+    process, however that ends.
+    """
     try:
-        make_steps(store, plan, trained, folder, watch.planned, watch.stepped)
+        policies.mkdir(parents=True, exist_ok=True)
+        held = hold(policies / ".lock")
+    except FileHeldError as error:
+        raise TrainingError(
+            f"another trainer (process {error}) works in {policies}; wait for it or end it, or give another "
+            "folder with --policies"
+        ) from None
+    except OSError as error:
+        raise TrainingError(
+            f"the policies folder {policies} cannot be used ({error.strerror}); give another with --policies"
+        ) from error
+    with held:
+        yield
+
+
+def _train(store: Store, plan: Plan, folder: Path, watch: Watch) -> Trainable:
+    """Return the trained model, on the CPU."""
+    trained = load_trainable(plan.start, plan.start_model, plan.config)
+    try:
+        make_steps(store, plan, trained, folder, watch)
     except DivergedError as error:
         detail = f"training {plan.training.id}: {error}"
         event = PolicyEvent(None, PolicyEventKind.FAILED, detail, training_id=plan.training.id)
         store.add_policy_event(event)
         raise DivergedError(f"{error}. Policy version {plan.start.number} is still served") from error
-    trained = trained._replace(model=trained.model.cpu())
+    return trained._replace(model=trained.model.cpu())
+
+
+def _metrics(store: Store, plan: Plan) -> dict[str, float]:
+    """Return what a version's row says of the training."""
     steps = store.training_steps(plan.training.id)
-    metrics = {
+    return {
         "steps": float(len(steps)),
         "groups": float(plan.groups_used),
         "tokens": float(sum(step.tokens for step in steps)),
         "kl": steps[-1].kl,
         "entropy": steps[-1].entropy,
     }
-    if problems is None:
-        problems = problems_to_probe(store, plan)
-    if problems:
-        metrics |= compare_with_parent(store, plan, trained, folder, problems, watch.probed)
-    return trained, metrics
 
 
 def _serve(
-    store: Store, version: PolicyVersion, found: dict[str, Json] | None, targets: Sequence[VLLMServer]
+    store: Store, version: PolicyVersion, found: dict[str, Any] | None, targets: Sequence[VLLMServer]
 ) -> None:
     """Serve a new version, or say why not; a version about which that was said once is left alone."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
     if any(event.number == version.number and event.kind in said for event in store.policy_events()):
         return
     if dict(version.metrics).get(IS_WORSE):
-        verdict = (found or {}).get("verdict")
-        reason = verdict["reason"] if isinstance(verdict, dict) else "clearly worse than its parent"
-        store.add_policy_event(PolicyEvent(version.number, PolicyEventKind.REFUSED, str(reason)))
-        return
-    serve_policy(store, version.number, f"trained from version {version.parent}", targets)
+        reason = found["verdict"]["reason"] if found else "clearly worse than its parent"
+        store.add_policy_event(PolicyEvent(version.number, PolicyEventKind.REFUSED, reason))
+    else:
+        serve_policy(store, version.number, f"trained from version {version.parent}", targets)

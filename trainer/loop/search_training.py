@@ -10,14 +10,12 @@ that it took. No held-out problem guards a training: only one that diverges is n
 begins anew in each training.
 """
 
+import json
 import multiprocessing
 import os
-import resource
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,21 +31,11 @@ from trainer.loop.parts import (
     SearchTrainingResult,
     TrainingPart,
     claim,
-    read_part,
-    search_file,
+    done_once,
     store_url,
     sum_up,
-    training_file,
-    written,
 )
-from trainer.loop.turns import (
-    LoopWatch,
-    begin,
-    loop_trainings,
-    read_through,
-    search_problem,
-    train_round,
-)
+from trainer.loop.turns import LoopWatch, Turns, parts_of
 
 
 @dataclass(frozen=True)
@@ -95,11 +83,13 @@ def search_while_training(
     about = {"rounds": plan.rounds, "problems": [problem.id for problem in plan.searched]}
     claim(folder, plan.id, about | {"search": plan.search.to_json(), "train": plan.train.to_json()})
     with Store.open(store_url(folder), create=True) as store:
-        begin(plan, store)
+        Turns(plan, store, folder / "policies").begin()
     searches: list[SearchPart] = []
     trainings: list[TrainingPart] = []
     going = list(range(len(plan.searched)))
-    with _pool(processes) as pool:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_watch_parent) as pool:
         for number in range(1, plan.rounds + 1):
             futures = [pool.submit(search_part, plan, folder, number, index) for index in going]
             try:
@@ -120,76 +110,55 @@ def search_while_training(
 
 def search_part(plan: SearchTraining, folder: Path, number: int, index: int) -> SearchPart:
     """Carry the run of a problem through a round, unless that is done; for a process of its own."""
-    file = search_file(folder, number, index)
-    done = read_part(SearchPart, file)
-    if done is not None:
-        return done
-    cpu, began = _cpu_seconds(), time.monotonic()
-    with Store.open(store_url(folder), create=False) as store:
-        outcome = search_problem(plan, store, number, index, LoopWatch())
-        status = store.run(outcome.run).status
-    part = SearchPart(
-        run=outcome.run,
-        problem=plan.searched[index].id,
-        round=number,
-        evaluations=outcome.evaluations,
-        solved=outcome.solved,
-        is_ended=status.is_finished,
-        cpu_seconds=round(_cpu_seconds() - cpu, 3),
-        seconds=round(time.monotonic() - began, 3),
-    )
-    return written(file, part)
+
+    def search(store: Store) -> SearchPart:
+        outcome = Turns(plan, store, folder / "policies").search_problem(number, index)
+        return SearchPart(
+            run=outcome.run,
+            problem=plan.searched[index].id,
+            round=number,
+            evaluations=outcome.evaluations,
+            solved=outcome.solved,
+            is_ended=store.run(outcome.run).status.is_finished,
+        )
+
+    return done_once(SearchPart, folder, f"{number:03d}-search-{index:03d}", search)
 
 
 def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPart:
     """Train on the groups of a round and serve what comes of it, unless that is done; see `search_part`."""
-    file = training_file(folder, number)
-    done = read_part(TrainingPart, file)
-    if done is not None:
-        return done
-    cpu, began = _cpu_seconds(), time.monotonic()
-    before = (read_part(TrainingPart, training_file(folder, n)) for n in range(1, number))
-    read_before = [part.through for part in before if part is not None]
-    with Store.open(store_url(folder), create=False) as store:
+
+    def train(store: Store) -> TrainingPart:
+        files = (folder / "parts").glob("*-training.json")
+        rounds = [json.loads(file.read_text()) for file in files]
+        before = [one["through"] for one in rounds if one["round"] < number]
         said: list[str] = []
-        train_round(plan, store, number, folder / "policies", LoopWatch(not_trained=said.append))
-        of_round = (one for one in loop_trainings(plan, store) if read_through(one) not in read_before)
-        training = next(of_round, None)
-        steps = [] if training is None else store.training_steps(training.id)
-        versions = {one.config_hash: one.number for one in store.policy_versions()}
-        ends = [one.detail for one in store.policy_events() if training and one.training_id == training.id]
-    version = None if training is None else versions.get(training.id)
-    part = TrainingPart(
-        round=number,
-        version=version,
-        why_not="" if version is not None else [*ends, *said, "no new group"][0],
-        through={} if training is None else read_through(training),
-        steps=len(steps),
-        groups=sum(step.groups for step in steps),
-        tokens=sum(step.tokens for step in steps),
-        cpu_seconds=round(_cpu_seconds() - cpu, 3),
-        seconds=round(time.monotonic() - began, 3),
-    )
-    return written(file, part)
+        turns = Turns(plan, store, folder / "policies", LoopWatch(not_trained=said.append))
+        turns.train_round(number)
+        read = {
+            one.id: {part.run_id: part.through for part in parts_of(one) if part.through}
+            for one in turns.trainings()
+        }
+        training = next((id_ for id_, through in read.items() if through not in before), "")
+        steps = store.training_steps(training)
+        versions = {one.config_hash: one.number for one in store.policy_versions() if one.config_hash}
+        version = versions.get(training)
+        ends = [one.detail for one in store.policy_events() if one.training_id == training]
+        return TrainingPart(
+            round=number,
+            version=version,
+            why_not="" if version is not None else [*ends, *said, "no new group"][0],
+            through=read.get(training, {}),
+            steps=len(steps),
+            groups=sum(step.groups for step in steps),
+            tokens=sum(step.tokens for step in steps),
+        )
 
-
-def _cpu_seconds() -> float:
-    """Return the CPU time of this process and of the children that it has waited for."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
-
-
-@contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield processes that search and train with one thread each, and end with this one."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_watch_parent) as pool:
-        yield pool
+    return done_once(TrainingPart, folder, f"{number:03d}-training", train)
 
 
 def _watch_parent() -> None:
-    """End this process when its parent is gone: the next call takes up what it searches."""
+    """Search and train with one thread, and end when the parent is gone: the next call goes on from there."""
     torch.set_num_threads(1)
 
     def end_with_parent() -> None:

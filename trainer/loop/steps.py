@@ -1,22 +1,31 @@
-"""The steps of a planned training, from the last checkpoint on, and the check that its data fit its model."""
+"""The steps of a planned training, from the last checkpoint on, and the check that its data fit its model.
 
+A checkpoint is written beside its place, flushed, and renamed: what has a final name is whole. It holds the
+number of steps made and what `Updater.state_dict` gives; all other state (order of groups, weightings, noise)
+derives from the seed and the step. The store needs nothing from here: what is lost is time.
+"""
+
+import dataclasses
+import io
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from evovpo.errors import DivergedError, TrainingError
+from evovpo.files import written_whole
 from evovpo.store import Store
-from evovpo.types import Sampling, TrainingStep, content_id
-from trainer.learning.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint, writing
+from evovpo.types import TrainingStep, content_id
 from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import Trainable
-from trainer.learning.step_data import step_figures, training_rows
-from trainer.loop.training_plan import Plan
+from trainer.learning.step_data import row_of, step_figures, training_rows
+from trainer.loop.training_plan import Plan, Watch
 
 LOGPROB_TOLERANCE = 0.05
 """Mean difference, in nats a token, up to which logged log-probabilities count as those of their version:
@@ -24,18 +33,11 @@ far above what bfloat16 servers differ by, far below another temperature or mode
 _CHECKED_ROWS = 16
 
 
-def make_steps(
-    store: Store,
-    plan: Plan,
-    trained: Trainable,
-    folder: Path,
-    planned: Callable[[Plan, int], None],
-    stepped: Callable[[TrainingStep], None],
-) -> None:
+def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch: Watch) -> None:
     """Make the steps that are left, each with its row, its curves and, now and then, a checkpoint.
 
-    `planned` is told how many are done, and `stepped` each. Raises `TrainingError` if the logged
-    log-probabilities are not those of the version that they name, `DivergedError` if the loss is not finite.
+    Raises `TrainingError` if the logged log-probabilities are not those of the version that they name,
+    `DivergedError` if the loss is not finite.
     """
     from torch.utils.tensorboard import SummaryWriter
 
@@ -46,22 +48,21 @@ def make_steps(
     checkpoint = latest_checkpoint(folder / "checkpoints")
     done = 0
     if checkpoint is not None:
-        updater.load_state_dict(checkpoint.state)
-        done = checkpoint.steps
-    planned(plan, done)
+        done, state = checkpoint
+        updater.load_state_dict(state)
+    watch.planned(plan, done)
     curves = folder / "tensorboard"
     with writing(curves, is_kept=True), SummaryWriter(curves, purge_step=done) as writer:
         for number in range(done, len(plan.steps)):
             step = _make_step(updater, plan, number)
             store.add_training_step(step)
-            for name in TrainingStep.__dataclass_fields__:
+            for name, value in dataclasses.asdict(step).items():
                 if name not in ("training_id", "step"):
-                    writer.add_scalar(name, getattr(step, name), number)
+                    writer.add_scalar(name, value, number)
             if (number + 1) % settings.checkpoint_steps == 0 or number + 1 == len(plan.steps):
-                save_checkpoint(folder / "checkpoints", Checkpoint(number + 1, updater.state_dict()))
-            stepped(step)
-    rows = _rows(plan)[:_CHECKED_ROWS]
-    behind = _logged(rows) - _computed(trained.model, rows, plan.sampling)
+                save_checkpoint(folder / "checkpoints", number + 1, updater.state_dict())
+            watch.stepped(step)
+    behind = -_differences(plan, trained.model, _rows(plan))
     if not (behind.exp() - behind - 1).mean().isfinite():  # the KL term, and nan where a log-probability is
         raise DivergedError(
             "training diverged: after its last step the loss is not finite any more; lower the learning rate "
@@ -71,18 +72,13 @@ def make_steps(
 
 def _make_step(updater: Updater, plan: Plan, number: int) -> TrainingStep:
     began = time.perf_counter()
-    data, objective, seed = plan.steps[number], plan.config.objective, plan.config.run.seed
-    torch.manual_seed(int(content_id(str(seed), str(number)), 16) >> 1)  # dropout, where a model has any
-    figures = updater.update(training_rows(data, objective, seed=seed, number=number))
-    read = step_figures(data, objective)
-    of_groups = read.of_groups._asdict()
+    data, config = plan.steps[number], plan.config
+    torch.manual_seed(int(content_id(str(config.run.seed), str(number)), 16) >> 1)  # dropout, if there is any
+    figures = updater.update(training_rows(data, config, number))
     return TrainingStep(
         training_id=plan.training.id,
         step=number,
-        distinct_programs=of_groups.pop("distinct"),
-        **of_groups,
-        zero_spread_share=read.zero_spread_share,
-        staleness=read.staleness,
+        **step_figures(data, config.objective),
         **{name: figures[name] for name in ("entropy", "kl", "clip_share", "loss", "grad_norm")},
         groups=len(data.groups),
         tokens=int(figures["tokens"]),
@@ -93,10 +89,8 @@ def _make_step(updater: Updater, plan: Plan, number: int) -> TrainingStep:
 def _check_logprobs(plan: Plan, model: Any) -> None:
     """Raise `TrainingError` unless the logged log-probabilities are those of the version that they name."""
     number = plan.start.number
-    rows = _rows(plan, written_by=number)[:_CHECKED_ROWS]
-    if not rows:
-        return
-    difference = float((_computed(model, rows, plan.sampling) - _logged(rows)).abs().mean())
+    rows = _rows(plan, written_by=number)
+    difference = float(_differences(plan, model, rows).abs().mean()) if rows else 0.0
     if not difference <= LOGPROB_TOLERANCE:
         raise TrainingError(
             f"the logged log-probabilities are not those of policy version {number} at temperature "
@@ -107,21 +101,73 @@ def _check_logprobs(plan: Plan, model: Any) -> None:
 
 
 def _rows(plan: Plan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return the rollouts that are trained on (only those of one version, if it is given), without credit."""
+    """Return some rollouts that are trained on, only those of one version if it is given, without credit."""
+    groups = (group for one in plan.data for group in one.groups)
     return [
-        TrainingRow(group.prompt_ids, rollout.token_ids, rollout.logprobs, np.zeros(len(rollout.token_ids)))
-        for one in plan.data
-        for group in one.groups
-        for rollout, is_valid in zip(group.rollouts, group.valid_G, strict=True)
-        if is_valid and rollout.token_ids and rollout.logprobs
-        if written_by in (None, rollout.policy_version)
-    ]
+        row_of(rollout)
+        for group in groups
+        for rollout in group.rollouts
+        if rollout.token_ids and written_by in (None, rollout.policy_version)
+    ][:_CHECKED_ROWS]
 
 
-def _logged(rows: Sequence[TrainingRow]) -> torch.Tensor:
-    return torch.tensor([value for row in rows for value in row.logprobs])
-
-
-def _computed(model: Any, rows: Sequence[TrainingRow], sampling: Sampling) -> torch.Tensor:
+def _differences(plan: Plan, model: Any, rows: Sequence[TrainingRow]) -> torch.Tensor:
+    """Return how much likelier each token is to the model than what is logged of it, in nats."""
     model.eval()
-    return torch.cat(token_logprobs(model, rows, sampling.temperature))
+    computed = torch.cat(token_logprobs(model, rows, plan.sampling.temperature))
+    return computed - torch.tensor([value for row in rows for value in row.logprobs])
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
+    """Write the state of an `Updater` after some steps into `folder`, then remove the older ones there.
+
+    Raises `TrainingError` if it cannot be written, for example on a full disk; then the older ones stay.
+    """
+    final = folder / f"step-{steps:08d}.pt"
+    # Into memory first: where a write fails, torch says neither which nor why.
+    whole = io.BytesIO()
+    torch.save({"steps": steps, "state": state}, whole)
+    with writing(final):
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(final) as partial:
+            partial.write_bytes(whole.getbuffer())
+    for path in folder.iterdir():
+        if path != final:
+            path.unlink()
+
+
+def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
+    """Return the steps and the state of the newest checkpoint in `folder`, or none if there is none.
+
+    Raises `TrainingError` if it cannot be read.
+    """
+    path = max(folder.glob("step-*.pt"), default=None)
+    if path is None:
+        return None
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        return found["steps"], found["state"]
+    except Exception as error:  # torch raises whatever its unpickler trips over in a damaged file
+        raise TrainingError(
+            f"checkpoint {path} cannot be read ({error}); remove it, and the training begins anew"
+        ) from error
+
+
+@contextmanager
+def writing(path: Path, *, is_kept: bool = False) -> Iterator[None]:
+    """Turn a failure to write a file or folder into one `TrainingError`; what is there of it is removed.
+
+    Unless it `is_kept`: then what was written before stays.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if not is_kept:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        raise TrainingError(
+            f"{path} cannot be written ({error}): make room, or mend what else it is, and give the same "
+            "command again; the training goes on from its last checkpoint"
+        ) from error

@@ -5,7 +5,8 @@ The id hashes all that the weights follow from: the configuration, the start ver
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +15,18 @@ from evovpo.builtin.choice import built_in_model
 from evovpo.config import Config
 from evovpo.errors import ConfigError, NothingToTrainError, TrainingError
 from evovpo.store import Store
-from evovpo.types import PolicyEventKind, PolicyVersion, Problem, Run, Sampling, Training, content_id
+from evovpo.types import (
+    PolicyEventKind,
+    PolicyVersion,
+    Problem,
+    Run,
+    Sampling,
+    Training,
+    TrainingStep,
+    content_id,
+)
 from trainer.config import TrainConfig
-from trainer.learning.data import Reader, RunData, Skip, nothing_left, read_run
+from trainer.learning.data import Reader, RunData, RunPart, Skip, nothing_left, read_run
 from trainer.learning.policies import load_tokenizer
 from trainer.learning.step_data import StepData, plan_steps
 
@@ -50,30 +60,40 @@ class Plan(NamedTuple):
     @property
     def tokens(self) -> int:
         """Completion tokens trained on, each as often as it is."""
-        return sum(group.tokens for step in self.steps for group in step.groups)
+        groups = (group for step in self.steps for group in step.groups)
+        return sum(len(rollout.token_ids or ()) for group in groups for rollout in group.rollouts)
 
 
-def make_plan(
-    store: Store,
-    runs: Sequence[str],
-    config: TrainConfig,
-    *,
-    after: Mapping[str, str] | None = None,
-    through: Mapping[str, str] | None = None,
-) -> Plan:
-    """Return what a training would do; changes nothing. For the arguments and errors see `retrain`."""
-    if not runs or len(set(runs)) < len(runs):
-        raise ConfigError(f"runs to train on: expected different ones, found {list(runs)}; name each once")
-    stored = [store.run(run_id) for run_id in runs]
+def ignore(*_: object) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a caller wants to be told on the way."""
+
+    planned: Callable[[Plan, int], None] = ignore
+    """The plan, and how many of its steps are done already."""
+    stepped: Callable[[TrainingStep], None] = ignore
+    probed: Callable[[int, int], None] = ignore
+    """Problems probed, of how many; both versions count."""
+
+
+def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Plan:
+    """Return what a training on these groups would do; changes nothing. For the errors see `retrain`."""
+    ids = [part.run_id for part in parts]
+    if not ids or len(set(ids)) < len(ids):
+        raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
+    runs = [store.run(run_id) for run_id in ids]
     versions = {version.number: version for version in store.policy_versions()}
     if 0 not in versions:
-        versions[0] = _start_model(store, stored, config)
+        versions[0] = _start_model(store, runs[0], config)
     elif config.run.model and resolved(config.run.model) != resolved(versions[0].path):
         raise ConfigError(
             f"run.model is {config.run.model}, and version 0 of this store is {versions[0].path}; leave it "
             "out, or keep runs of different start models in stores of their own"
         )
-    for run in stored:
+    for run in runs:
         _check_model(store, run, versions[0])
     start = store.served() or versions[0]
     tokenizer = load_tokenizer(start)
@@ -85,23 +105,34 @@ def make_plan(
         start_version=start.number,
         staleness_limit=config.data.staleness_limit,
     )
-    data = tuple(
-        read_run(store, run.id, reader, after=(after or {}).get(run.id), through=(through or {}).get(run.id))
-        for run in stored
-    )
+    data = tuple(read_run(store, part, reader) for part in parts)
     groups = [group for one in data for group in one.groups]
     if not groups:
         skipped = sum((Counter(one.skipped) for one in data), Counter[Skip]())
         why = nothing_left(sum(one.total for one in data), skipped)
-        raise NothingToTrainError(f"there is nothing to train on in {', '.join(runs)}: {why}")
-    steps = plan_steps(
-        groups,
-        [group for one in data for group in one.alike],
-        groups_per_step=config.update.groups_per_step,
-        passes=config.update.passes,
+        raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {why}")
+    found: dict[float, str] = {}
+    for group in groups:
+        for rollout in group.judged.rollouts:
+            found.setdefault(rollout.sampling.temperature, group.judged.prompt.run_id)
+    if len(found) > 1:
+        listed = ", ".join(f"{temperature:g} (run {run})" for temperature, run in found.items())
+        raise TrainingError(
+            f"the answers were sampled at different temperatures: {listed}; one training computes one "
+            "distribution: train on runs of one temperature"
+        )
+    shapes = [(group.judged.prompt.id, [rows.shape for rows in group.rewards]) for group in groups]
+    training = Training(
+        id=content_id(config.to_json(), str(start), json.dumps(shapes), *ids),
+        objective=config.objective.name,
+        config_json=config.to_json(),
+        start_version=start.number,
+        runs=tuple(ids),
+        after=tuple(part.after for part in parts),
+        through=tuple(one.through for one in data),
         seed=config.run.seed,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    training = _training(stored, start, config, data, after or {})
     # A publication that was cut short between its row and its event is finished by publishing again.
     whole = {event.number for event in store.policy_events() if event.kind is PolicyEventKind.PUBLISHED}
     made = [one for one in versions.values() if one.config_hash == training.id and one.number in whole]
@@ -111,8 +142,8 @@ def make_plan(
         start=start,
         start_model=versions[0],
         data=data,
-        steps=tuple(steps),
-        sampling=_sampling(data),
+        steps=tuple(plan_steps(groups, [group for one in data for group in one.alike], config)),
+        sampling=groups[-1].judged.rollouts[-1].sampling,
         published=made[0] if made else None,
     )
 
@@ -127,18 +158,16 @@ def resolved(folder: str | Path) -> Path:
     return Path(folder).expanduser().resolve()
 
 
-def _start_model(store: Store, runs: Sequence[Run], config: TrainConfig) -> PolicyVersion:
-    """Return version 0 of a store that has none: the model that the first run was sampled from."""
-    folder = config.run.model
-    if not folder:
-        settings = Config.from_json(runs[0].config_json).proposer
-        if settings.name == "openai":
-            raise ConfigError(
-                f"run {runs[0].id} was sampled from a server, by the name {settings.model!r}; say in which "
-                "folder that model lies: run.model=FOLDER"
-            )
-        folder = settings.model
-    return start_version(folder, store.problem(runs[0].problem_id, runs[0].problem_version))
+def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
+    """Return version 0 of a store that has none: the model that a run was sampled from."""
+    settings = Config.from_json(run.config_json).proposer
+    if not config.run.model and settings.name == "openai":
+        raise ConfigError(
+            f"run {run.id} was sampled from a server, by the name {settings.model!r}; say in which "
+            "folder that model lies: run.model=FOLDER"
+        )
+    problem = store.problem(run.problem_id, run.problem_version)
+    return start_version(config.run.model or settings.model, problem)
 
 
 def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
@@ -146,49 +175,9 @@ def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
     settings = Config.from_json(run.config_json).proposer
     if settings.name != "local" or settings.policy != "start":
         return
-    problem = store.problem(run.problem_id, run.problem_version)
-    folder = start_version(settings.model, problem).path
+    folder = start_version(settings.model, store.problem(run.problem_id, run.problem_version)).path
     if resolved(folder) != resolved(start_model.path):
         raise TrainingError(
             f"run {run.id} was sampled from the model in {folder}, and version 0 of this store is the one in "
             f"{start_model.path}; keep runs of different start models in stores of their own"
         )
-
-
-def _sampling(data: Sequence[RunData]) -> Sampling:
-    """Return the sampling of the rollouts. Raises `TrainingError` if their temperatures differ."""
-    rollouts = [(rollout, one.run_id) for one in data for group in one.groups for rollout in group.rollouts]
-    found: dict[float, str] = {}
-    for rollout, run_id in rollouts:
-        found.setdefault(rollout.sampling.temperature, run_id)
-    if len(found) > 1:
-        listed = ", ".join(f"{temperature:g} (run {run})" for temperature, run in found.items())
-        raise TrainingError(
-            f"the answers were sampled at different temperatures: {listed}; one training computes one "
-            "distribution: train on runs of one temperature"
-        )
-    return rollouts[-1][0].sampling
-
-
-def _training(
-    runs: Sequence[Run],
-    start: PolicyVersion,
-    config: TrainConfig,
-    data: Sequence[RunData],
-    after: Mapping[str, str],
-) -> Training:
-    """Return the record of a training; its id hashes all that its weights follow from."""
-    groups = [
-        (group.prompt_id, [rows.shape for rows in group.rewards]) for one in data for group in one.groups
-    ]
-    return Training(
-        id=content_id(config.to_json(), str(start), json.dumps(groups), *(run.id for run in runs)),
-        objective=config.objective.name,
-        config_json=config.to_json(),
-        start_version=start.number,
-        runs=tuple(run.id for run in runs),
-        after=tuple(after.get(run.id) for run in runs),
-        through=tuple(one.through for one in data),
-        seed=config.run.seed,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from evovpo.analysis.statistics import Array, Interval, mean_interval
 from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
-from trainer.loop.guard import check_same_problems, differences_by_k, signed
+from trainer.loop.guard import differences_by_k, signed
 from trainer.loop.probe import ProbeResult
 
 
@@ -27,13 +27,13 @@ class _Compared(NamedTuple):
 
 
 def _compared(before: ProbeResult, after: ProbeResult) -> Iterator[_Compared]:
-    check_same_problems(before, after)
     ks = [k for k in before.ks if k in after.ks]
-    for title, first, second in (
-        ("best@k: best mean reward of k answers", before.best(ks), after.best(ks)),
-        ("pass@k: one of k answers is right on all rows", before.passed(ks), after.passed(ks)),
+    for title, figure in (
+        ("best@k: best mean reward of k answers", "best_at_k"),
+        ("pass@k: one of k answers is right on all rows", "pass_at_k"),
     ):
-        yield _Compared(title, first, second, differences_by_k(second, first, ks))
+        differences = differences_by_k(after, before, figure, ks)
+        yield _Compared(title, before.values(figure, ks), after.values(figure, ks), differences)
 
 
 def before_after_table(
