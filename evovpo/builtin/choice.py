@@ -1,12 +1,23 @@
-"""Which built-in model writes for a problem: the one for strings, the one for numeric rules, or none."""
+"""Which built-in model writes for a problem: that for strings or for numeric rules, if any; random baselines.
+
+A baseline draws random programs of the grammar that the model learned from. That for strings sees the
+training inputs (their separators and shared words bias the literals) but neither the outputs nor a parent;
+that for numeric rules sees nothing. Whatever a trained model solves should be compared with these.
+"""
 
 from pathlib import Path
+from random import Random
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
+from evovpo.builtin.chain import join_chain
 from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
+from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
+from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.sampler import Sampler
 from evovpo.prompts.request import PromptFormat
-from evovpo.types import Problem
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.types import Problem, Prompt
 
 
 def built_in_fault(problem: Problem) -> str:
@@ -26,3 +37,22 @@ def built_in_model(problem: Problem) -> Path:
 def built_in_format(problem: Problem) -> PromptFormat:
     """Return the format of that model. Raises `ProblemError` if none can write for `problem`."""
     return ExpressionFormat(problem) if formula_fault(problem) else FormulaFormat(problem)
+
+
+def random_proposer(problem: Problem) -> ScriptedProposer:
+    """Return the baseline of the built-in model for `problem`; that for strings where none fits.
+
+    It replies with chains of `prompt.answers` programs; reply i of a prompt follows from its seed and i.
+    """
+    is_formula = not formula_fault(problem)
+    rows = [[str(value) for value in example.inputs] for example in problem.train]
+
+    def reply(prompt: Prompt, index: int) -> str:
+        rng = Random(f"{prompt.seed}:{index}")
+        if is_formula:
+            formulas = FormulaSampler(rng, len(problem.parameters))
+            return join_chain([formulas.formula() for _ in range(prompt.answers)])
+        strings = Sampler(rng, rows)
+        return join_chain([render(strings.program()) for _ in range(prompt.answers)])
+
+    return ScriptedProposer(reply)

@@ -44,7 +44,7 @@ def show_prompts(
 
     evovpo prompts --write mine
     """
-    from evovpo.prompts import write_templates
+    from evovpo.prompts.templates import write_templates
     from evovpo.runs.prompt_format import example_prompts
     from evovpo.runs.request import open_request
 

@@ -17,7 +17,7 @@ from evovpo.integrations.openevolve import CALLS, HANDED, foreign_run
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.metrics import learn, read_rewards
-from evovpo.prompts import DiffFormat, RewriteFormat
+from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.proposers import rollout_id, text_rollout
 from evovpo.runs.request import RunRequest
 from evovpo.store import Store

@@ -214,30 +214,24 @@ def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
     for path, lines in files.items():
         bare = [line.strip() for line in lines]
         for at in range(len(bare)):
-            same = sum(
-                bool(line) and line == other
-                for line, other in zip(wanted, bare[at : at + len(wanted)], strict=False)
-            )
+            pairs = zip(wanted, bare[at:], strict=False)
+            same = sum(bool(line) and line == other for line, other in pairs)
             if same > best:
                 best, where, start = same, path, at
     if best:
         found = [*files[where][start : start + len(search)], *[""] * len(search)]
         for offset, line in enumerate(search):
             if line.strip() != found[offset].strip():
-                return (
-                    f"not in the program; nearest is line {start + offset + 1}"
-                    f"{_in_file(where)}, {found[offset].strip()[:_SHOWN]!r} where SEARCH has "
-                    f"{line.strip()[:_SHOWN]!r}"
-                )
+                place = f"{start + offset + 1}{_in_file(where)}"
+                there, ours = found[offset].strip()[:_SHOWN], line.strip()[:_SHOWN]
+                return f"not in the program; nearest is line {place}, {there!r} where SEARCH has {ours!r}"
         return f"indented otherwise than line {start + 1}{_in_file(where)} and following"
     first = next(line for line in wanted if line)
     for path, lines in files.items():
         bare = [line.strip() for line in lines]
         for close in difflib.get_close_matches(first, bare, n=1):
-            return (
-                f"not in the program; nearest is line {bare.index(close) + 1}"
-                f"{_in_file(path)}, {close[:_SHOWN]!r}"
-            )
+            place = f"{bare.index(close) + 1}{_in_file(path)}"
+            return f"not in the program; nearest is line {place}, {close[:_SHOWN]!r}"
     return f"not in the program, nor anything like {first[:_SHOWN]!r}"
 
 

@@ -62,7 +62,6 @@ def read_diff(problem: Problem, text: str, base: Program | None, is_cut: bool) -
 
 
 def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
-    """Return the program in one code block."""
     if not block.is_closed and is_cut and showing.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
     source = _trimmed(block.text)

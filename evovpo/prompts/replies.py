@@ -124,7 +124,6 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _lines(text: str) -> list[_Line]:
-    """Return the lines, each with its block."""
     lines = text.replace("\r\n", "\n").split("\n")
     found: list[_Line] = []
     fence, number = "", -1

@@ -25,19 +25,12 @@ _ANSWER_PLACES = ("language", "fence", "program")
 
 PLACES: Mapping[str, tuple[str, ...]] = {
     "system": ("statement", "language"),
-    "root": PROMPT_PLACES,
-    "mutate": PROMPT_PLACES,
-    "crossover": PROMPT_PLACES,
-    "repair": PROMPT_PLACES,
-    "notes": PROMPT_PLACES,
+    **dict.fromkeys(("root", "mutate", "crossover", "repair", "notes"), PROMPT_PLACES),
     "output": ("text",),
     "inspiration": ("number", "program", "rewards", "better", "feedback"),
     "attempt": ("number", "reason", "text"),
-    "answer_rewrite": _ANSWER_PLACES,
-    "answer_rewrite_files": _ANSWER_PLACES,
-    "answer_diff": _ANSWER_PLACES,
-    "answer_diff_files": _ANSWER_PLACES,
-    "blocks": _ANSWER_PLACES,
+    **dict.fromkeys(("answer_rewrite", "answer_rewrite_files"), _ANSWER_PLACES),
+    **dict.fromkeys(("answer_diff", "answer_diff_files", "blocks"), _ANSWER_PLACES),
     "chain": ("count", "first", "second"),
 }
 """Every template, and the places that it may have."""

@@ -13,7 +13,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -127,28 +127,20 @@ class Client:
         )
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
-    async def ask(
-        self,
-        form: Form,
-        name: str,
-        ticket: Ticket,
-        load: Callable[[], Awaitable[None]] | None = None,
-    ) -> tuple[list[Reply], float] | None:
+    async def ask(self, form: Form, ticket: Ticket) -> tuple[list[Reply], float] | None:
         """Return the replies to a request, and each one's share of the seconds from the first try on.
 
-        None: the server gives one choice a request, ask for each alone. `name` is what the server calls the
-        model, `load` makes it offer that name if it does not. A request that is put otherwise because the
-        server refused a field is sent again and counts as no failure. Replies are without log-probabilities
-        that are not those of the plain softmax.
+        None: the server gives one choice a request, ask for each alone. A request that is put otherwise
+        because the server refused a field is sent again and counts as no failure. Replies are without
+        log-probabilities that are not those of the plain softmax.
 
         Raises `RefusedError`; `ServerError` when the server fails `attempts` times or lacks the model;
         `ConfigError` for a refused key and for log-probabilities that do not follow the temperature;
         `BudgetError` before the first request of a ticket.
         """
-        sent = await self._ask(form, name, ticket, load)
+        sent = await self._ask(form, ticket)
         if sent is None:
             return None
         share = sent.seconds / len(sent.replies)
@@ -156,7 +148,7 @@ class Client:
         if temperature not in self._temperatures and sent.replies[0].logprobs is not None:
             self._temperatures.add(temperature)
             with contextlib.suppress(RefusedError):  # of a server that answers, as it just did
-                await self._check_temperature(form, name, ticket, load)
+                await self._check_temperature(form, ticket)
         is_plain = self.model.top_p == 1.0 and not self.model.extra_fields.keys() & PLAIN_SOFTMAX.keys()
         if not is_plain:
             self._say_once(
@@ -167,9 +159,7 @@ class Client:
             return list(sent.replies), share
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
-    async def _check_temperature(
-        self, form: Form, name: str, ticket: Ticket, load: Callable[[], Awaitable[None]] | None
-    ) -> None:
+    async def _check_temperature(self, form: Form, ticket: Ticket) -> None:
         """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
 
         A trainer would believe them. Asked once for every temperature but 1, and only of a server whose rows
@@ -179,7 +169,7 @@ class Client:
         places = []
         for value in (temperature, 1.0):
             first = replace(form, n=1, seed=0, top=_TOP, sampling=Sampling(value, 1))
-            sent = await self._ask(first, name, ticket, load)
+            sent = await self._ask(first, ticket)
             places.append({} if sent is None else first_place(sent.data, form.endpoint))
         cold, warm = places
         shared = cold.keys() & warm.keys()
@@ -191,9 +181,7 @@ class Client:
                 "--logprobs-mode processed_logprobs, or set sampling.temperature=1"
             )
 
-    async def _ask(
-        self, form: Form, name: str, ticket: Ticket, load: Callable[[], Awaitable[None]] | None
-    ) -> _Sent | None:
+    async def _ask(self, form: Form, ticket: Ticket) -> _Sent | None:
         """Return the answer to a request, sent as often as it takes; see `ask`."""
         async with self._gate.slot(ticket):
             started, count, failed, is_loaded = None, 0, 0, False
@@ -204,7 +192,7 @@ class Client:
                 expected += form.n * form.sampling.max_tokens
                 await self._gate.wait_for_minute(expected)
                 started = started or time.perf_counter()
-                sent = await self._send(name, form, body, ticket, count)
+                sent = await self._send(form, body, ticket, count)
                 self._gate.settle(expected, sent.call)
                 if sent.replies:
                     self._record(replace(sent.call, outcome=CallOutcome.OK))
@@ -214,9 +202,9 @@ class Client:
                 try:
                     if sent.call.reason == "wrong n":
                         self._give_up_n(self._shape, "gives fewer choices than n")
-                    elif sent.status == 404 and load is not None and not is_loaded:
+                    elif sent.status == 404 and ticket.load is not None and not is_loaded:
                         is_loaded = True
-                        await load()
+                        await ticket.load()
                     elif sent.is_passing or sent.is_broke:
                         failed += 1
                         if failed == self._settings.attempts or sent.is_broke:
@@ -226,7 +214,7 @@ class Client:
                             )
                         wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
                     else:
-                        form = await self._corrected(name, form, body, shape, sent, is_loaded)
+                        form = await self._corrected(ticket.name, form, body, shape, sent, is_loaded)
                 except EvovpoError:
                     self._record(replace(sent.call, outcome=CallOutcome.FAILED))
                     raise
@@ -236,7 +224,7 @@ class Client:
                     await asyncio.sleep(wait)
         return None
 
-    async def _send(self, name: str, form: Form, body: dict[str, Any], ticket: Ticket, attempt: int) -> _Sent:
+    async def _send(self, form: Form, body: dict[str, Any], ticket: Ticket, attempt: int) -> _Sent:
         """Send one request and read what comes back; a cancelled one is recorded here."""
         started = time.perf_counter()
         data, refusal = None, None
@@ -244,14 +232,15 @@ class Client:
 
         def call(reason: str, outcome: CallOutcome = CallOutcome.RETRIED) -> Call:
             tokens, seconds = read_usage(data), time.perf_counter() - started
-            asked = (ticket.prompt.run_id, ticket.prompt.id, attempt, name)
+            asked = (ticket.prompt.run_id, ticket.prompt.id, attempt, ticket.name)
             return Call(*asked, outcome, reason, *tokens, self.model.cost(*tokens), seconds)
 
         try:
             # The client's own timeout counts from byte to byte.
             async with asyncio.timeout(self._settings.timeout_seconds):
                 path = "/chat/completions" if form.endpoint == CHAT else "/completions"
-                data = json.loads(await self._client.post(path, cast_to=str, body={"model": name, **body}))
+                text = await self._client.post(path, cast_to=str, body={"model": ticket.name, **body})
+            data = json.loads(text)
             replies = read_answer(data, form)
             reason, detail = "", ""
         except asyncio.CancelledError:

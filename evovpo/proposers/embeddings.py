@@ -64,5 +64,4 @@ class OpenAIEmbedder:
         return vectors
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._client.close()

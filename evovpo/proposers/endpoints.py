@@ -6,7 +6,7 @@ names a field is read by `correct`, which says how to ask instead.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -94,24 +94,6 @@ class UnusableError(ServerError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-def choose_endpoint(setting: str, messages: Sequence[Message]) -> str:
-    """Return the endpoint for a prompt; `auto` is chat where it has a system message.
-
-    The formats for instruction models write one; that of the built-in model, which was trained on plain text
-    and has no chat template, does not.
-    """
-    if setting != "auto":
-        return setting
-    return CHAT if any(message.role == "system" for message in messages) else COMPLETIONS
-
-
-def with_system(messages: Sequence[Message], system: str) -> tuple[Message, ...]:
-    """Return the messages with `system` as their system message; "" keeps their own, if any."""
-    if not system:
-        return tuple(messages)
-    return Message("system", system), *(message for message in messages if message.role != "system")
 
 
 def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]:

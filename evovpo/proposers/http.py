@@ -53,7 +53,6 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
 
 
 def refused_key(address: str, variable: str, detail: str) -> str:
-    """Return the message for a key that is refused or missing."""
     if not os.environ.get(variable):
         return f"{address} wants a key ({detail}), and {variable} is not set; set that environment variable"
     return f"{address} refused the key ({detail}); set the environment variable {variable} to a valid one"
@@ -103,7 +102,6 @@ def check_address(base_url: str) -> None:
 
 
 def reason(text: str) -> str:
-    """Return the message of an error answer."""
     text = text.strip()
     try:
         found = json.loads(text)

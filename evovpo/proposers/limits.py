@@ -108,6 +108,10 @@ class Ticket:
     """A prompt whose requests are under way."""
 
     prompt: Prompt
+    name: str
+    """What the server calls the model that is asked."""
+    load: Callable[[], Awaitable[None]] | None = None
+    """Makes the server offer that name if it does not."""
     is_admitted: bool = False
     """One of its requests was sent: the others are sent too, whatever the budget says by then."""
 
@@ -166,7 +170,6 @@ class Refusals:
 
     @contextlib.asynccontextmanager
     async def ticket(self) -> AsyncIterator[None]:
-        """Count a ticket as running."""
         self._running += 1
         try:
             yield
@@ -175,7 +178,6 @@ class Refusals:
             self._release()
 
     def answered(self) -> None:
-        """Take note that the server answered a ticket."""
         self._has_answered, self._in_a_row = True, 0
         self._release()
 

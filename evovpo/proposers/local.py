@@ -160,7 +160,6 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
-    """Return the model with the adapter in `folder` merged into its weights."""
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -263,7 +262,6 @@ class LocalProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the version that the next request is sampled from."""
         return self._policy.number
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
@@ -310,7 +308,6 @@ class LocalProposer:
             return self._policy
 
     async def _serve(self) -> None:
-        """Sample batch after batch until nothing waits."""
         while batch := self._take_batch():
             policy = batch[0].policy
             requests = [waiting.request for waiting in batch]

@@ -16,7 +16,7 @@ anything but text.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,12 @@ from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.bandit import Bandit, pick_weighted
 from evovpo.proposers.client import Client
-from evovpo.proposers.endpoints import Form, Reply, choose_endpoint, with_system
+from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, Reply
 from evovpo.proposers.http import check_model
 from evovpo.proposers.limits import Budget, Gate, Refusals, RefusedError, Spent, Ticket
 from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
 from evovpo.proposers.server import load_and_compare
-from evovpo.types import Call, PolicyVersion, Prompt, Rollout, Sampling, content_id
+from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
 _CHARACTERS_PER_TOKEN = 4
 """Of a reply whose server gives no token ids, for the bandit."""
@@ -210,43 +210,37 @@ class OpenAIProposer:
         sampling: Sampling,
     ) -> list[tuple[Reply, float]]:
         """Return the wanted replies of a ticket, each with its share of the seconds, as `indices` say."""
-        form = Form(
-            endpoint=choose_endpoint(self._settings.endpoint, prompt.messages),
-            messages=with_system(prompt.messages, model.system),
-            n=prompt.rollouts,
-            seed=prompt.seed,
-            sampling=sampling,
-        )
+        messages = prompt.messages
+        endpoint: str = self._settings.endpoint
+        if endpoint == "auto":
+            # The formats for instruction models write a system message; those of the built-in models, which
+            # were trained on plain text and have no chat template, do not.
+            endpoint = CHAT if any(message.role == "system" for message in messages) else COMPLETIONS
+        if model.system:
+            others = (message for message in messages if message.role != "system")
+            messages = (Message("system", model.system), *others)
+        form = Form(endpoint, messages, prompt.rollouts, prompt.seed, sampling)
         client = self._clients[model.name]
-        ask = partial(
-            client.ask,
-            name=served_name(version, model.name),
-            ticket=Ticket(prompt),
-            load=partial(self._load, client, version) if is_adapter(version) else None,
-        )
+        load = partial(self._load, client, version) if is_adapter(version) else None
+        ticket = Ticket(prompt, served_name(version, model.name), load)
         try:
-            if answer := await ask(form):
+            if answer := await client.ask(form, ticket):
                 self._refusals.answered()
                 replies, seconds = answer
                 return [(replies[index], seconds) for index in indices]
         except RefusedError as refused:
             await self._refusals.accept(refused)
             return [_refused(refused)] * len(indices)
-        return await self._sample_apart(form, ask, indices)
+        return await self._sample_apart(client, form, ticket, indices)
 
     async def _sample_apart(
-        self,
-        form: Form,
-        ask: Callable[[Form], Awaitable[tuple[list[Reply], float] | None]],
-        indices: Sequence[int],
+        self, client: Client, form: Form, ticket: Ticket, indices: Sequence[int]
     ) -> list[tuple[Reply, float]]:
-        """Return the wanted replies, each from a request of its own."""
-
         async def one(index: int) -> tuple[Reply, float] | RefusedError:
             # 31 bits of a seed of its own, as any server takes.
             seed = int(content_id(str(form.seed), str(index)), 16) >> 33
             try:
-                answer = await ask(replace(form, n=1, seed=seed))
+                answer = await client.ask(replace(form, n=1, seed=seed), ticket)
             except RefusedError as refused:
                 return refused
             assert answer is not None, "a server gives one choice at least"

@@ -21,8 +21,6 @@ softmax at one temperature; bfloat16, which makes the products up to 1.6 times f
 the processor has it, but rounds the log-probabilities; accelerators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,6 @@
 """A proposer that replies from given texts: for tests, demonstrations and golden runs."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -27,11 +28,10 @@ class ScriptedProposer:
         logprob: float | None = None,
     ) -> None:
         self.policy_version = policy_version
-        self._reply = script if callable(script) else _Queue(script)
+        self._reply = script if callable(script) else _queue(script)
         self._logprob = logprob
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return the scripted replies; see `Proposer.propose`."""
         check_ticket(prompt, indices)
         return [self._rollout(prompt, index, sampling) for index in indices]
 
@@ -52,20 +52,20 @@ class ScriptedProposer:
         )
 
 
-class _Queue:
-    """Deals texts to tickets in the order in which the tickets are first seen."""
+def _queue(script: Iterable[str]) -> Callable[[Prompt, int], str]:
+    """Return a function that deals texts to tickets in the order in which the tickets are first seen."""
+    left = iter(script)
+    dealt: dict[str, list[str]] = {}
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = iter(texts)
-        self._dealt: dict[str, list[str]] = {}
-
-    def __call__(self, prompt: Prompt, index: int) -> str:
-        if prompt.id not in self._dealt:
-            texts = [text for _, text in zip(range(prompt.rollouts), self._texts, strict=False)]
+    def reply(prompt: Prompt, index: int) -> str:
+        if prompt.id not in dealt:
+            texts = list(itertools.islice(left, prompt.rollouts))
             if len(texts) < prompt.rollouts:
                 raise PolicyError(
                     f"the script has {len(texts)} texts left and prompt {prompt.id} (number "
                     f"{prompt.sequence}) asks for {prompt.rollouts}; give the scripted proposer more texts"
                 )
-            self._dealt[prompt.id] = texts
-        return self._dealt[prompt.id][index]
+            dealt[prompt.id] = texts
+        return dealt[prompt.id][index]
+
+    return reply

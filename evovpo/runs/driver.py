@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import BudgetError
-from evovpo.prompts import PromptFormat
+from evovpo.prompts.request import PromptFormat
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.group import Embedder, Found, GroupJudge, Judge
 from evovpo.search.search import Search

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from evovpo.errors import SandboxError
-from evovpo.prompts import Answer, PromptFormat
+from evovpo.prompts.request import Answer, PromptFormat
 from evovpo.proposers import REFUSED
 from evovpo.search.novelty import Vector, meaning_fault
 from evovpo.search.search import Search

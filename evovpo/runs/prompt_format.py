@@ -8,15 +8,9 @@ from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
-from evovpo.prompts import (
-    DiffFormat,
-    PromptFormat,
-    Request,
-    RewriteFormat,
-    Shown,
-    choose_rows,
-    load_templates,
-)
+from evovpo.prompts.instruct import DiffFormat, RewriteFormat
+from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.templates import load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind
 
 _LONG_PROGRAM = 2000

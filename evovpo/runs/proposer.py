@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
-from evovpo.builtin.choice import built_in_fault, built_in_model
+from evovpo.builtin.choice import built_in_fault, built_in_model, random_proposer
 from evovpo.builtin.formulas.format import formula_fault
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import BudgetConfig, Config
@@ -54,8 +54,6 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
             "proposer.name=openai, or leave them out"
         )
     if settings.name == "random":
-        from evovpo.builtin.random_proposer import random_proposer
-
         return random_proposer(problem)
     if settings.name == "local":
         from evovpo.proposers.local import LocalProposer

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
 from evovpo.errors import ReplayError, SearchError
-from evovpo.prompts import PromptFormat
+from evovpo.prompts.request import PromptFormat
 from evovpo.runs.group import read_slots
 from evovpo.runs.prompt_format import choose_format
 from evovpo.search.novelty import BY_MEANING

@@ -4,7 +4,7 @@ import contextlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 
-from evovpo.prompts import Attempt
+from evovpo.prompts.request import Attempt
 from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evovpo.config import SearchConfig
-from evovpo.prompts import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.search.failures import Failures
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.members import Member

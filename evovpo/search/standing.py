@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from evovpo.config import SearchConfig
-from evovpo.prompts import PromptFormat, Shown
+from evovpo.prompts.request import PromptFormat, Shown
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 

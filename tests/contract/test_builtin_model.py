@@ -9,7 +9,7 @@ import pytest
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.chain import END, END_ID, SEPARATOR_ID, split_chain
-from evovpo.builtin.strings.prompt_text import vocabulary
+from evovpo.builtin.strings.format import vocabulary
 from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
 
 transformers = pytest.importorskip("transformers")
@@ -70,7 +70,7 @@ def test_the_model_has_learned_its_task(tokenizer: object) -> None:
     right = 0
     for _ in range(20):
         task = sample_task(rng)
-        from evovpo.builtin.strings.prompt_text import encode_prompt
+        from evovpo.builtin.strings.format import encode_prompt
 
         ids = tokenizer(encode_prompt(task.rows, task.outputs, 1), return_tensors="pt")  # type: ignore[operator]
         with torch.no_grad():

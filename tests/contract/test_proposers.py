@@ -24,7 +24,7 @@ from proposer_conformance import SAMPLING, MakeProposer, content, make_prompt, r
 from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
-from evovpo.builtin.random_proposer import random_proposer  # noqa: E402
+from evovpo.builtin.choice import random_proposer  # noqa: E402
 from evovpo.config import Config, ProposerConfig  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402

@@ -17,16 +17,15 @@ import pytest
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model
-from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
+from evovpo.builtin.formulas.format import FormulaFormat, formula_fault, level, vocabulary
 from evovpo.builtin.formulas.language import canonical
-from evovpo.builtin.formulas.prompt_text import level, vocabulary
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.prompts import Request, Shown
+from evovpo.prompts.request import Request, Shown
 from evovpo.runs.prompt_format import choose_format
 from evovpo.runs.proposer import check_proposer, open_proposer
 from evovpo.runs.replay import verify

@@ -16,8 +16,7 @@ from toy_runs import PROBLEM, ROWS, SWAP, source
 from evovpo.analysis.estimators import best_at_k
 from evovpo.analysis.statistics import Interval
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.strings.format import expression_fault
-from evovpo.builtin.strings.prompt_text import encode_prompt
+from evovpo.builtin.strings.format import encode_prompt, expression_fault
 from evovpo.config import Config
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.judging.evaluator import open_evaluator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evovpo.config import SearchConfig
-from evovpo.prompts import Answer, Request
+from evovpo.prompts.request import Answer, Request
 from evovpo.proposers import rollout_id
 from evovpo.search.population import Insertion
 from evovpo.search.search import Search

@@ -7,8 +7,8 @@ import dataclasses
 from toy_runs import PROBLEM
 
 from evovpo.problem.openevolve.metrics import describe
-from evovpo.prompts import Attempt, Request, Shown
 from evovpo.prompts.bundles import pack
+from evovpo.prompts.request import Attempt, Request, Shown
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,

@@ -6,7 +6,7 @@ import dataclasses
 
 from toy_runs import CONFIG, HARD, Loop, evaluation
 
-from evovpo.prompts import RewriteFormat
+from evovpo.prompts.instruct import RewriteFormat
 from evovpo.reports.live import status_line
 from evovpo.search.search import Search
 

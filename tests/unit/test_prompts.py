@@ -14,7 +14,7 @@ from evovpo.builtin.chain import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
 from evovpo.builtin.strings.format import ExpressionFormat, expression_fault, make_program
 from evovpo.builtin.strings.programs import canonical, from_source
 from evovpo.errors import ProblemError
-from evovpo.prompts import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.types import (
     Example,
     Objective,

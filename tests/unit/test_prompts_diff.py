@@ -7,10 +7,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from prompt_cases import EVALUATED, FILES, FOLDER, MARKED, TEXT, rollout
 
-from evovpo.prompts import Answer, DiffFormat
 from evovpo.prompts.blocks import layout
 from evovpo.prompts.bundles import header, pack, unpack
+from evovpo.prompts.instruct import DiffFormat
 from evovpo.prompts.replies import delimiter
+from evovpo.prompts.request import Answer
 from evovpo.types import Problem, Program
 
 FREE = """def area(r):

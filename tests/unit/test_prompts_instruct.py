@@ -31,9 +31,10 @@ from prompt_cases import (
 from toy_runs import PROBLEM
 
 from evovpo.config import PromptConfig
-from evovpo.prompts import Answer, Attempt, DiffFormat, Request, RewriteFormat
 from evovpo.prompts.bundles import pack, unpack
+from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.replies import delimiter
+from evovpo.prompts.request import Answer, Attempt, Request
 from evovpo.prompts.showing import fenced
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Status
 

@@ -14,8 +14,9 @@ from toy_runs import PROBLEM
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
-from evovpo.prompts import DiffFormat, Request, RewriteFormat, Templates, load_templates, write_templates
-from evovpo.prompts.templates import PLACES
+from evovpo.prompts.instruct import DiffFormat, RewriteFormat
+from evovpo.prompts.request import Request
+from evovpo.prompts.templates import PLACES, Templates, load_templates, write_templates
 from evovpo.runs.prompt_format import choose_format
 from evovpo.types import Problem, Program, PromptKind
 

@@ -34,7 +34,7 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import SELECTIONS, SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
-from evovpo.prompts import Request
+from evovpo.prompts.request import Request
 from evovpo.sandbox import Sandbox
 from evovpo.search.population import LEARNING_PROGRAMS
 from evovpo.types import (

@@ -11,7 +11,7 @@ from plain_search import PLAIN, START, PlainFormat, PlainLoop
 
 from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
-from evovpo.prompts import Attempt
+from evovpo.prompts.request import Attempt
 from evovpo.runs.replay import replay
 from evovpo.search.search import Search
 from evovpo.search.standing import reported_score

@@ -22,7 +22,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.judging.measure import Measure, measure_programs
-from evovpo.prompts import Request, choose_rows
+from evovpo.prompts.request import Request, choose_rows
 from evovpo.types import (
     Example,
     Json,

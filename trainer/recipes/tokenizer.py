@@ -7,7 +7,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from evovpo.builtin.chain import BEGIN, END, PAD
-from evovpo.builtin.strings.prompt_text import TOKEN_PATTERN, vocabulary
+from evovpo.builtin.strings.format import TOKEN_PATTERN, vocabulary
 
 _UNKNOWN = "⟦unk⟧"
 

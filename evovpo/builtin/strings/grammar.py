@@ -122,7 +122,6 @@ def size(tree: Tree) -> int:
 
 
 def has_branch(tree: Tree) -> bool:
-    """Return whether a conditional expression occurs anywhere in `tree`."""
     return tree[0] == "if" or (tree[0] in OPS and any(has_branch(child) for child in tree[1:]))
 
 
@@ -135,14 +134,12 @@ def paths(tree: Tree, here: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
 
 
 def subtree(tree: Tree, path: tuple[int, ...]) -> Tree:
-    """Return the node at `path`."""
     for index in path:
         tree = tree[index]
     return tree
 
 
 def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
-    """Return `tree` with `new` at `path`."""
     if not path:
         return new
     index = path[0]

@@ -29,7 +29,6 @@ class Literals:
         self._shared = shared_words(rows)
 
     def argument(self) -> Tree:
-        """Return one of the arguments."""
         return ("arg", self.rng.randrange(self.arguments))
 
     def literal(self) -> Tree:

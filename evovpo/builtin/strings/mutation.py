@@ -41,7 +41,6 @@ def _redraw(sampler: Sampler, node: Tree) -> Tree:
 
 
 def _wrap(sampler: Sampler, node: Tree) -> Tree:
-    """Return a string operation applied to `node`."""
     for _ in range(4):
         outer = sampler.string(1)
         if outer[0] in ("concat", "str", "arg"):

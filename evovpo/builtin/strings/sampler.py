@@ -149,7 +149,6 @@ class Sampler(Literals):
         return (name, subject) if name == "words" else (name, subject, self.literal())
 
     def plain_list(self, depth: int) -> Tree:
-        """Return a list that a random string is cut into."""
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
@@ -174,7 +173,6 @@ class Sampler(Literals):
         return (name, body, inner)
 
     def number(self, depth: int) -> Tree:
-        """Return an integer-valued tree."""
         name = self._pick(_COUNT_OPS)
         if name == "count":
             tree: Tree = (name, self.argument(), self.literal())
@@ -189,7 +187,6 @@ class Sampler(Literals):
         return tree
 
     def test(self) -> Tree:
-        """Return a truth-valued tree over the arguments."""
         subject = self.argument()
         name = self._pick(_TEST_OPS)
         if name in ("contains", "lacks"):

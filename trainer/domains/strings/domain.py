@@ -14,7 +14,7 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
 from evovpo.judging.measure import JudgedAnswer
-from evovpo.prompts import Request, Shown
+from evovpo.prompts.request import Request, Shown
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, Program, PromptKind, Rollout, Sampling, content_id
 from trainer.domains.domain import Split

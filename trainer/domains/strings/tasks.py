@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from evovpo.builtin.chain import join_chain
+from evovpo.builtin.strings.format import encode_prompt
 from evovpo.builtin.strings.grammar import ARGUMENTS, Tree, has_branch, render, shorter_variants, size
 from evovpo.builtin.strings.mutation import mutate
-from evovpo.builtin.strings.prompt_text import encode_prompt
 from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import column
 
