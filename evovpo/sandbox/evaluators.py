@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox.bwrap import bwrap_command, can_change_user
 from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.local import Pool
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, python_executable, python_paths, reading_rules
@@ -27,6 +26,8 @@ from evovpo.sandbox.start import (
     ENVIRONMENT,
     MESSAGE_BYTES,
     SERVER_FOLDER,
+    bwrap_command,
+    can_change_user,
     end_process,
     memory_files,
     start_python,

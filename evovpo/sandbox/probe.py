@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evovpo.errors import SandboxError
-from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.filters import filter_path
+from evovpo.sandbox.start import bwrap_refusal
 
 
 class Level(StrEnum):

@@ -1,18 +1,22 @@
-"""Starts the running Python for a process of the sandbox, which inherits nothing but what it is passed."""
+"""Starts the running Python for a process of the sandbox, which inherits nothing but what it is passed.
+
+Where the system has a bubblewrap program that works, that can be in namespaces.
+"""
 
 import contextlib
+import functools
 import os
 import select
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evovpo.errors import SandboxError
 from evovpo.sandbox import forkserver
 from evovpo.sandbox.forkserver import processes
-from evovpo.sandbox.paths import python_executable
+from evovpo.sandbox.paths import python_executable, python_paths
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -111,3 +115,66 @@ def memory_files() -> Iterator[list[int]]:
             files.append(os.memfd_create(name, os.MFD_CLOEXEC))
             opened.callback(os.close, files[-1])
         yield files
+
+
+BWRAP = "/usr/bin/bwrap"
+"""Only the system's own: where user namespaces are restricted, the exception is for this path."""
+
+HIDING = "EVOVPO_WITHOUT_BWRAP"
+"""Set in the environment, it makes bubblewrap count as not installed: for tests."""
+ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL")
+"""What root keeps in there to become another user, and to end what that user started."""
+
+
+def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed: bool = False) -> list[str]:
+    """Return the start of a command line that runs the rest in namespaces of its own.
+
+    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, and `readable`. With
+    `writable_mb` there are an empty `/tmp` and `/dev/shm` as well, in memory, each of that size. With
+    `is_user_changed`, which root alone can ask for, users stay what they are outside, so that the rest
+    can become another. There is no `--die-with-parent`, which acts when the *thread* that started it
+    ends: the fork-server ends at the end of its control socket, and the namespaces with it.
+    """
+    command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
+    if is_user_changed:
+        command += [f"--unshare-{kind}" for kind in ("pid", "net", "ipc", "uts", "cgroup-try")]
+        for capability in ROOT_CAPABILITIES:
+            command += ["--cap-add", capability]
+    else:
+        command.append("--unshare-all")
+    command += ["--dev", "/dev", "--proc", "/proc"]
+    if writable_mb:
+        for path in ("/tmp", "/dev/shm"):
+            command += ["--perms", "1777", "--size", str(writable_mb << 20), "--tmpfs", path]
+    command += ["--ro-bind", "/usr", "/usr"]
+    for path in ("/bin", "/lib", "/lib64"):
+        if Path(path).is_symlink():
+            command += ["--symlink", str(Path(path).readlink()), path]
+        else:
+            command += ["--ro-bind-try", path, path]
+    for path in [*python_paths(), *readable, "/etc/ld.so.cache"]:
+        command += ["--ro-bind-try", path, path]
+    return [*command, "--"]
+
+
+def bwrap_refusal(is_user_changed: bool = False) -> str:
+    """Return why bubblewrap cannot run this Python here; an empty text if it can."""
+    if os.environ.get(HIDING):
+        return f"hidden by {HIDING}"
+    if not Path(BWRAP).exists():
+        return f"not installed at {BWRAP}"
+    namespaces = bwrap_command([], is_user_changed=is_user_changed)
+    command = [*namespaces, python_executable(), "-I", "-S", "-c", ""]
+    try:
+        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not start ({error})"
+    return (
+        "" if tried.returncode == 0 else f"refused ({tried.stderr.decode(errors='replace').strip()[-120:]})"
+    )
+
+
+@functools.cache
+def can_change_user() -> bool:
+    """True for root where it can be root in namespaces too; tried once per process."""
+    return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from evovpo.errors import SandboxError
-from evovpo.sandbox.bwrap import bwrap_command
 from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
 from evovpo.sandbox.probe import Level, probe
@@ -19,6 +18,7 @@ from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_
 from evovpo.sandbox.start import (
     MESSAGE_BYTES,
     SERVER_FOLDER,
+    bwrap_command,
     end_process,
     memory_files,
     start_python,

@@ -17,9 +17,9 @@ import pytest
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, ProxySandbox, Sandbox, WholeJob, WholeSandbox
-from evovpo.sandbox.bwrap import bwrap_refusal
 from evovpo.sandbox.paths import python_executable, python_paths, reading_rules
 from evovpo.sandbox.probe import Offer, choose_level, probe
+from evovpo.sandbox.start import bwrap_refusal
 from evovpo.sandbox.worker import ForkServer, Settings
 from evovpo.types import Limits, Status
 
@@ -62,7 +62,6 @@ def test_there_is_one_output_per_case(sandbox: Sandbox) -> None:
     assert result.isolation == "landlock+seccomp"
     assert result.cpu_ms > 0
     assert result.wall_ms > 0
-    assert result.maxrss_mb > 1
 
 
 def test_an_exception_ends_the_run_and_names_its_line(sandbox: Sandbox) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, start
-from evovpo.sandbox.forkserver import metrics, processes
+from evovpo.sandbox.forkserver import processes, strict_json
 from evovpo.sandbox.probe import Offer
 from evovpo.sandbox.result import Report, judge_whole
 from evovpo.types import Limits, Status
@@ -145,7 +145,7 @@ def test_evaluation_results_with_artifacts_are_understood_without_loading_all_of
     assert dict(result.metrics) == {"combined_score": 0.5, "light": True}
     artifacts = dict(result.artifacts)
     assert (artifacts["stderr"], artifacts["raw"]) == ("warned", "a\ufffd")
-    assert len(artifacts["long"]) == metrics.TEXT_LIMIT
+    assert len(artifacts["long"]) == strict_json.TEXT_LIMIT
 
 
 def test_the_whole_package_is_there_for_whoever_asks_for_a_name_of_it(tmp_path: Path) -> None:
@@ -282,17 +282,17 @@ def test_long_texts_and_deep_values_are_cut() -> None:
     deep: list[object] = []
     for _ in range(100):
         deep = [deep]
-    assert len(str(metrics.plain(deep))) < 400
-    assert len(metrics.plain("é" * 9999)) == metrics.TEXT_LIMIT
-    many = metrics.capped((f"a{n}", "x" * 3000) for n in range(50))
-    assert sum(len(name) + len(text) for name, text in many) <= metrics.ARTIFACTS_LIMIT
+    assert len(str(strict_json.plain(deep))) < 400
+    assert len(strict_json.plain("é" * 9999)) == strict_json.TEXT_LIMIT
+    many = strict_json.capped((f"a{n}", "x" * 3000) for n in range(50))
+    assert sum(len(name) + len(text) for name, text in many) <= strict_json.ARTIFACTS_LIMIT
     assert len(many) == 6
 
 
 def test_a_cascade_compares_the_combined_score_or_the_mean() -> None:
-    assert metrics.score_of({"combined_score": 0.5, "a": 9}) == 0.5
-    assert metrics.score_of({"a": 1, "b": 2.0, "c": True, "d": "nan"}) == 1.5
-    assert metrics.score_of({"combined_score": "nan"}) == 0.0
+    assert strict_json.score_of({"combined_score": 0.5, "a": 9}) == 0.5
+    assert strict_json.score_of({"a": 1, "b": 2.0, "c": True, "d": "nan"}) == 1.5
+    assert strict_json.score_of({"combined_score": "nan"}) == 0.0
 
 
 # ---------------------------------------------------------------- endings
@@ -624,7 +624,7 @@ def test_results_are_read_strictly(name: str) -> None:
 def test_forged_artifacts_are_cut_too() -> None:
     raw = b'{"metrics": [], "artifacts": [["a", "' + b"x" * 90_000 + b'"]], "done": true}'
     (artifact,) = judge_whole(ENDED_WELL, raw, b"", Limits(), Level.NONE).artifacts
-    assert len(artifact[1]) == metrics.TEXT_LIMIT
+    assert len(artifact[1]) == strict_json.TEXT_LIMIT
 
 
 def test_the_private_folder_has_a_bound_and_is_gone_afterwards(

@@ -23,7 +23,6 @@ from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers import psb2, score
 from evovpo.problem.importers.assertions import parse, read_tests, signature, value_of
-from evovpo.problem.importers.formats import import_tasks, load_tasks
 from evovpo.problem.importers.tasks import (
     Case,
     Comparison,
@@ -33,7 +32,7 @@ from evovpo.problem.importers.tasks import (
     UnusableError,
     usable,
 )
-from evovpo.problem.importers.writing import dealt, write_suite
+from evovpo.problem.importers.writing import dealt, import_tasks, load_tasks, write_suite
 from evovpo.problem.suites import load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Problem, Program, Status

@@ -179,8 +179,6 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
                 sequence=number,
                 tells_before=0,
                 kind=PromptKind.ROOT,
-                island=0,
-                parents=(),
                 messages=prompt_format.messages(problem, Request(answers, rows=rows)),
                 rollouts=min(_CHAINS_PER_PROMPT, chains - first),
                 answers=answers,

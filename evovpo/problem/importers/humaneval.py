@@ -8,8 +8,7 @@ import ast
 from typing import Any
 
 from evovpo.problem.importers.assertions import parse, read_tests, signature
-from evovpo.problem.importers.reading import Record
-from evovpo.problem.importers.tasks import Task, UnusableError
+from evovpo.problem.importers.tasks import Record, Task, UnusableError
 
 
 class HumanEvalRecord(Record):

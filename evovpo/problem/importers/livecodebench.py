@@ -20,8 +20,7 @@ from typing import Any, NoReturn
 
 from evovpo.errors import ProblemError
 from evovpo.problem.importers.assertions import parse
-from evovpo.problem.importers.reading import Record
-from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json
+from evovpo.problem.importers.tasks import Case, Comparison, Record, Task, UnusableError, as_json
 
 _MOST_BYTES = 256 << 20
 """Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""

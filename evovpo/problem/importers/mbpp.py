@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import AliasChoices, Field
 
 from evovpo.problem.importers.assertions import parse, read_tests, signature
-from evovpo.problem.importers.reading import Record
-from evovpo.problem.importers.tasks import Task, UnusableError
+from evovpo.problem.importers.tasks import Record, Task, UnusableError
 
 
 class MbppRecord(Record):

@@ -17,8 +17,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.reading import parsed, read_lines
-from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json
+from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json, parsed, read_lines
 
 TRAIN_ROWS, HELDOUT_ROWS = 200, 200
 FLOAT_TOLERANCE = 1e-3

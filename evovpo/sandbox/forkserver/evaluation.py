@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
-from . import calls, child, kernel, metrics, program
+from . import calls, child, kernel, program, strict_json
 from .child import clamped, mapped_bytes
 
 RESULT, CALLS = 3, 4
@@ -111,19 +111,19 @@ def run(settings: Settings) -> dict[str, Any]:
             result = function(path)
             if hasattr(result, "__await__"):
                 result = _awaited(result)
-            found.update(metrics.metrics_of(result))
-            artifacts.update(metrics.artifacts_of(result))
+            found.update(strict_json.metrics_of(result))
+            artifacts.update(strict_json.artifacts_of(result))
             thresholds = settings["thresholds"]
-            if index < len(thresholds) and not metrics.score_of(found) >= thresholds[index]:
+            if index < len(thresholds) and not strict_json.score_of(found) >= thresholds[index]:
                 break
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
         ending = {
             "exc": type(error).__name__,
-            "msg": metrics.text(str(error)),
-            "trace": metrics.text(_trace(error)),
+            "msg": strict_json.text(str(error)),
+            "trace": strict_json.text(_trace(error)),
             "errno": getattr(error, "errno", None),
         }
-    return {"metrics": list(found.items()), "artifacts": metrics.capped(artifacts.items()), **ending}
+    return {"metrics": list(found.items()), "artifacts": strict_json.capped(artifacts.items()), **ending}
 
 
 def write_files(settings: Settings) -> str:

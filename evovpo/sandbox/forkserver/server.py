@@ -200,7 +200,6 @@ def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket)
         "ended_for": ended_for,
         "cpu_ms": cpu_ms(usage),
         "child_cpu_ms": cpu_ms(usage),
-        "maxrss_kb": usage.ru_maxrss,
     }
 
 

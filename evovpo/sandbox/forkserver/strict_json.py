@@ -1,7 +1,11 @@
-"""Reads JSON of an untrusted process: what is JSON but not acceptable is named."""
+"""JSON at the edge: what evaluators return becomes it, what untrusted processes wrote is read strictly.
+
+Metrics stay as they came, artifacts are capped text; what is read and not acceptable is named.
+"""
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 INTEGER_DIGITS = 40
@@ -41,3 +45,105 @@ def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
         except UnicodeEncodeError:
             impurity = "a text with half a surrogate pair"
     return line, impurity
+
+
+TEXT_LIMIT = 4000
+"""Longest text in a metric, and longest artifact, in characters."""
+ARTIFACTS_LIMIT = 20_000
+"""Longest that all artifacts together are."""
+_REPR_LIMIT = 300
+_DEEPEST = 20
+_MOST_ITEMS = 1000
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON: numbers of any library become numbers, what is not finite becomes text.
+
+    Texts, booleans and None stay; dictionaries, lists and tuples stay nested; NaN and infinity are
+    `nan`, `inf`, `-inf`. Of anything else, and of what is very large or deep, the start of its repr stays.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, int):
+        number = int(value)
+        return number if abs(number) < 10**INTEGER_DIGITS else _described(value)
+    if isinstance(value, float):
+        real = float(value)
+        return real + 0.0 if math.isfinite(real) else str(real)
+    if depth < _DEEPEST:
+        if isinstance(value, Mapping) and len(value) <= _MOST_ITEMS:
+            return {text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset) and len(value) <= _MOST_ITEMS:
+            return [plain(item, depth + 1) for item in value]
+        if (
+            callable(getattr(value, "tolist", None))
+            and getattr(value, "size", _MOST_ITEMS + 1) <= _MOST_ITEMS
+        ):
+            return plain(value.tolist(), depth + 1)
+        if callable(getattr(value, "item", None)) and not getattr(value, "shape", ()):
+            return plain(value.item(), depth + 1)
+    return _described(value)
+
+
+def metrics_of(result: Any) -> list[tuple[str, Any]]:
+    """Return (name, value) pairs, in order, of a dictionary or of an object with `metrics`.
+
+    Raises TypeError for anything else.
+    """
+    found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
+    if not isinstance(found, Mapping):
+        raise TypeError(
+            f"expected a dictionary of metrics or an object with `metrics`, found {type(result).__name__}"
+        )
+    return [(text(str(name)), plain(value)) for name, value in found.items()]
+
+
+def artifacts_of(result: Any) -> list[tuple[str, str]]:
+    """Return (name, text) pairs of the artifacts that come with metrics, capped; empty without any."""
+    found = None if isinstance(result, Mapping) else getattr(result, "artifacts", None)
+    if not isinstance(found, Mapping):
+        return []
+    return capped((str(name), value) for name, value in found.items())
+
+
+def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Return artifacts as text, each and all together no longer than the limits."""
+    kept: list[tuple[str, str]] = []
+    left = ARTIFACTS_LIMIT
+    for name, value in artifacts:
+        if isinstance(value, bytes | bytearray):
+            value = bytes(value[: 4 * TEXT_LIMIT]).decode(errors="replace")
+        content = value if isinstance(value, str) else str(plain(value))
+        pair = (text(name)[:200], text(content))
+        left -= len(pair[0]) + len(pair[1])
+        if left < 0:
+            break
+        kept.append(pair)
+    return kept
+
+
+def score_of(metrics: Mapping[str, Any]) -> float:
+    """Return what a cascade compares: `combined_score`, else the mean of the finite numbers, else 0."""
+    if _is_number(metrics.get("combined_score")):
+        return float(metrics["combined_score"])
+    numbers = [float(value) for value in metrics.values() if _is_number(value)]
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def text(value: str) -> str:
+    """Return the start of a text, without halves of surrogate pairs."""
+    value = value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 4] + " ..."
+    return value.encode(errors="replace").decode()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _described(value: Any) -> str:
+    try:
+        return text(repr(value)[:_REPR_LIMIT])
+    except Exception as error:  # whatever a foreign object does when it is shown
+        return f"<{type(value).__name__}, not shown: {type(error).__name__}>"
