@@ -85,7 +85,7 @@ class Section(BaseModel):
             if isinstance(value, str) and get_origin(field.annotation) is Literal:
                 advice = nearest_hint(value, get_args(field.annotation))
             faults.append(
-                f"{cls.section()}.{key}: expected {_expected(field)}, found {value!r:.200}; {advice}"
+                f"{cls.section()}.{key}: expected {expected(field)}, found {value!r:.200}; {advice}"
             )
         return faults
 
@@ -239,7 +239,7 @@ def _sentence(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
-def _expected(field: FieldInfo) -> str:
+def expected(field: FieldInfo) -> str:
     """Return in words which values a setting may have."""
     said = [one for one in field.metadata if isinstance(one, str)]
     if get_origin(field.annotation) is Literal:

@@ -63,8 +63,9 @@ def batch(
     """
     from evovpo.config import SandboxConfig
     from evovpo.experiments.plan import plan
+    from evovpo.experiments.pool import run_all
     from evovpo.experiments.results import read_results
-    from evovpo.experiments.running import only_batch, run_cells, sized
+    from evovpo.experiments.running import only_batch, sized
     from evovpo.judging.executors import open_cluster
     from evovpo.reports.batch_progress import BatchProgress
     from evovpo.reports.batch_tables import results_json
@@ -77,7 +78,7 @@ def batch(
         left = sized([work for work in works if not work.is_finished], jobs, executor)
         try:
             with open_cluster({work.config.sandbox.executor for work in left}), progress:
-                failed = run_cells(left, store_url, jobs, progress.take, progress.pause)
+                failed = run_all(left, jobs, progress.take, progress.pause)
         except KeyboardInterrupt:
             leave(Exit.STOPPED, f"Stopped: {progress.status()}.", "The same command goes on from here.")
         except StoreError as error:

@@ -4,21 +4,20 @@ A cell is an ordinary run whose id follows from the batch's name, the problem, p
 seed. So the same batch over the same store finds its own runs again, and nothing else needs to be kept.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from evovpo.config import STRATEGIES
 from evovpo.config_tree import read_toml
-from evovpo.errors import ConfigError, ProblemError, nearest_hint
-from evovpo.experiments.reading import Reader, parse_seeds, raise_faults
+from evovpo.errors import ProblemError, nearest_hint
+from evovpo.experiments.reading import Numbers, Part, Reader, Seeds, raise_faults
 from evovpo.problem.suites import load_suite, problem_id
 from evovpo.types import content_id
 
-_KEYS = ("name", "description", "problems", "evaluations", "seeds", "proposers", "strategies", "settings")
 _SHORT_PROPOSERS = ("local", "random")
 _MOST_CELLS = 100_000
 
@@ -44,20 +43,20 @@ class Arm(NamedTuple):
         return f"{self.proposer}, {self.strategy}, {self.evaluations}"
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Part):
     """A batch as its file says, before any problem is loaded."""
 
     name: str
+    description: str = ""
     problems: tuple[Path, ...]
     """Folders, each with an id of its own."""
-    evaluations: tuple[int, ...]
-    seeds: tuple[int, ...]
-    proposers: tuple[Variant, ...]
-    strategies: tuple[Variant, ...]
-    settings: Mapping[str, object]
+    evaluations: Numbers = (1000,)
+    seeds: Seeds = (0,)
+    proposers: tuple[Variant, ...] = (Variant("local", {}),)
+    strategies: tuple[Variant, ...] = (Variant("islands", {}),)
+    settings: Mapping[str, object] = {}
     """Of all cells; a proposer's and then a strategy's own win over them."""
-    origin: str
+    origin: str = Field(exclude=True)
     """What errors call the file."""
 
     @property
@@ -96,7 +95,7 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
     batch = _read(name, found)
     if faults is None:
         raise_faults(found)
-    return dataclasses.replace(batch, problems=batch.problems[:limit])
+    return batch.model_copy(update={"problems": batch.problems[:limit]})
 
 
 def cells(batch: Batch) -> Iterator[Cell]:
@@ -113,14 +112,11 @@ def _read(name: str, faults: list[str]) -> Batch:
     if data is None or "suite" in data:
         return _default_batch(name, faults)
     reader = Reader(path, faults)
-    reader.known(data, _KEYS)
-    title = reader.name(data)
-    reader.checked(data, "description", "", "a text", lambda value: isinstance(value, str))
-    batch = Batch(
-        name=title,
+    batch = reader.part(
+        Batch,
+        data,
+        name=reader.name(data),
         problems=reader.problems(data),
-        evaluations=reader.numbers(data, "evaluations", [1000], 1),
-        seeds=_seeds(reader, data),
         proposers=_variants(reader, data, "proposers"),
         strategies=_variants(reader, data, "strategies"),
         settings=reader.settings(data.get("settings", {}), "[settings]"),
@@ -139,34 +135,15 @@ def _default_batch(name: str, faults: list[str]) -> Batch:
         problems = tuple(entry.path for entry in load_suite(name))
     except ProblemError as error:
         faults.append(f"{name}: expected a batch file or a suite; {error}")
-    return Batch(
-        name=Path(name).resolve().parent.name if name.endswith(".toml") else Path(name).name,
-        problems=problems,
-        evaluations=(1000,),
-        seeds=(0,),
-        proposers=(Variant("local", {}),),
-        strategies=(Variant("islands", {}),),
-        settings={},
-        origin=name,
-    )
-
-
-def _seeds(reader: Reader, data: Mapping[str, Any]) -> tuple[int, ...]:
-    value = data.get("seeds")
-    if not isinstance(value, str):
-        return reader.numbers(data, "seeds", [0], 0)
-    try:
-        return parse_seeds(value)
-    except ConfigError as error:
-        reader.add(str(error).removeprefix("--"))
-        return ()
+    title = Path(name).resolve().parent.name if name.endswith(".toml") else Path(name).name
+    return Batch(name=title, problems=problems, origin=name)
 
 
 def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
     """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
-    section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     value = data.get(key, [known[0]])
+    section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     if not (isinstance(value, list) and value):
         reader.add(f"{key}: expected names or [[{key}]] tables, found {value!r:.80}")
         return ()
@@ -176,23 +153,20 @@ def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Varian
         if isinstance(entry, Mapping):
             name = reader.name(entry, where)
             settings = {part: values for part, values in entry.items() if part != "name"}
-            variants.append(Variant(name, reader.settings(settings, f"{where} ({name})")))
+            checked = reader.settings(settings, f"{where} ({name})")
+            variants.append(Variant(name, _near(checked, reader.path.parent)))
         elif entry in known:
             variants.append(Variant(entry, {section: {field: entry}}))
         else:
             hint = nearest_hint(str(entry), known)
             reader.add(f"{entry!r} is none; {hint}, or give a [[{key}]] table with settings", where)
     reader.different([variant.name for variant in variants], key)
-    return tuple(_with_near_model(variant, reader.path) for variant in variants)
+    return tuple(variants)
 
 
-def _with_near_model(variant: Variant, file: Path) -> Variant:
-    """Return the variant with the path of a model folder beside the file made absolute."""
-    proposer = variant.settings.get("proposer")
-    if not isinstance(proposer, Mapping) or proposer.get("name", "local") != "local":
-        return variant
-    model = proposer.get("model")
-    if not (isinstance(model, str) and model):
-        return variant
-    absolute = {**proposer, "model": str((file.parent / model).resolve())}
-    return Variant(variant.name, {**variant.settings, "proposer": absolute})
+def _near(settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return settings with the path of a model folder beside the file made absolute."""
+    match settings.get("proposer"):
+        case {"model": str(model), **others} if model and others.get("name", "local") == "local":
+            return {**settings, "proposer": {**others, "model": str((folder / model).resolve())}}
+    return settings

@@ -6,6 +6,7 @@ corrected for the number of comparisons. The same rows give the same figures.
 """
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -75,12 +76,7 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
         counts[draw] = (ours[first].any(axis=0) & ~theirs[second].any(axis=0))[drawn].sum()
     low, high = np.quantile(counts, [0.025, 0.975])
     interval = Interval(float(found.sum()), float(low), float(high), len(problems))
-    return Unlocked(names_where(problems, found), interval, seeds)
-
-
-def names_where(names: Sequence[str], is_one_T: npt.NDArray[np.bool_]) -> tuple[str, ...]:  # noqa: N803
-    """Return the names whose place is true."""
-    return tuple(names[int(place)] for place in np.flatnonzero(is_one_T))
+    return Unlocked(tuple(compress(problems, found)), interval, seeds)
 
 
 def _times(interval: Interval, factor: float) -> Interval:

@@ -1,15 +1,17 @@
 """What is to be done for a batch: every cell with its problem and settings, and all that is wrong there."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evovpo.config import Config, SandboxConfig, StoreConfig
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
-from evovpo.experiments.batch import Batch, Cell, cells, read_batch
+from evovpo.experiments.batch import Batch, cells, read_batch
 from evovpo.experiments.reading import raise_faults
+from evovpo.experiments.running import Work
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
@@ -19,28 +21,10 @@ from evovpo.runs.proposer import check_proposer, open_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url
-from evovpo.types import Evaluation, Problem, Run, RunStatus
+from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 """What batches change of the defaults: one ask at a time makes a run repeatable; cells run side by side."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A cell with all that its run needs."""
-
-    cell: Cell
-    problem: Problem
-    config: Config
-    judged: tuple[Evaluation, ...]
-    """Judgements that need not be made again."""
-    status: RunStatus | None
-    """As stored when the plan was made; none for a run that is not stored."""
-
-    @property
-    def is_finished(self) -> bool:
-        """True if there is nothing left to do."""
-        return self.status is not None and self.status.is_finished
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
@@ -59,21 +43,14 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
     """Return the work of all cells of batches that were read before, after adding all that is wrong."""
-    stored: dict[str, Run] = {}
-    store: Store | None = None
-    works: list[Work] = []
+    store, stored = None, dict[str, Run]()
     try:
         store = _existing_store(store_url)
         stored = {} if store is None else {run.id: run for run in store.runs_in_full()}
     except StoreError as error:
         faults.append(str(error))
-    try:
-        for batch in batches:
-            works += _works(batch, store, stored, faults)
-    finally:
-        if store is not None:
-            store.close()
-    return works
+    with store or contextlib.nullcontext():
+        return [one for batch in batches for one in _works(batch, store_url, store, stored, faults)]
 
 
 def _existing_store(url: str | None) -> Store | None:
@@ -90,7 +67,9 @@ def _existing_store(url: str | None) -> Store | None:
     return Store.open(url)
 
 
-def _works(batch: Batch, store: Store | None, stored: Mapping[str, Run], faults: list[str]) -> Iterator[Work]:
+def _works(
+    batch: Batch, store_url: str | None, store: Store | None, stored: Mapping[str, Run], faults: list[str]
+) -> Iterator[Work]:
     """Yield the work of each cell that could be set up, after adding all that is wrong."""
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
@@ -99,7 +78,7 @@ def _works(batch: Batch, store: Store | None, stored: Mapping[str, Run], faults:
         try:
             loaded = None if is_project(path) else load_problem(path)
         except ProblemError as error:
-            _add(faults, str(error))
+            faults.append(str(error))
             continue
         for (proposer, strategy), settings in variants.items():
             try:
@@ -110,7 +89,7 @@ def _works(batch: Batch, store: Store | None, stored: Mapping[str, Run], faults:
                     asked.add(proposer)
                     _check_proposer(named, store)
             except EvovpoError as error:
-                _add(faults, f"{problem_id(path)} with proposer {proposer}, strategy {strategy}: {error}")
+                faults.append(f"{problem_id(path)} with proposer {proposer}, strategy {strategy}: {error}")
                 continue
             ready[problem_id(path), proposer, strategy] = named
     for cell in cells(batch):
@@ -121,13 +100,12 @@ def _works(batch: Batch, store: Store | None, stored: Mapping[str, Run], faults:
         earlier = stored.get(cell.run_id)
         if earlier is not None:
             for difference in _differences(found.problem, config, earlier):
-                _add(
-                    faults,
+                faults.append(
                     f"run {cell.run_id} ({cell.problem_id}, {cell.arm.label}, seed {cell.seed}) is stored "
                     f"with {difference}; give the batch another name, or put it back as it was",
                 )
         status = None if earlier is None else earlier.status
-        yield Work(cell, found.problem, config, found.judged, status)
+        yield Work(cell, found.problem, config, found.judged, status, store_url)
 
 
 def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], Mapping[str, object]]:
@@ -135,35 +113,30 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
     usable: dict[tuple[str, str], Mapping[str, object]] = {}
     for proposer, strategy in itertools.product(batch.proposers, batch.strategies):
         parts = (_BASE, batch.settings, proposer.settings, strategy.settings)
-        if _has_faults(parts):
+        if any(Config.key_faults(part, "") for part in parts):
             continue  # said already
         settings = _merged(parts)
         origin = f"{batch.origin}: proposer {proposer.name}, strategy {strategy.name}"
         try:
             config = Config.load(None, (), settings, origin)
         except ConfigError as error:
-            _add(faults, str(error))
+            faults.append(str(error))
             continue
         if config.proposer.name in ("scripted", "imported"):
-            _add(faults, f"{origin}: proposer.name: expected local, openai or random")
+            faults.append(f"{origin}: proposer.name: expected local, openai or random")
             continue
         usable[proposer.name, strategy.name] = settings
     return usable
 
 
-def _has_faults(parts: Sequence[Mapping[str, object]]) -> bool:
-    """True if a key of some settings is wrong by itself."""
-    return any(Config.key_faults(part, "") for part in parts)
-
-
 def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return sections of settings where a later part wins key by key; lists of tables replace each other."""
-    merged: dict[str, object] = {}
+    merged: dict[str, Any] = {}
     for part in parts:
         for section, values in part.items():
-            before = merged.get(section)
-            both = isinstance(before, Mapping) and isinstance(values, Mapping)
-            merged[section] = {**before, **values} if both else values  # type: ignore[dict-item]
+            merged[section] = (
+                merged.get(section, {}) | dict(values) if isinstance(values, Mapping) else values
+            )
     return merged
 
 
@@ -201,40 +174,25 @@ def _check_proposer(named: RunRequest, store: Store | None) -> None:
 
 
 async def _ask_server(named: RunRequest, store: Store | None) -> None:
-    proposer = open_proposer(named.problem, named.config, store)
-    try:
+    async with contextlib.aclosing(open_proposer(named.problem, named.config, store)) as proposer:
         if isinstance(proposer, Checked):
             await proposer.check()
-    finally:
-        await proposer.aclose()
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
     """Yield in what a stored run differs from a cell; how many programs run at a time, and where, is not."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
-    old, new = (_comparable(one) for one in (Config.from_json(stored.config_json), config))
-    for section, before in old:
-        now = getattr(new, section)
-        if before == now:
-            continue
-        if isinstance(before, tuple):
+    now = _comparable(config)
+    for section, before in _comparable(Config.from_json(stored.config_json)).items():
+        if isinstance(before, dict):
+            for key, was in before.items():
+                if was != now[section][key]:
+                    yield f"{section}.{key} = {was!r}, here it is {now[section][key]!r}"
+        elif before != now[section]:
             yield f"other [[{section}]]"
-            continue
-        for key, was in before:
-            becomes = getattr(now, key)
-            if was != becomes:
-                yield f"{section}.{key} = {was!r}, here it is {becomes!r}"
 
 
-def _comparable(config: Config) -> Config:
-    return config.changed(
-        store=StoreConfig(),
-        sandbox=SandboxConfig(minimum_level=config.sandbox.minimum_level),
-        proposer={"threads": 0},
-    )
-
-
-def _add(faults: list[str], fault: str) -> None:
-    if fault not in faults:
-        faults.append(fault)
+def _comparable(config: Config) -> dict[str, Any]:
+    sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
+    return config.changed(store=StoreConfig(), sandbox=sandbox, proposer={"threads": 0}).model_dump()

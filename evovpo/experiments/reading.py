@@ -1,11 +1,14 @@
 """Reads a TOML file of an experiment part by part, and collects all that is wrong with it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evovpo.config import Config
+from evovpo.config_tree import expected
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.problem.suites import load_suite, problem_id, resolve_problem
 
@@ -42,8 +45,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def raise_faults(faults: Collection[str]) -> None:
-    """Raise `ConfigError` if there is a fault."""
-    listed = list(faults)
+    """Raise `ConfigError` if there is a fault; each is said once."""
+    listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise ConfigError(listed[0])
     if listed:
@@ -51,6 +54,44 @@ def raise_faults(faults: Collection[str]) -> None:
         more = [f"... and {len(listed) - len(shown)} more"] if len(listed) > len(shown) else []
         lines = "\n".join(f"- {fault}" for fault in [*shown, *more])
         raise ConfigError(f"{len(listed)} things are wrong:\n{lines}")
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    """Return what a list of different numbers holds, or a number alone. Raises `ValueError`."""
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if any(values.count(one) > 1 for one in values):
+        raise ValueError(f"{value!r:.80} names a number twice; name each once")
+    return values
+
+
+def _seeds(value: Any) -> tuple[Any, ...]:
+    try:
+        return parse_seeds(value) if isinstance(value, str) else several(value)
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix("--seeds: ")) from error
+
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Numbers = Annotated[
+    tuple[Positive, ...], Field(title="whole numbers, 1 or more", min_length=1), BeforeValidator(several)
+]
+Seeds = Annotated[
+    tuple[Count, ...], Field(title="whole numbers, 0 or more", min_length=1), BeforeValidator(_seeds)
+]
+
+
+class Part(BaseModel):
+    """A table of a file: a field for each key, whose title says in errors what was expected.
+
+    Fields with `exclude` are no keys: they are given beside the table.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
+
+
+_Part = TypeVar("_Part", bound=Part)
 
 
 class Reader:
@@ -64,26 +105,31 @@ class Reader:
         self.faults = faults
 
     def add(self, fault: str, where: str = "") -> None:
-        """Take note of what is wrong, once."""
-        text = f"{self.path}: {where + ': ' if where else ''}{fault}"
-        if text not in self.faults:
-            self.faults.append(text)
+        """Take note of what is wrong."""
+        self.faults.append(f"{self.path}: {where + ': ' if where else ''}{fault}")
 
-    def known(self, table: Mapping[str, Any], keys: Sequence[str], where: str = "") -> None:
-        """Check that a table has no other keys."""
+    def part(self, kind: type[_Part], table: Mapping[str, Any], where: str = "", **given: Any) -> _Part:
+        """Return a table as its kind declares it, with `given` values; what is wrong gets its default."""
+        keys = {key: field for key, field in kind.model_fields.items() if not field.exclude}
         for key in table:
             if key not in keys:
                 self.add(f"unknown key {key!r}; {nearest_hint(key, keys)}", where)
-
-    def table(self, data: Mapping[str, Any], key: str, keys: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return a table, empty without it; with `keys` it may hold no others."""
-        table = data.get(key, {})
-        if not isinstance(table, Mapping):
-            self.add(f"{key}: expected a [{key}] table, found {table!r:.80}")
-            return {}
-        if keys is not None:
-            self.known(table, keys, f"[{key}]")
-        return dict(table)
+        values = {key: table[key] for key in keys if key in table} | given
+        for key, value in values.items():
+            inner = keys[key].annotation if key in keys else None
+            if isinstance(inner, type) and issubclass(inner, Part) and isinstance(value, Mapping):
+                values[key] = self.part(inner, value, key)
+        try:
+            return kind.model_validate(values)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False):
+                key = str(fault["loc"][0])
+                what = (
+                    f"expected {keys[key].title or expected(keys[key])}, found {table[key]!r:.80}; change it"
+                )
+                self.add(f"{key}: {fault['ctx']['error'] if fault['type'] == 'value_error' else what}", where)
+                values.pop(key, None)
+        return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
         """Return a list of tables that must be there."""
@@ -103,71 +149,20 @@ class Reader:
         )
         return ""
 
-    def checked(
-        self, table: Mapping[str, Any], key: str, default: Any, what: str, is_fit: Callable[[Any], bool],
-        where: str = "",
-    ) -> Any:  # fmt: skip
-        """Return a value, or `default` where it is missing or does not fit."""
-        value = table.get(key, default)
-        if is_fit(value):
-            return value
-        self.add(f"{key}: expected {what}, found {value!r:.80}; change it", where)
-        return default
-
-    def whole(self, table: Mapping[str, Any], key: str, default: int, where: str = "", least: int = 1) -> int:
-        """Return a whole number."""
-        fits = lambda value: type(value) is int and value >= least  # noqa: E731
-        found: int = self.checked(table, key, default, f"a whole number, {least} or more", fits, where)
-        return found
-
-    def number(self, table: Mapping[str, Any], key: str, where: str = "", most: float = 1.0) -> float:
-        """Return a number from 0, which is the default."""
-        fits = lambda value: type(value) in (int, float) and 0 <= value <= most  # noqa: E731
-        return float(self.checked(table, key, 0.0, f"a number from 0 to {most:g}", fits, where))
-
-    def rates(
-        self, table: Mapping[str, Any], key: str, default: tuple[float, ...], where: str
-    ) -> tuple[float, ...]:
-        """Return different numbers, 0 or more."""
-        value = self.checked(
-            table, key, default, "different numbers, 0 or more",
-            lambda values: isinstance(values, list | tuple) and 0 < len(values) == len(set(values))
-            and all(type(one) in (int, float) and one >= 0 for one in values), where,
-        )  # fmt: skip
-        return tuple(float(one) for one in value)
-
     def names(
-        self,
-        table: Mapping[str, Any],
-        key: str,
-        known: Sequence[str],
-        default: Sequence[str],
-        where: str = "",
+        self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return some of the names that are known, at least one unless the default is empty."""
-        value = self.checked(
-            table, key, list(default), f"names of {list(known)}",
-            lambda names: isinstance(names, list) and all(name in known for name in names)
-            and bool(names or not default), where,
-        )  # fmt: skip
-        return tuple(value)
+        """Return some of the names that are known, none where the value is wrong."""
+        is_listed = isinstance(value, list | tuple) and len(value) >= least
+        if is_listed and all(name in known for name in value):
+            return tuple(value)
+        self.add(f"{key}: expected names of {list(known)}, found {value!r:.80}; change it", where)
+        return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
         """Check that no name is there twice."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; runs and rows are told apart by it: rename one")
-
-    def numbers(self, data: Mapping[str, Any], key: str, default: list[int], least: int) -> tuple[int, ...]:
-        """Return one or several different whole numbers."""
-        value = data.get(key, default)
-        found = value if isinstance(value, list) else [value]
-        if not (found and all(type(number) is int and number >= least for number in found)):
-            self.add(f"{key}: expected whole numbers, {least} or more, found {value!r:.80}; change it")
-        elif len(set(found)) < len(found):
-            self.add(f"{key}: {value!r:.80} names a number twice; name each once")
-        else:
-            return tuple(found)
-        return ()
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
         """Return the folders that problems and suites name, relative to the file or bundled."""

@@ -5,8 +5,9 @@ held-out rows too is found by running it, when results are read. Figures
 (`evovpo/experiments/intervals.py`) rest on the problems for which every seed of the arm has ended.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from evovpo.types import RunStatus
 
 _GRID = 60
 """Points of a curve."""
+_SOLVED, _BEST = attrgetter("solved"), attrgetter("best_mean_reward")
 
 
 class CellResult(NamedTuple):
@@ -103,32 +105,26 @@ class Results:
     curves: tuple[Curve, ...]
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_results(batch: Batch, store: Store) -> Results:
     """Return what is stored of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
     with HeldoutJudge() as judge:
-        return summarise(
-            batch, [_read_cell(store, cell, known.get(cell.run_id), judge) for cell in cells(batch)]
-        )
+        found = [_read_cell(store, cell, known.get(cell.run_id), judge) for cell in cells(batch)]
+    return summarise(batch, found)
 
 
 def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
     """Return the figures of all cells of a batch; the same cells give the same numbers."""
-    problems = tuple(dict.fromkeys(result.cell.problem_id for result in found))
-    by_arm = {
-        arm: _Cells(arm, [result for result in found if result.cell.arm == arm], batch.seeds)
-        for arm in batch.arms
-    }
+    by_arm = [
+        _Cells(arm, [result for result in found if result.cell.arm == arm], batch.seeds) for arm in batch.arms
+    ]
     return Results(
         batch=batch,
-        problems=problems,
+        problems=tuple(dict.fromkeys(result.cell.problem_id for result in found)),
         cells=tuple(found),
-        arms=tuple(_arm_result(arm, by_arm, len(batch.seeds)) for arm in batch.arms),
+        arms=tuple(one.result([other for other in by_arm if other is not one]) for one in by_arm),
         differences=tuple(_differences(by_arm)),
-        curves=tuple(_curves(by_arm)),
+        curves=tuple(one.curve() for one in by_arm if one.problems),
     )
 
 
@@ -171,84 +167,67 @@ class _Cells:
         self.problems = [name for name in problems if name not in open_ones]
         self.solved = {result.cell.problem_id for result in results if result.solved}
 
-    def values(self, value: Callable[[CellResult], float], problems: Sequence[str] | None = None) -> Array:
-        """Return `[S, T]`: a figure of each seed on each problem, by default on those that have ended."""
-        problems = self.problems if problems is None else problems
-        return np.array([[value(self._at[seed, problem]) for problem in problems] for seed in self._seeds])
+    def values(self, value: Callable[[CellResult], float], problems: Sequence[str]) -> Array:
+        """Return `[S, T]`: a figure of each seed on each problem."""
+        found = [[value(self._at[seed, problem]) for problem in problems] for seed in self._seeds]
+        return np.array(found, dtype=np.float64)
+
+    def result(self, others: Sequence["_Cells"]) -> ArmResult:
+        """Return what the arm came to beside others."""
+        finished = [result for result in self.results if result.is_finished]
+        judged = {result.cell.problem_id for result in self.results if result.solved_heldout is not None}
+        with_heldout = [problem for problem in self.problems if problem in judged]
+        return ArmResult(
+            arm=self.arm,
+            cells=len(self.results),
+            finished=len(finished),
+            seeds=len(self._seeds),
+            problems=len(self.problems),
+            solved=self._mean(_SOLVED, self.problems, len(self.problems)),
+            solved_in_any=len(self.solved),
+            unlocked=tuple(sorted(self.solved.difference(*(other.solved for other in others)))),
+            best=self._mean(_BEST, self.problems),
+            evaluations=sum(result.proposed for result in finished) / max(len(finished), 1),
+            solved_heldout=self._mean(attrgetter("solved_heldout"), with_heldout, len(with_heldout)),
+        )
+
+    def _mean(
+        self, value: Callable[[CellResult], float], problems: Sequence[str], times: float = 1.0
+    ) -> Interval | None:
+        return mean(self.values(value, problems), times) if problems else None
+
+    def curve(self) -> Curve:
+        """Return how the arm gets on."""
+        budget = self.arm.evaluations
+        points = sorted({round(x) for x in np.linspace(0, budget, min(_GRID, budget) + 1)})
+        solved, best = (
+            curve([self.values(value(point), self.problems) for point in points])
+            for value in (_solved_by, _best_by)
+        )
+        return Curve(self.arm, tuple(points), solved, best)
 
 
-def _is_solved(result: CellResult) -> float:
-    return float(result.solved)
-
-
-def _is_solved_heldout(result: CellResult) -> float:
-    return float(result.solved_heldout or False)
-
-
-def _best(result: CellResult) -> float:
-    return result.best_mean_reward
-
-
-def _arm_result(arm: Arm, by_arm: Mapping[Arm, _Cells], seeds: int) -> ArmResult:
-    found = by_arm[arm]
-    finished = [result for result in found.results if result.is_finished]
-    others = set().union(*(one.solved for other, one in by_arm.items() if other != arm))
-    problems = len(found.problems)
-    unseen = {result.cell.problem_id for result in found.results if result.solved_heldout is not None}
-    with_heldout = [problem for problem in found.problems if problem in unseen]
-    return ArmResult(
-        arm=arm,
-        cells=len(found.results),
-        finished=len(finished),
-        seeds=seeds,
-        problems=problems,
-        solved=mean(found.values(_is_solved), problems) if problems else None,
-        solved_in_any=len(found.solved),
-        unlocked=tuple(sorted(found.solved - others)),
-        best=mean(found.values(_best)) if problems else None,
-        evaluations=sum(result.proposed for result in finished) / len(finished) if finished else 0.0,
-        solved_heldout=mean(found.values(_is_solved_heldout, with_heldout), len(with_heldout))
-        if with_heldout
-        else None,
-    )
-
-
-def _differences(by_arm: Mapping[Arm, _Cells]) -> Iterator[ArmDifference]:
+def _differences(by_arm: Sequence[_Cells]) -> Iterator[ArmDifference]:
     """Yield each later arm against the first, on the problems that both have ended."""
-    first, *others = by_arm.values()
+    first, *others = by_arm
     for one in others:
-        problems = [problem for problem in first.problems if problem in set(one.problems)]
+        problems = [problem for problem in first.problems if problem in one.problems]
         if problems:
             solved, best = (
                 difference(one.values(value, problems), first.values(value, problems), times)
-                for value, times in ((_is_solved, len(problems)), (_best, 1.0))
+                for value, times in ((_SOLVED, len(problems)), (_BEST, 1.0))
             )
             yield ArmDifference(one.arm, first.arm, solved, best)
 
 
-def _curves(by_arm: Mapping[Arm, _Cells]) -> Iterator[Curve]:
-    for arm, found in by_arm.items():
-        if not found.problems:
-            continue
-        points = sorted({round(x) for x in np.linspace(0, arm.evaluations, min(_GRID, arm.evaluations) + 1)})
-        yield Curve(
-            arm,
-            tuple(points),
-            curve([found.values(_solved_by(point)) for point in points]),
-            curve([found.values(_best_by(point)) for point in points]),
-        )
-
-
 def _solved_by(evaluations: int) -> Callable[[CellResult], float]:
-    return lambda result: float(result.solved_after is not None and result.solved_after <= evaluations)
+    return lambda result: result.solved_after is not None and result.solved_after <= evaluations
 
 
 def _best_by(evaluations: int) -> Callable[[CellResult], float]:
-    def value(result: CellResult) -> float:
-        reached = [point.best_mean_reward for point in result.curve if point.evaluations <= evaluations]
-        return reached[-1] if reached else 0.0
-
-    return value
+    return lambda result: max(
+        (point.best_mean_reward for point in result.curve if point.evaluations <= evaluations), default=0.0
+    )
 
 
 def verdict(results: Results) -> list[str]:

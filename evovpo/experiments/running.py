@@ -1,4 +1,4 @@
-"""Runs the cells of a batch: each starts, or goes on where its last stored judgement left it."""
+"""The cells of a batch as work: each starts, or goes on where its last stored judgement left it."""
 
 import contextlib
 import dataclasses
@@ -9,15 +9,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from evovpo.config import Config
 from evovpo.errors import FileHeldError, RunHeldError, StoreError
-from evovpo.experiments.plan import Work
-from evovpo.experiments.pool import Failed, FatalError, Message, run_all
+from evovpo.experiments.batch import Cell
+from evovpo.experiments.pool import FatalError
 from evovpo.files import hold
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start_or_resume
 from evovpo.store import Store
 from evovpo.store.database import parse_url
+from evovpo.types import Evaluation, Problem, RunStatus
 
 
 class Standing(NamedTuple):
@@ -28,17 +30,28 @@ class Standing(NamedTuple):
     solved: bool = False
 
 
-@dataclass(frozen=True)
-class CellRun:
-    """A cell to be run in a process of its own."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A cell with all that its run needs, to be run in a process of its own."""
 
-    work: Work
+    cell: Cell
+    problem: Problem
+    config: Config
+    judged: tuple[Evaluation, ...]
+    """Judgements that need not be made again."""
+    status: RunStatus | None
+    """As stored when the plan was made; None for a run that is not stored."""
     store_url: str | None
 
     @property
     def name(self) -> str:
         """Return the id of the run."""
-        return self.work.cell.run_id
+        return self.cell.run_id
+
+    @property
+    def is_finished(self) -> bool:
+        """True if there is nothing left to do."""
+        return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> Standing:
         """Run it to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
@@ -47,9 +60,8 @@ class CellRun:
             if progress.search.best is not None:
                 tell(Standing(progress.search.proposed, progress.search.best.mean_reward))
 
-        work = self.work
         try:
-            request = RunRequest(work.problem, work.config, work.judged, self.name)
+            request = RunRequest(self.problem, self.config, self.judged, self.name)
             outcome = start_or_resume(request, _open(self.store_url), on_tell=told)
         except RunHeldError:
             raise
@@ -64,38 +76,18 @@ def _open(store_url: str | None) -> Store:
     return Store.open(store_url, create=False)
 
 
-def run_cells(
-    works: Sequence[Work],
-    store_url: str | None,
-    jobs: int | None,
-    on_message: Callable[[Message], None],
-    on_wait: Callable[[], None] = lambda: None,
-) -> list[Failed]:
-    """Run cells as `run_all`; what is told and what they end with is their `Standing`.
-
-    Raises `StoreError` as soon as the store fails.
-    """
-    return run_all([CellRun(work, store_url) for work in works], jobs, on_message, on_wait)
-
-
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return the work with the cores shared out between cells that run side by side, where nobody chose.
 
     With `executor` programs run there, in place of what the settings say.
     """
     share = max(1, (os.cpu_count() or 1) // (jobs or os.cpu_count() or 1))
-    return [
-        dataclasses.replace(
-            work,
-            config=work.config.changed(
-                sandbox={
-                    "workers": work.config.sandbox.workers or share,
-                    "executor": executor or work.config.sandbox.executor,
-                }
-            ),
-        )
-        for work in works
-    ]
+    found = []
+    for work in works:
+        chosen = work.config.sandbox
+        sandbox = {"workers": chosen.workers or share, "executor": executor or chosen.executor}
+        found.append(dataclasses.replace(work, config=work.config.changed(sandbox=sandbox)))
+    return found
 
 
 @contextlib.contextmanager

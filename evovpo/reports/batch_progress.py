@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from evovpo.experiments.plan import Work
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
+from evovpo.experiments.running import Work
 from evovpo.reports.live import LINE_SECONDS, LiveView
 from evovpo.reports.text import plain_table, printable, reward_text, right
 from evovpo.store import RunRow

@@ -21,9 +21,9 @@ from shell import Shell
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.batch import Arm, cells, read_batch
-from evovpo.experiments.plan import Work, plan
-from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
-from evovpo.experiments.running import Standing, only_batch, run_cells, sized
+from evovpo.experiments.plan import plan
+from evovpo.experiments.pool import Ended, Failed, Message, Started, Told, run_all
+from evovpo.experiments.running import Standing, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress, duration
 from evovpo.runs.request import RunRequest
@@ -441,7 +441,7 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
                     killed.append(pid)
                     os.kill(pid, signal.SIGKILL)
 
-    assert run_cells(sized(works[:1], 1), url, 1, take) == []
+    assert run_all(sized(works[:1], 1), 1, take) == []
     assert killed
     assert [type(message) for message in messages if not isinstance(message, Told)] == [
         Started,
@@ -458,12 +458,12 @@ def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_a
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     _, works = plan(str(small(tmp_path, evaluations=8)), url)
     with pytest.raises(StoreError, match="no such store"):
-        run_cells(works, url, 1, lambda message: None)
+        run_all(works, 1, lambda message: None)
     Store.open(url).close()
     without = dataclasses.replace(
         works[0], config=works[0].config.changed(proposer=ProposerConfig(name="scripted"))
     )
-    failed = run_cells([without, works[1]], url, 1, lambda message: None)
+    failed = run_all([without, works[1]], 1, lambda message: None)
     assert [one.name for one in failed] == [works[0].cell.run_id]
     assert "expected local, openai or random" in failed[0].reason
     with Store.open(url) as store:

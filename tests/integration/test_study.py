@@ -289,7 +289,7 @@ def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> Result
     """Run what is missing of the study of strings, small and on toy tasks, and return its results."""
     study = read_bundled("strings", folder, CHANGES | changes, arms)
     export = Export(folder / "export")
-    assert run_study(study, export, folder / "work", 1, lambda stage: None) == []
+    assert run_study(study, export, folder / "work", 1, lambda *stage: None) == []
     return summarise(study, export)
 
 
@@ -373,7 +373,7 @@ def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(
 @pytest.mark.parametrize("name", bundled_studies())
 def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, tmp_path: Path) -> None:
     study = read_bundled(name, tmp_path, {"training.tokens": 7}, None, largest_k=30)
-    assert (study.domain, study.budget.tokens, study.ks[-2:]) == (name, 7, (24, 30))
+    assert (study.domain, study.training.tokens, study.ks[-2:]) == (name, 7, (24, 30))
     trained = [arm.name for arm in study.arms if arm.arm is not None]
     assert trained == ["grpo", "max-at-k", "multi-rlvr", "vpo", "vpo-at-c", "vpo-to-go"]
     one = read_bundled(name, tmp_path, {}, ["vpo-mixed"])

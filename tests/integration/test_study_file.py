@@ -242,8 +242,8 @@ def test_figures_of_a_small_export_are_those_counted_by_hand(tmp_path: Path) -> 
     )
     assert grpo.searched["iid"].solved_rows.mean == 2.0
     # Problem i is solved after 12 + i evaluations: of start, problems 1 to 4 within 16.
-    after = {n: point.mean for n, point in zip(*start.searched["islands"].curve, strict=True)}
-    assert all(value == max(0, min(7, n - 12)) for n, value in after.items())
+    after = start.searched["islands"].after
+    assert all(point.mean == max(0, min(7, n - 12)) for n, point in after.items())
     assert start.at_k["best_at_k"][1].mean == pytest.approx(0.35)
     found = next(one for one in results.comparisons if one.arm == "start")
     assert found.solved["islands"].interval.mean == 5.0

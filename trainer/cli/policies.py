@@ -137,13 +137,11 @@ def list_policies(store_url: options.StoreUrl = None, as_json: options.AsJson = 
     from trainer.reports.training import policies_json, policies_table
 
     with open_store(store_url) as store:
-        rows = policies_json(
-            store.policy_versions(), store.served(), store.trainings(), store.policy_events()
-        )
+        rows = policies_json(store)
     if as_json:
         print_json(rows)
     elif rows:
-        show_answer(policies_table([row for row in rows if isinstance(row, dict)]))
+        show_answer(policies_table(rows))
     else:
         say("No policy versions yet. Make one from a run:  evovpo retrain latest")
 

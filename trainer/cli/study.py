@@ -123,13 +123,7 @@ def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[F
     check(found, work)
     with WorkBar() as bar:
         try:
-            return run_study(
-                found,
-                export,
-                work,
-                processes,
-                lambda stage: bar.show(stage.name, stage.done, stage.total or None),
-            )
+            return run_study(found, export, work, processes, bar.show)
         except KeyboardInterrupt:
             leave(Exit.STOPPED, "Stopped. Finished rows are kept; the same command goes on.")
         except (EvovpoError, OSError) as error:

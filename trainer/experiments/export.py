@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
 from evovpo.problem.suites import problem_id
-from trainer.experiments.records import TEST, Study, StudyArm
+from trainer.experiments.records import Study, StudyArm
 
 
 class SearchKey(NamedTuple):
@@ -24,6 +24,10 @@ class SearchKey(NamedTuple):
     strategy: str
     seed: int
     problem: str
+
+
+def _key(row: Mapping[str, Any]) -> SearchKey:
+    return SearchKey(*(row[name] for name in SearchKey._fields))
 
 
 def task_name(number: int) -> str:
@@ -36,13 +40,8 @@ class Export:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.trainings: dict[str, dict[str, Any]] = {}
-        """By name of the training."""
-        self.searches: dict[SearchKey, dict[str, Any]] = {}
-        for row in self._rows("trainings"):
-            self.trainings[row["training"]] = row
-        for row in self._rows("searches"):
-            self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = row
+        self.trainings = {row["training"]: row for row in self._rows("trainings")}
+        self.searches = {_key(row): row for row in self._rows("searches")}
 
     def hold(self, study: Study) -> None:
         """Keep what the rows of `study` depend on.
@@ -70,26 +69,25 @@ class Export:
     def missing(self, study: Study, arm: StudyArm) -> list[SearchKey]:
         """Return the searches, or the test tasks, of an arm that have no row."""
         problems = [problem_id(path) for path in study.problems]
-        if study.test_tasks:
-            problems = [task_name(number) for number in range(study.test_tasks)]
-        keys = (
-            SearchKey(arm.name, strategy, seed, problem)
-            for strategy in ([TEST] if study.test_tasks else arm.strategies)
+        if study.test.tasks:
+            problems = [task_name(number) for number in range(study.test.tasks)]
+        return [
+            key
+            for strategy in study.strategies_of(arm)
             for seed in study.seeds_of(arm, strategy)
             for problem in problems
-        )
-        return [key for key in keys if key not in self.searches]
+            if (key := SearchKey(arm.name, strategy, seed, problem)) not in self.searches
+        ]
 
-    def add_training(self, row: Mapping[str, Any]) -> None:
+    def add_training(self, row: dict[str, Any]) -> None:
         """Append the row of a finished training. Raises `OSError` where the disk is full."""
         self._append("trainings", [row])
-        self.trainings[row["training"]] = dict(row)
+        self.trainings[row["training"]] = row
 
-    def add_searches(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def add_searches(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append the rows of finished searches. Raises `OSError` where the disk is full."""
         self._append("searches", rows)
-        for row in rows:
-            self.searches[SearchKey(row["arm"], row["strategy"], row["seed"], row["problem"])] = dict(row)
+        self.searches |= {_key(row): row for row in rows}
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.jsonl"

@@ -1,13 +1,16 @@
-"""What a study consists of: arms, strategies of search, and what is spent on them."""
+"""What a study consists of: arms, strategies of search, and what is spent on them, as its file says it."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from evovpo.errors import ConfigError
+from evovpo.experiments.reading import Count, Numbers, Part, Positive, Share, several
 from evovpo.types import Json
-from trainer.domains.on_policy import Arm, TrainingBudget
+from trainer.domains.on_policy import Arm
 
 START = "start"
 """What `model` of an arm says for the start model of the study."""
@@ -15,49 +18,75 @@ TEST = "test tasks"
 """What rows of answers to test tasks have in the place of a strategy of search."""
 
 
-@dataclass(frozen=True)
-class StudyArm:
+_Names = Annotated[
+    tuple[str, ...],
+    Field(title="names of arms"),
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+_Rates = Annotated[
+    tuple[Annotated[float, Field(ge=0)], ...],
+    Field(title="different numbers, 0 or more", min_length=1),
+    BeforeValidator(several),
+]
+
+
+class StudyArm(Part):
     """One way to get a proposer, with what the study does with it."""
 
     name: str
-    arm: Arm | None
-    """What is trained, without learning rate and KL; None for a given model."""
-    model: str
+    model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
-    search_answers: int
+    objective: str = ""
+    """What it is trained with; empty for a given model. Then what the training chooses for itself."""
+    settings: dict[str, Any] = Field({}, title="a table")
+    answers: Positive = 1
+    rollouts: Annotated[int, Field(ge=2)] = 24
+    entropy: Share = 0.0
+    single_share: Share = 0.0
+    parent_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    passes: Positive = 1
+    search_answers: Positive = 1
     """M, answers asked for in one completion of a search or on a test task."""
-    seeds: int
+    tokens: Any = None
+    """As `training.tokens` of the study, where it is said again."""
+    seeds: Positive = 1
     """Trainings, each searched with once a strategy; of a given model, searches a strategy."""
-    tuned_as: str
+    tuned_as: str = ""
     """Another arm, whose learning rate and KL this one takes; empty for one that is tuned itself."""
-    rounds: int
-    """Trainings while it searches; 0 for an arm that is trained before."""
-    strategies: tuple[str, ...]
+    while_searching: Count = 0
+    """Rounds of training while it searches; 0 for an arm that is trained before."""
+    strategies: tuple[str, ...] = ()
     """In the order of the file."""
-    evaluations: int
+    evaluations: Positive = 1
     """Of one search; other than the study's only to give an arm the compute of another."""
-    references: tuple[str, ...]
+    references: _Names = ()
     """Arms that it is compared with besides the study's references."""
+
+    @property
+    def arm(self) -> Arm | None:
+        """What is trained, without learning rate and KL; None for a given model."""
+        chosen = ("answers", "rollouts", "settings", "entropy", "single_share", "parent_share", "passes")
+        values = {key: getattr(self, key) for key in chosen}
+        return Arm("", self.objective, **values) if self.objective else None
 
     @property
     def is_trained_before(self) -> bool:
         """True if its model comes of a training on the domain's tasks."""
-        return self.arm is not None and not self.rounds
+        return bool(self.objective) and not self.while_searching
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(Part):
     """One way to search."""
 
     name: str
-    answers_per_ask: int
+    answers_per_ask: Positive = 12
     """M·G of every ask, the same for all arms."""
-    settings: Mapping[str, object]
-    """Sections with keys, as in a configuration file."""
-    arms: tuple[str, ...]
+    arms: _Names = ()
     """Those that search with it; empty for all."""
-    seeds: int
+    seeds: Count = 0
     """Most seeds of an arm that search with it; 0 for all."""
+    settings: Mapping[str, object] = Field({}, exclude=True)
+    """Sections with keys, as in a configuration file: all other keys of its table."""
 
     @property
     def is_independent(self) -> bool:
@@ -66,37 +95,57 @@ class Strategy:
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
 
-@dataclass(frozen=True)
-class Study:
+class Training(Part):
+    """What every training of a study gets, as `TrainingBudget`."""
+
+    tokens: Positive = 120_000
+    prompts: Positive = 8
+    tasks: Positive = 1000
+
+
+class Tuning(Part):
+    """The grid of every arm that is tuned, and the validation tasks that choose from it."""
+
+    learning_rates: _Rates = (1e-4, 3e-4)
+    kls: _Rates = (0.0, 0.05, 0.2)
+    tasks: Positive = 60
+
+
+class Test(Part):
+    """The test tasks that every model answers."""
+
+    tasks: Count = 0
+    """0 in a study that searches."""
+
+
+class Study(Part):
     """A study as its file says. Its models search problems, or they answer test tasks of the domain."""
 
-    path: Path
-    folder: Path
+    path: Path = Field(exclude=True)
+    folder: Path = Field(exclude=True)
     """Where the rows and the report lie."""
     name: str
-    domain: str
+    description: Any = ""
+    domain: str = "strings"
     start: Path
-    problems: tuple[Path, ...]
-    evaluations: int
-    ks: tuple[int, ...]
-    references: tuple[str, ...]
+    problems: tuple[Path, ...] = ()
+    evaluations: Positive = 600
+    ks: Numbers = (1, 3, 10, 30, 96)
+    references: tuple[str, ...] = ()
     """Arms that others are compared with; of the first one it is said what others unlock against it."""
-    budget: TrainingBudget
-    learning_rates: tuple[float, ...]
-    kls: tuple[float, ...]
-    tuning_tasks: int
-    test_tasks: int
-    """Test tasks that every model answers; 0 in a study that searches."""
-    seeds: int
-    strategies: tuple[Strategy, ...]
+    training: Annotated[Training, Field(title="a [training] table")] = Training()
+    tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
+    test: Annotated[Test, Field(title="a [test] table")] = Test()
+    seeds: Positive = 3
+    strategies: tuple[Strategy, ...] = ()
     """The first is the one that `solved_by_search` and `unlocked` speak of; none where tasks are answered."""
-    arms: tuple[StudyArm, ...]
+    arms: tuple[StudyArm, ...] = ()
 
     @property
     def figures(self) -> dict[str, str]:
         """The figures by k that rows hold, with their titles."""
         found = {"best_at_k": "best@k", "pass_at_k": "pass@k"}
-        if self.test_tasks:
+        if self.test.tasks:
             found["expected_at_k"] = "E_w best@k under random weightings"
         return found
 
@@ -108,11 +157,9 @@ class Study:
         """Return a strategy by name."""
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
-    def sampled_by(self, arm: StudyArm) -> list[str]:
-        """Return by what independent answers of an arm are drawn."""
-        if self.test_tasks:
-            return [TEST]
-        return [one.name for one in self.strategies if one.is_independent and one.name in arm.strategies]
+    def strategies_of(self, arm: StudyArm) -> tuple[str, ...]:
+        """Return what stands in the place of a strategy in the rows of an arm."""
+        return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:
         """Return the seeds of an arm that search with a strategy, or answer test tasks."""
@@ -125,12 +172,12 @@ class Study:
             "training": {
                 "domain": self.domain,
                 "start": start_digest(self.start),
-                **self.budget._asdict(),
-                "tuning_tasks": self.tuning_tasks,
+                **dict(self.training),
+                "tuning_tasks": self.tuning.tasks,
             },
         }
-        if self.test_tasks:
-            found["test"] = {"tasks": self.test_tasks, "ks": list(self.ks)}
+        if self.test.tasks:
+            found["test"] = {"tasks": self.test.tasks, "ks": list(self.ks)}
         for strategy in self.strategies:
             settings = {section: dict(values) for section, values in strategy.settings.items()}  # type: ignore[call-overload]
             found[f"strategy {strategy.name}"] = {"answers_per_ask": strategy.answers_per_ask, **settings}
@@ -139,7 +186,7 @@ class Study:
                 "trained": recipe(arm.arm) if arm.arm is not None else "",
                 "model": arm.model if arm.model in ("", START) else start_digest(Path(arm.model)),
                 "tuned_as": arm.tuned_as,
-                "while_searching": arm.rounds,
+                "while_searching": arm.while_searching,
                 "search_answers": arm.search_answers,
                 "evaluations": arm.evaluations,
             }

@@ -3,35 +3,24 @@
 Only seeds count whose searches of every problem, or answers to every test task, have ended.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.errors import ConfigError
-from evovpo.experiments.intervals import (
-    Difference,
-    Unlocked,
-    curve,
-    difference,
-    mean,
-    names_where,
-    unlocked,
-)
+from evovpo.experiments.intervals import Difference, Unlocked, curve, difference, mean, unlocked
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import TEST, Study, StudyArm
 from trainer.experiments.trainings import chosen, finals, grid, tuned_arms
 
 _BUDGET_POINTS = 40
-
-
-class BudgetCurve(NamedTuple):
-    """Problems solved after so many evaluations, of one seed."""
-
-    evaluations: tuple[int, ...]
-    solved: tuple[Interval, ...]
+_Row: TypeAlias = Mapping[str, Any]
+_Figure = TypeVar("_Figure")
 
 
 class Searched(NamedTuple):
@@ -45,7 +34,8 @@ class Searched(NamedTuple):
     """Problems with a program that is right on all training rows, with one seed."""
     solved_in_any: tuple[str, ...]
     """Problems solved with some seed."""
-    curve: BudgetCurve
+    after: Mapping[int, Interval]
+    """Problems solved after so many evaluations, with one seed."""
     tokens: float
     """Sampled by the searches of one seed."""
     seconds: float
@@ -61,17 +51,16 @@ class ArmResult:
     arm: StudyArm
     searched: Mapping[str, Searched]
     """By strategy; those without a finished seed are missing."""
-    at_k: Mapping[str, Mapping[int, Interval]]
-    """best@k and pass@k by k; empty without a finished seed of independent samples."""
-    distinct_share: float
-    diversity: float
-    """Of independent samples; both 0 without."""
-    sampled_tokens: float
-    """Of the independent samples of one seed."""
-    trainings: Sequence[Mapping[str, Any]]
+    trainings: Sequence[_Row]
     """Rows of its final trainings."""
     missing: int
     """Searches without a row."""
+    at_k: Mapping[str, Mapping[int, Interval]] = field(default_factory=dict)
+    """best@k and pass@k by k, of independent samples; empty without a finished seed of them, as below 0."""
+    distinct_share: float = 0.0
+    diversity: float = 0.0
+    sampled_tokens: float = 0.0
+    """Of one seed."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +78,7 @@ class Comparison:
     """By strategy: the other way round."""
 
 
-@dataclass(frozen=True)
-class StrategyComparison:
+class StrategyComparison(NamedTuple):
     """One strategy against another with the same arm, in problems solved."""
 
     arm: str
@@ -108,7 +96,7 @@ class Results:
     arms: tuple[ArmResult, ...]
     comparisons: tuple[Comparison, ...]
     strategies: tuple[StrategyComparison, ...]
-    tuning: Mapping[str, Sequence[Mapping[str, Any]]]
+    tuning: Mapping[str, Sequence[_Row]]
     """By arm, the points of the grid that have a row: learning rate, KL, score, and whether it was chosen."""
 
     def arm(self, name: str) -> ArmResult:
@@ -122,44 +110,35 @@ class _Rows:
     def __init__(
         self, study: Study, export: Export, arm: StudyArm, strategy: str, problems: Sequence[str]
     ) -> None:
-        rows = [
-            [export.searches.get(SearchKey(arm.name, strategy, seed, problem)) for problem in problems]
-            for seed in study.seeds_of(arm, strategy)
-        ]
-        whole = [[row for row in of_seed if row is not None] for of_seed in rows]
-        self._rows = [of_seed for of_seed in whole if len(of_seed) == len(problems)]
-        self._problems = len(problems)
-        self.seeds = tuple(
-            seed
-            for seed, of_seed in zip(study.seeds_of(arm, strategy), whole, strict=True)
-            if len(of_seed) == len(problems)
-        )
-        self.missing = sum(len(problems) - len(of_seed) for of_seed in whole)
+        self.missing = 0
+        self._whole: dict[int, Sequence[_Row]] = {}
+        for seed in study.seeds_of(arm, strategy):
+            keys = [SearchKey(arm.name, strategy, seed, problem) for problem in problems]
+            rows = [export.searches[key] for key in keys if key in export.searches]
+            self.missing += len(keys) - len(rows)
+            if len(rows) == len(keys):
+                self._whole[seed] = rows
+        self.seeds = tuple(self._whole)
 
-    def values(self, value: Callable[[Mapping[str, Any]], float]) -> Array:
+    def values(self, value: Callable[[_Row], float]) -> Array:
         """Return `[S, T]`: a figure of each seed on each problem."""
-        found = [[value(row) for row in of_seed] for of_seed in self._rows]
-        return np.array(found, dtype=np.float64).reshape(len(self.seeds), self._problems)
+        return np.array([[value(row) for row in rows] for rows in self._whole.values()], dtype=np.float64)
 
+    def field(self, name: str) -> Array:
+        """Return the same of a field, 0 in rows without it."""
+        return self.values(lambda row: row.get(name, 0.0))
 
-def _is_solved(row: Mapping[str, Any]) -> float:
-    return float(row["solved_after"] is not None and row["is_right"])
+    def at_k(self, figure: str, k: int) -> Array:
+        """Return the same of a figure by k."""
+        return self.values(lambda row: row[figure][str(k)])
 
+    def solved(self, after: float = math.inf) -> Array:
+        """Return the same of whether it was solved within so many evaluations: 1 or 0."""
+        return self.values(lambda row: row["is_right"] and row["solved_after"] <= after)
 
-def _has_rows(row: Mapping[str, Any]) -> float:
-    return float(row["solved_after"] is not None)
-
-
-def _solved_by(evaluations: int) -> Callable[[Mapping[str, Any]], float]:
-    return lambda row: float(_is_solved(row) and row["solved_after"] <= evaluations)
-
-
-def _field(name: str) -> Callable[[Mapping[str, Any]], float]:
-    return lambda row: float(row.get(name, 0.0))
-
-
-def _at_k(figure: str, k: int) -> Callable[[Mapping[str, Any]], float]:
-    return lambda row: float(row[figure][str(k)])
+    def of_a_seed(self, field: str) -> float:
+        """Return the sum of a field over the problems, of a seed in the mean."""
+        return float(self.field(field).sum(axis=1).mean())
 
 
 # ---------------------------------------------------------------- figures
@@ -182,7 +161,7 @@ class _Summary:
         self._rows = {
             (arm.name, strategy): _Rows(study, export, arm, strategy, problems)
             for arm in study.arms
-            for strategy in ([TEST] if study.test_tasks else arm.strategies)
+            for strategy in study.strategies_of(arm)
         }
 
     def results(self) -> Results:
@@ -196,90 +175,88 @@ class _Summary:
             tuning={arm.name: self._tuning(arm) for arm in tuned_arms(study)},
         )
 
-    def _ended(self, arm: StudyArm) -> list[str]:
-        """Return the strategies of an arm with a seed that has ended."""
-        return [strategy for strategy in arm.strategies if self._rows[arm.name, strategy].seeds]
+    def _ended(self, arm: StudyArm) -> dict[str, _Rows]:
+        """Return the searches of an arm by strategy, of those with a seed that has ended."""
+        found = {strategy: self._rows[arm.name, strategy] for strategy in arm.strategies}
+        return {strategy: rows for strategy, rows in found.items() if rows.seeds}
 
     def _samples(self, arm: StudyArm) -> _Rows | None:
         """Return an arm's independent samples, if a seed of them has ended."""
-        found = (self._rows[arm.name, name] for name in self._study.sampled_by(arm))
-        return next((rows for rows in found if rows.seeds), None)
+        for name in self._study.strategies_of(arm):
+            rows = self._rows[arm.name, name]
+            if rows.seeds and (name == TEST or self._study.strategy(name).is_independent):
+                return rows
+        return None
+
+    def _by_k(self, figure_at: Callable[[str, int], _Figure]) -> dict[str, dict[int, _Figure]]:
+        """Return what `figure_at` gives for each figure by k."""
+        study = self._study
+        return {figure: {k: figure_at(figure, k) for k in study.ks} for figure in study.figures}
 
     def _arm_result(self, arm: StudyArm) -> ArmResult:
-        study, export = self._study, self._export
-        samples = self._samples(arm)
-        is_tuned = arm.is_trained_before and chosen(study, arm, export) is not None
-        trainings = finals(study, arm, export) if is_tuned else []
+        trainings, samples = self._export.trainings, self._samples(arm)
+        names = [one.name for one in finals(self._study, arm, self._export)]
+        sampled: dict[str, Any] = {}
+        if samples is not None:
+            sampled = {
+                "at_k": self._by_k(lambda figure, k: mean(samples.at_k(figure, k))),
+                "distinct_share": float(samples.field("distinct_share").mean()),
+                "diversity": float(samples.field("diversity").mean()),
+                "sampled_tokens": samples.of_a_seed("tokens"),
+            }
         return ArmResult(
             arm=arm,
-            searched={strategy: self._searched(arm, strategy) for strategy in self._ended(arm)},
-            at_k={} if samples is None else {
-                figure: {k: mean(samples.values(_at_k(figure, k))) for k in study.ks}
-                for figure in study.figures
-            },
-            distinct_share=0.0 if samples is None else float(samples.values(_field("distinct_share")).mean()),
-            diversity=0.0 if samples is None else float(samples.values(_field("diversity")).mean()),
-            sampled_tokens=0.0 if samples is None else _of_a_seed(samples, "tokens"),
-            trainings=[export.trainings[one.name] for one in trainings if one.name in export.trainings],
+            searched={name: self._searched(arm, rows) for name, rows in self._ended(arm).items()},
+            trainings=[trainings[name] for name in names if name in trainings],
             missing=sum(rows.missing for (name, _), rows in self._rows.items() if name == arm.name),
-        )  # fmt: skip
+            **sampled,
+        )
 
-    def _searched(self, arm: StudyArm, strategy: str) -> Searched:
-        rows, problems = self._rows[arm.name, strategy], self._problems
-        solved = rows.values(_is_solved)
+    def _searched(self, arm: StudyArm, rows: _Rows) -> Searched:
+        problems = self._problems
         budgets = sorted({round(x) for x in np.geomspace(10, arm.evaluations, _BUDGET_POINTS)})
-        points = curve([rows.values(_solved_by(n)) for n in budgets], len(problems))
+        points = curve([rows.solved(budget) for budget in budgets], len(problems))
         return Searched(
             seeds=rows.seeds,
-            solved=mean(solved, len(problems)),
-            solved_rows=mean(rows.values(_has_rows), len(problems)),
-            solved_in_any=names_where(problems, solved.max(axis=0) > 0),
-            curve=BudgetCurve(tuple(budgets), points),
-            tokens=_of_a_seed(rows, "tokens"),
-            seconds=_of_a_seed(rows, "seconds"),
-            training_seconds=_of_a_seed(rows, "training_seconds"),
+            solved=mean(rows.solved(), len(problems)),
+            solved_rows=mean(rows.values(lambda row: row["solved_after"] is not None), len(problems)),
+            solved_in_any=tuple(compress(problems, rows.solved().max(axis=0).tolist())),
+            after=dict(zip(budgets, points, strict=True)),
+            tokens=rows.of_a_seed("tokens"),
+            seconds=rows.of_a_seed("seconds"),
+            training_seconds=rows.of_a_seed("training_seconds"),
         )
 
     def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:
-        ours, theirs = self._samples(arm), self._samples(reference)
+        problems, theirs = self._problems, self._ended(reference)
+        samples, baseline = self._samples(arm), self._samples(reference)
         solved = {
-            name: (
-                self._rows[arm.name, name].values(_is_solved),
-                self._rows[reference.name, name].values(_is_solved),
-            )
-            for name in self._ended(arm)
-            if name in self._ended(reference)
+            name: (rows.solved(), theirs[name].solved())
+            for name, rows in self._ended(arm).items()
+            if name in theirs
         }
         return Comparison(
             arm=arm.name,
             reference=reference.name,
-            at_k={} if ours is None or theirs is None else {
-                figure: {
-                    k: difference(ours.values(_at_k(figure, k)), theirs.values(_at_k(figure, k)))
-                    for k in self._study.ks
-                }
-                for figure in self._study.figures
-            },
-            solved={name: difference(*pair, len(self._problems)) for name, pair in solved.items()},
-            unlocked={name: unlocked(*pair, self._problems) for name, pair in solved.items()},
-            locked={name: unlocked(pair[1], pair[0], self._problems) for name, pair in solved.items()},
+            at_k={} if samples is None or baseline is None else self._by_k(
+                lambda figure, k: difference(samples.at_k(figure, k), baseline.at_k(figure, k))
+            ),
+            solved={name: difference(*pair, len(problems)) for name, pair in solved.items()},
+            unlocked={name: unlocked(*pair, problems) for name, pair in solved.items()},
+            locked={name: unlocked(*pair[::-1], problems) for name, pair in solved.items()},
         )  # fmt: skip
 
     def _compare_strategies(self) -> Iterator[StrategyComparison]:
         """Compare every strategy with the last of the file, arm by arm."""
         for arm in self._study.arms:
-            *_, last = [None, *(one.name for one in self._study.strategies)]
             ended = self._ended(arm)
-            for strategy in ended:
-                if last in ended and strategy != last:
-                    ours, theirs = (
-                        self._rows[arm.name, name].values(_is_solved) for name in (strategy, str(last))
-                    )
-                    yield StrategyComparison(
-                        arm.name, strategy, str(last), difference(ours, theirs, len(self._problems))
-                    )
+            last = ended.pop(self._study.strategies[-1].name, None) if ended else None
+            for strategy, rows in ended.items():
+                if last is not None:
+                    found = difference(rows.solved(), last.solved(), len(self._problems))
+                    yield StrategyComparison(arm.name, strategy, self._study.strategies[-1].name, found)
 
-    def _tuning(self, arm: StudyArm) -> list[dict[str, Any]]:
+    def _tuning(self, arm: StudyArm) -> list[_Row]:
         trainings = self._export.trainings
         best = chosen(self._study, arm, self._export)
         return [
@@ -305,8 +282,3 @@ def _pairs(study: Study) -> Iterator[tuple[str, StudyArm]]:
         for reference in arm.references:
             if reference not in study.references:
                 yield reference, arm
-
-
-def _of_a_seed(rows: _Rows, field: str) -> float:
-    """Return the sum of a field over the problems, of a seed in the mean."""
-    return float(rows.values(_field(field)).sum(axis=1).mean())

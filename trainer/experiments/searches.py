@@ -5,7 +5,6 @@ seed i. A search counts as solved by the first of its programs that is right on 
 one is right on all held-out rows too; which it is, is judged here, after the search.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from evovpo.experiments.batch import Batch, Variant
-from evovpo.experiments.plan import Work, plan_cells
-from evovpo.experiments.pool import Ended, Failed, Message
+from evovpo.experiments.plan import plan_cells
+from evovpo.experiments.pool import Ended, Failed, Message, run_all
 from evovpo.experiments.reading import raise_faults
-from evovpo.experiments.running import only_batch, run_cells, sized
+from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.judging.heldout import HeldoutJudge
 from evovpo.judging.measure import measure_groups
 from evovpo.store import Store, solved_at
@@ -26,51 +25,21 @@ from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import model_of
 
 
-def plan_searches(study: Study, export: Export, work: Path, faults: list[str]) -> list[Work]:
-    """Return the cells of all searches that have no row and whose models are there, adding what is wrong."""
-    batches: list[Batch] = []
-    wanted: set[SearchKey] = set()
-    for arm in study.arms:
-        if arm.rounds:
-            continue
-        keys = export.missing(study, arm)
-        wanted |= set(keys)
-        if keys:
-            batches += _batches(study, export, arm, work, {(key.strategy, key.seed) for key in keys})
-    works = plan_cells(batches, store_url(work), faults)
-    return [one for one in works if key_of(one) in wanted]
-
-
-def key_of(work: Work) -> SearchKey:
-    """Return what a cell's row is filed under."""
-    cell = work.cell
-    return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)
-
-
-def _batches(
-    study: Study, export: Export, arm: StudyArm, work: Path, wanted: set[tuple[str, int]]
-) -> Iterator[Batch]:
-    for seed in sorted({seed for _, seed in wanted}):
-        model = model_of(study, export, work, arm, seed)
-        strategies = [one for one in study.strategies if (one.name, seed) in wanted]
-        yield _batch(study, arm, model, seed, strategies)
-
-
 def trial_batches(study: Study, arm: StudyArm) -> Iterator[Batch]:
     """Yield what an arm will search, with the start model in the place of those that are not there yet."""
     batch = _batch(study, arm, study.start, 0, [study.strategy(name) for name in arm.strategies])
-    yield dataclasses.replace(batch, name=f"{study.name} (trial)")
+    yield batch.model_copy(update={"name": f"{study.name} (trial)"})
 
 
 def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
+    proposer = {"name": "local", "model": str(model), "threads": 1}
     return Batch(
         name=study.name,
         problems=study.problems,
         evaluations=(arm.evaluations,),
         seeds=(seed,),
-        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model), "threads": 1}}),),
+        proposers=(Variant(arm.name, {"proposer": proposer}),),
         strategies=tuple(Variant(one.name, settings_of(one, arm)) for one in strategies),
-        settings={},
         origin=f"{study.path}: arm {arm.name}",
     )
 
@@ -89,11 +58,7 @@ def settings_of(strategy: Strategy, arm: StudyArm) -> dict[str, object]:
 
 
 def run_searches(
-    study: Study,
-    export: Export,
-    work: Path,
-    processes: int,
-    on_search: Callable[[int, int], None],
+    study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int], None]
 ) -> list[Failed]:
     """Make the missing searches and export each as it ends; return those that failed.
 
@@ -101,17 +66,23 @@ def run_searches(
     them, `StoreError` if the store fails.
     """
     faults: list[str] = []
-    works = plan_searches(study, export, work, faults)
-    raise_faults(faults)
-    by_run = {one.cell.run_id: one for one in works}
     url = store_url(work)
+    wanted = [key for arm in study.arms if not arm.while_searching for key in export.missing(study, arm)]
+    batches = []
+    for name, seed in dict.fromkeys((key.arm, key.seed) for key in wanted):
+        arm, names = study.arm(name), {key.strategy for key in wanted if (key.arm, key.seed) == (name, seed)}
+        strategies = [one for one in study.strategies if one.name in names]
+        batches.append(_batch(study, arm, model_of(study, export, work, arm, seed), seed, strategies))
+    works = [one for one in plan_cells(batches, url, faults) if _key_of(one) in set(wanted)]
+    raise_faults(faults)
+    by_run = {one.name: one for one in works}
     with Store.open(url, create=True) as store, only_batch(url), HeldoutJudge() as judge:
 
         def export_one(run_id: str) -> None:
             one = by_run.pop(run_id)
             is_independent = study.strategy(one.cell.arm.strategy).is_independent
             row = search_row(store, run_id, one.problem, judge, study.ks if is_independent else ())
-            export.add_searches([{**key_of(one)._asdict(), **row}])
+            export.add_searches([_key_of(one)._asdict() | row])
 
         def take(message: Message) -> None:
             if isinstance(message, Ended):
@@ -122,9 +93,15 @@ def run_searches(
 
         for one in works:  # ended before their rows were written
             if one.is_finished:
-                export_one(one.cell.run_id)
+                export_one(one.name)
         on_search(len(works) - len(by_run), len(works))
-        return run_cells(sized([*by_run.values()], processes), url, processes, take)
+        return run_all(sized([*by_run.values()], processes), processes, take)
+
+
+def _key_of(work: Work) -> SearchKey:
+    """Return what a cell's row is filed under."""
+    cell = work.cell
+    return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)
 
 
 def search_row(

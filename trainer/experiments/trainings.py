@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from transformers.utils import logging as transformers_logging
 
 from evovpo.errors import DivergedError, TrainingError
 from evovpo.experiments.pool import Ended, FatalError, Message, Task, run_all
 from evovpo.files import written_whole
 from trainer.domains.domain import open_domain
-from trainer.domains.on_policy import Arm, load_start_model, measure, train
+from trainer.domains.on_policy import Arm, TrainingBudget, load_start_model, measure, train
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
 
@@ -47,8 +49,8 @@ def grid(study: Study, arm: StudyArm) -> list[Training]:
     assert arm.arm is not None
     return [
         Training(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
-        for learning_rate in study.learning_rates
-        for kl in study.kls
+        for learning_rate in study.tuning.learning_rates
+        for kl in study.tuning.kls
     ]
 
 
@@ -71,11 +73,9 @@ def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[Training]:
-    """Return an arm's final trainings. Raises `ValueError` if it is not tuned yet."""
-    settings = chosen(study, arm, export)
-    if settings is None:
-        raise ValueError(f"arm {arm.name} is not tuned yet")
-    return [Training(settings, seed) for seed in range(arm.seeds)]
+    """Return an arm's final trainings; none before it is tuned, or of one that is not trained before."""
+    settings = chosen(study, arm, export) if arm.is_trained_before else None
+    return [] if settings is None else [Training(settings, seed) for seed in range(arm.seeds)]
 
 
 def model_folder(work: Path, training: Training) -> Path:
@@ -90,9 +90,29 @@ def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int)
     return study.start if arm.model == START else Path(arm.model)
 
 
+class _Run:
+    """A task for a process of its own, which gives rows."""
+
+    def run(self, tell: Callable[[Any], None]) -> Any:
+        """Do it, with one thread, and return what it gives.
+
+        Raises `FatalError`: what one of these needs, all of them do.
+        """
+        try:
+            torch.set_num_threads(1)
+            transformers_logging.disable_progress_bar()
+            return self.rows()
+        except Exception as error:
+            raise FatalError(error) from error
+
+    def rows(self) -> Any:
+        """Return the rows."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class TrainingRun:
-    """A training in a process of its own, which gives its row."""
+class TrainingRun(_Run):
+    """A training, which gives its row."""
 
     training: Training
     study: Study
@@ -104,58 +124,45 @@ class TrainingRun:
         """Return the name of the training."""
         return self.training.name
 
-    def run(self, tell: Callable[[Any], None]) -> dict[str, Any]:
+    def rows(self) -> dict[str, Any]:
         """Train, and return the row.
 
-        A training that diverges is a result: its score is 0, and its model the start model. Raises
-        `FatalError`: what a training needs, all of them do.
+        A training that diverges is a result: its score is 0, and its model the start model.
         """
-        try:
-            return self._row()
-        except Exception as error:
-            raise FatalError(error) from error
-
-    def _row(self) -> dict[str, Any]:
-        _prepare()
         began, cpu = time.monotonic(), time.process_time()
         training, study = self.training, self.study
-        log: list[dict[str, float]] = []
-        row: dict[str, Any] = {
-            "training": training.name,
-            "seed": training.seed,
-            "arm": dataclasses.asdict(training.arm),
-        }
+        budget, log = TrainingBudget(**dict(study.training)), list[dict[str, float]]()
+        arm = dataclasses.asdict(training.arm)
+        row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
         with open_domain(study.domain, study.start) as domain:
             diverged = ""
             try:
-                model, log = train(training.arm, domain, study.budget, training.seed, on_step=log.append)
+                model, log = train(training.arm, domain, budget, training.seed, on_step=log.append)
             except DivergedError as error:
                 diverged = str(error)
                 model = load_start_model(domain)
             row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
             if self.folder is None:
-                tasks = domain.tasks("validation", study.tuning_tasks)
+                tasks = domain.tasks("validation", study.tuning.tasks)
                 most = max(TUNING_KS)
                 measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
-                score = (
-                    0.0
-                    if diverged
-                    else float(np.mean([task.measure.best_at_k(TUNING_KS) for task in measured]))
-                )
+                best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
+                score = 0.0 if diverged else float(best)
                 row |= {"kind": "tuning", "score": round(score, 5)}
             else:
-                _keep(model, study.start, self.folder)
+                with written_whole(self.folder) as partial:  # with the tokenizer of the start model
+                    model.save_pretrained(partial)
+                    for file in study.start.glob("tokenizer*"):
+                        shutil.copy(file, partial)
                 steps = [{name: round(value, 4) for name, value in step.items()} for step in log]
                 row |= {"kind": "final", "log": steps}
-        tokens = log[-1]["tokens"] if log else 0
-        return row | {
-            "tokens": int(tokens), "steps": len(log), "seconds": round(time.monotonic() - began, 1)
-        }  # fmt: skip
+        tokens = int(log[-1]["tokens"]) if log else 0
+        return row | {"tokens": tokens, "steps": len(log), "seconds": round(time.monotonic() - began, 1)}
 
 
 @dataclass(frozen=True)
-class AnswerRun:
-    """A model that answers the test tasks in a process of its own, which gives a row for each."""
+class AnswerRun(_Run):
+    """A model that answers the test tasks, which gives a row for each."""
 
     arm: StudyArm
     seed: int
@@ -167,18 +174,11 @@ class AnswerRun:
         """Return what tells it apart."""
         return f"{self.arm.name}, {TEST}, seed {self.seed}"
 
-    def run(self, tell: Callable[[Any], None]) -> list[dict[str, Any]]:
-        """Sample and judge, and return the rows. Raises `FatalError`, as `TrainingRun`."""
-        try:
-            _prepare()
-            return self._rows()
-        except Exception as error:
-            raise FatalError(error) from error
-
-    def _rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
+        """Sample and judge, and return the rows."""
         ks = self.study.ks
         with open_domain(self.study.domain, self.model) as domain:
-            model, tasks = load_start_model(domain), domain.tasks("test", self.study.test_tasks)
+            model, tasks = load_start_model(domain), domain.tasks("test", self.study.test.tasks)
             answers = self.arm.search_answers
             measured = measure(model, domain, tasks, answers, max(ks), seed=_MEASURE_SEED)
         return [
@@ -208,11 +208,10 @@ def run_trainings(
         if training.name not in export.trainings or not (folder is None or folder.exists()):
             missing.setdefault(training.name, TrainingRun(training, study, folder))
 
-    def take(message: Message) -> None:
-        if isinstance(message, Ended):
-            if message.name not in export.trainings:
-                export.add_training(message.value)
-            on_training(message.name)
+    def take(name: str, row: dict[str, Any]) -> None:
+        if name not in export.trainings:
+            export.add_training(row)
+        on_training(name)
 
     (work / "models").mkdir(parents=True, exist_ok=True)
     _finish(list(missing.values()), processes, take)
@@ -228,33 +227,22 @@ def run_tests(
         for (_, seed), arm in missing.items()
     ]
 
-    def take(message: Message) -> None:
-        if isinstance(message, Ended):
-            export.add_searches(message.value)
-            on_test(message.name)
+    def take(name: str, rows: list[dict[str, Any]]) -> None:
+        export.add_searches(rows)
+        on_test(name)
 
     _finish(tests, processes, take)
 
 
-def _finish(tasks: Sequence[Task], processes: int, take: Callable[[Message], None]) -> None:
-    """Do tasks. Raises `TrainingError` for one whose process is ended from outside again and again."""
-    failed = run_all(tasks, processes, take)
-    if failed:
-        raise TrainingError(f"{failed[0].name}: {failed[0].reason}")
+def _finish(tasks: Sequence[Task], processes: int, take: Callable[[str, Any], None]) -> None:
+    """Do tasks, and take what each gives.
 
+    Raises `TrainingError` for one whose process is ended from outside again and again.
+    """
 
-def _prepare() -> None:
-    """Let a process compute with one thread and print nothing."""
-    import torch
-    from transformers.utils import logging as transformers_logging
+    def told(message: Message) -> None:
+        if isinstance(message, Ended):
+            take(*message)
 
-    torch.set_num_threads(1)
-    transformers_logging.disable_progress_bar()
-
-
-def _keep(model: Any, start: Path, folder: Path) -> None:
-    """Write a model with the tokenizer of the start model; a reader never sees half a folder."""
-    with written_whole(folder) as partial:
-        model.save_pretrained(partial)
-        for file in start.glob("tokenizer*"):
-            shutil.copy(file, partial)
+    for one in run_all(tasks, processes, told):
+        raise TrainingError(f"{one.name}: {one.reason}")

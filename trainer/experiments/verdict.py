@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from evovpo.experiments.intervals import Difference
-from trainer.experiments.results import Comparison, Results, StrategyComparison
+from trainer.experiments.results import Comparison, Results
+
+_LEVEL = "no clear difference"
 
 
 def verdict(results: Results) -> list[str]:
@@ -14,8 +16,10 @@ def verdict(results: Results) -> list[str]:
         if arm.missing
     ]
     said += [_compared(results, one) for one in results.comparisons if one.at_k or one.solved]
-    said += [_strategies(results, one) for one in results.strategies]
-    return said
+    return said + [
+        f"{one.arm}, {one.strategy} against {one.reference}: solves {_in_words(one.solved, results)}."
+        for one in results.strategies
+    ]
 
 
 def _compared(results: Results, found: Comparison) -> str:
@@ -25,9 +29,8 @@ def _compared(results: Results, found: Comparison) -> str:
     for strategy, difference in found.solved.items():
         ours, theirs = found.unlocked[strategy], found.locked[strategy]
         seeds = "seed" if ours.seeds == 1 else f"{ours.seeds} seeds"
-        difference_in_words = in_words(difference, len(results.problems))
         parts.append(
-            f"solved by {strategy} {difference_in_words}, unlocks {len(ours.problems)} that "
+            f"solved by {strategy} {_in_words(difference, results)}, unlocks {len(ours.problems)} that "
             f"{found.reference} never solves and lacks {len(theirs.problems)} that it solves "
             f"({seeds} each)"
         )
@@ -35,29 +38,21 @@ def _compared(results: Results, found: Comparison) -> str:
 
 
 def _by_k(differences: Mapping[int, Difference]) -> str:
-    ahead = [k for k, one in differences.items() if one.is_clear and one.interval.mean > 0]
-    behind = [k for k, one in differences.items() if one.is_clear and one.interval.mean < 0]
-    level = [k for k in differences if k not in ahead and k not in behind]
-    parts = [
-        f"{words} at k = {', '.join(map(str, ks))}"
-        for words, ks in (("ahead", ahead), ("behind", behind), ("with no clear difference", level))
-        if ks
-    ]
+    parts = []
+    for outcome in ("ahead", "behind", _LEVEL):
+        ks = ", ".join(str(k) for k, one in differences.items() if _outcome(one) == outcome)
+        if ks:
+            parts.append(f"{'with ' * (outcome == _LEVEL)}{outcome} at k = {ks}")
     return ", ".join(parts)
 
 
-def in_words(found: Difference, problems: int) -> str:
-    """Return a difference in problems solved, with who is ahead if that is clear."""
-    interval = found.interval
-    outcome = "no clear difference"
-    if found.is_clear:
-        outcome = "ahead" if interval.mean > 0 else "behind"
-    ends = f"[{interval.low:+.1f}, {interval.high:+.1f}]"
-    return f"{interval.mean:+.1f} of {problems} {ends}, p = {found.p:.2g} ({outcome})"
+def _in_words(found: Difference, results: Results) -> str:
+    value, low, high, _ = found.interval
+    ends = f"[{low:+.1f}, {high:+.1f}], p = {found.p:.2g}"
+    return f"{value:+.1f} of {len(results.problems)} {ends} ({_outcome(found)})"
 
 
-def _strategies(results: Results, found: StrategyComparison) -> str:
-    return (
-        f"{found.arm}, {found.strategy} against {found.reference}: solves "
-        f"{in_words(found.solved, len(results.problems))}."
-    )
+def _outcome(found: Difference) -> str:
+    if not found.is_clear:
+        return _LEVEL
+    return "ahead" if found.interval.mean > 0 else "behind"

@@ -29,7 +29,7 @@ from trainer.objectives import find_objective
 def check_while_searching(study: Study, faults: list[str]) -> None:
     """Add what is wrong with the arms that train while they search."""
     for arm in study.arms:
-        if arm.rounds and arm.arm is not None:
+        if arm.while_searching and arm.arm is not None:
             for strategy in arm.strategies:
                 try:
                     _plan(study, arm, strategy, dataclasses.replace(arm.arm, learning_rate=1e-4, kl=0.0), 0)
@@ -44,9 +44,7 @@ def run_while_searching(
 
     `on_part` is told what ends on the way. What is done of a seed is kept in its folder below `work`.
     """
-    for arm in study.arms:
-        if not arm.rounds:
-            continue
+    for arm in (one for one in study.arms if one.while_searching):
         settings = chosen(study, arm, export)
         assert settings is not None  # what it is tuned as was tuned before
         for strategy, seed in sorted({(key.strategy, key.seed) for key in export.missing(study, arm)}):
@@ -55,7 +53,8 @@ def run_while_searching(
             folder = work / "while-searching" / name.replace(", ", "-").replace(" ", "-")
 
             def told(part: SearchPart | TrainingPart, name: str = name) -> None:
-                on_part(f"{name}: {_said(part)}")
+                what = f"searched {part.problem}" if isinstance(part, SearchPart) else "trained"
+                on_part(f"{name}: round {part.round}, {what}")
 
             result = search_while_training(plan, folder, processes, told)
             share = result.training_cpu_seconds / len(result.problems)
@@ -68,20 +67,10 @@ def run_while_searching(
 
 
 def _plan(study: Study, arm: StudyArm, strategy: str, settings: Arm, seed: int) -> SearchTraining:
-    return plan_search_training(
-        [load_problem(path) for path in study.problems],
-        settings_of(study.strategy(strategy), arm),
-        settings,
-        study.start,
-        evaluations=arm.evaluations,
-        rounds=arm.rounds,
-        seed=seed,
-    )
-
-
-def _said(part: SearchPart | TrainingPart) -> str:
-    what = f"searched {part.problem}" if isinstance(part, SearchPart) else "trained"
-    return f"round {part.round}, {what}"
+    problems = [load_problem(path) for path in study.problems]
+    searched = settings_of(study.strategy(strategy), arm)
+    spent = {"evaluations": arm.evaluations, "rounds": arm.while_searching, "seed": seed}
+    return plan_search_training(problems, searched, settings, study.start, **spent)
 
 
 def plan_search_training(
@@ -101,7 +90,18 @@ def plan_search_training(
     be the arm's. Raises `ConfigError` naming all that does not go together, `ProblemError` for a problem
     that the model cannot write for.
     """
-    config = Config.load(None, (), _sections(settings, start_model, evaluations, seed))
+    search = settings.get("search", {})
+    assert isinstance(search, Mapping)
+    model = {"name": "local", "model": str(start_model.resolve()), "policy": "served", "threads": 1}
+    sections = {
+        **settings,
+        # One ask at a time, so that runs repeat.
+        "search": {"in_flight": 1, **search, "evaluations": evaluations},
+        "proposer": model,
+        "sandbox": {"workers": 1},
+        "run": {"seed": seed},
+    }
+    config = Config.load(None, (), sections)
     asked = config.search
     faults = []
     if not problems:
@@ -127,38 +127,20 @@ def plan_search_training(
     faults += [
         f"{name} of the objective is {getattr(objective, name)}; expected less than search.rollouts, "
         f"{asked.rollouts}"
-        for name in ("k", "c")
-        if name in find_objective(arm.objective).settings and getattr(objective, name) >= asked.rollouts
+        for name in {"k", "c"} & set(find_objective(arm.objective).settings)
+        if getattr(objective, name) >= asked.rollouts
     ]
     if faults:
         raise ConfigError(f"arm {arm.name}, training while it searches: " + "; ".join(faults))
     for problem in problems:
         check_proposer(problem, config)
         choose_format(problem, config)
-    train = TrainConfig(
-        objective=objective,
-        update=UpdateConfig(
-            learning_rate=arm.learning_rate,
-            kl=arm.kl,
-            entropy=arm.entropy,
-            passes=arm.passes,
-            groups_per_step=groups_per_step,
-        ),
-        run=RunConfig(seed=seed),
+    update = UpdateConfig(
+        learning_rate=arm.learning_rate,
+        kl=arm.kl,
+        entropy=arm.entropy,
+        passes=arm.passes,
+        groups_per_step=groups_per_step,
     )
+    train = TrainConfig(objective=objective, update=update, run=RunConfig(seed=seed))
     return SearchTraining(tuple(problems), (), config, train, rounds)
-
-
-def _sections(
-    settings: Mapping[str, object], start_model: Path, evaluations: int, seed: int
-) -> dict[str, object]:
-    """Return the settings of the runs: one ask at a time, so that they repeat; the model that is served."""
-    search = settings.get("search", {})
-    assert isinstance(search, Mapping)
-    return {
-        **settings,
-        "search": {"in_flight": 1, **search, "evaluations": evaluations},
-        "proposer": {"name": "local", "model": str(start_model.resolve()), "policy": "served", "threads": 1},
-        "sandbox": {"workers": 1},
-        "run": {"seed": seed},
-    }

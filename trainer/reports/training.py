@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
+from evovpo.reports.text import counted, folded, plain_table, right
+from evovpo.store import Store
+from evovpo.types import Json, PolicyEventKind, TrainingStep
 
-if TYPE_CHECKING:  # they load torch, which tables do without
-    from trainer.learning.data import RunData
+if TYPE_CHECKING:  # it loads torch, which tables do without
     from trainer.loop.training_plan import Plan
 
 _FIGURES = (
@@ -34,90 +34,69 @@ def plan_table(plan: Plan) -> Table:
     from trainer.learning.data import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
-    table = Table(box=box.SIMPLE, header_style="bold", title="Groups", title_justify="left")
-    table.add_column("run")
-    for name in ("complete", "used", *(str(reason) for reason in reasons)):
-        table.add_column(name, justify="right")
-    for one in plan.data:
-        table.add_row(one.run_id, *_counts(one, reasons))
-    if len(plan.data) > 1:
-        totals = [_counts(one, reasons) for one in plan.data]
-        sums = (str(sum(int(cell) for cell in column)) for column in zip(*totals, strict=True))
+    table = _titled("Groups", "run", *map(right, ("complete", "used", *map(str, reasons))))
+    counts = {
+        one.run_id: [one.total, len(one.groups), *(one.skipped.get(reason, 0) for reason in reasons)]
+        for one in plan.data
+    }
+    for run, row in counts.items():
+        table.add_row(run, *map(str, row))
+    if len(counts) > 1:
         table.add_section()
-        table.add_row("all", *sums)
+        table.add_row("all", *(str(sum(column)) for column in zip(*counts.values(), strict=True)))
     return table
 
 
-def _counts(one: RunData, reasons: Sequence[str]) -> list[str]:
-    skipped: Mapping[str, int] = {str(reason): count for reason, count in one.skipped.items()}
-    return [str(one.total), str(len(one.groups)), *(str(skipped.get(str(reason), 0)) for reason in reasons)]
+def _titled(title: str, *columns: str | Column) -> Table:
+    table = plain_table(*columns)
+    table.title, table.title_justify = title, "left"
+    return table
 
 
 def plan_line(plan: Plan) -> str:
     """Return the rest of a plan in one line."""
     faulty = sum(one.faulty_rollouts for one in plan.data)
     left_out = f", {faulty} rollouts left out after sandbox faults" if faulty else ""
-    steps = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
     return (
-        f"{steps} with {plan.training.objective} from policy version {plan.start.number}, on "
-        f"{plan.groups_used} groups and {plan.tokens} tokens{left_out}"
+        f"{counted(len(plan.steps), 'step')} with {plan.training.objective} from policy version "
+        f"{plan.start.number}, on {plan.groups_used} groups and {plan.tokens} tokens{left_out}"
     )
 
 
 def steps_table(steps: Sequence[TrainingStep]) -> Table:
     """Return the figures at the beginning and the end of a training: means over a quarter of its steps."""
-    table = Table(box=box.SIMPLE, header_style="bold", title="Training", title_justify="left")
-    table.add_column("mean over steps")
     part = max(1, len(steps) // 4)
-    for name, some in (("first", steps[:part]), ("last", steps[-part:])):
-        table.add_column(f"{name} {len(some)}", justify="right")
+    ends = {"first": steps[:part], "last": steps[-part:]}
+    heads = (right(f"{name} {len(some)}") for name, some in ends.items())
+    table = _titled("Training", "mean over steps", *heads)
     for label, field in _FIGURES:
-        means = (
-            sum(float(getattr(step, field)) for step in some) / len(some)
-            for some in (steps[:part], steps[-part:])
-        )
+        means = (sum(float(getattr(step, field)) for step in some) / part for some in ends.values())
         table.add_row(label, *(f"{mean:.4f}" for mean in means))
     return table
 
 
-def probe_table(found: Mapping[str, Json]) -> Table:
+def probe_table(found: Mapping[str, Any]) -> Table:
     """Return best@k and pass@k of a version and its parent from the comparison of `retrain`."""
     new, parent = found["version"], found["parent"]
-    if not isinstance(new, dict) or not isinstance(parent, dict):
-        raise TypeError(f"expected the comparison of a training, found {found!r:.80}")
     title = f"Probe: {new['problems']} problems outside the training, {new['sampled']} answers each"
-    table = Table(box=box.SIMPLE, header_style="bold", title=title, title_justify="left")
-    table.add_column("k", justify="right")
-    for figure in ("best@k", "pass@k"):
-        for name in ("parent", "new"):
-            table.add_column(f"{figure} {name}", justify="right")
-    columns = [
-        values
-        for figure in ("best_at_k", "pass_at_k")
-        for result in (parent, new)
-        if isinstance(values := result[figure], dict)
-    ]
+    heads = (f"{figure} {name}" for figure in ("best@k", "pass@k") for name in ("parent", "new"))
+    table = _titled(title, *map(right, ("k", *heads)))
+    columns = [result[figure] for figure in ("best_at_k", "pass_at_k") for result in (parent, new)]
     for k in columns[0]:
         table.add_row(k, *(f"{values[k]:.3f}" for values in columns))
     return table
 
 
-def policies_json(
-    versions: Sequence[PolicyVersion],
-    served: PolicyVersion | None,
-    trainings: Sequence[Training],
-    events: Sequence[PolicyEvent],
-) -> list[Json]:
+def policies_json(store: Store) -> list[dict[str, Json]]:
     """Return one object a version, ascending by number."""
-    made_by = {training.id: training for training in trainings}
-    found: list[Json] = []
-    for version in versions:
+    served = store.served()
+    made_by = {training.id: training for training in store.trainings()}
+    refused = {
+        event.number: event.detail for event in store.policy_events() if event.kind is PolicyEventKind.REFUSED
+    }
+    found: list[dict[str, Json]] = []
+    for version in store.policy_versions():
         training = made_by.get(version.config_hash)
-        refused = [
-            event.detail
-            for event in events
-            if event.number == version.number and event.kind is PolicyEventKind.REFUSED
-        ]
         found.append(
             {
                 "number": version.number,
@@ -125,7 +104,7 @@ def policies_json(
                 "parent": version.parent,
                 "objective": None if training is None else training.objective,
                 "runs": [] if training is None else list(training.runs),
-                "refused": refused[-1] if refused else None,
+                "refused": refused.get(version.number),
                 "path": version.path,
                 "metrics": dict(version.metrics),
             }
@@ -133,28 +112,21 @@ def policies_json(
     return found
 
 
-def policies_table(rows: Sequence[Mapping[str, Json]]) -> Table:
+def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the versions of `policies_json` as a table; the served one is marked."""
-    table = Table(box=box.SIMPLE, header_style="bold")
-    table.add_column("")
-    table.add_column("version", justify="right")
-    table.add_column("parent", justify="right")
-    table.add_column("objective")
-    table.add_column("steps", justify="right")
-    table.add_column("best@1", justify="right")
-    table.add_column("folder", overflow="fold")
+    figures = map(right, ("version", "parent"))
+    table = plain_table("", *figures, "objective", right("steps"), right("best@1"), folded("folder"))
     for row in rows:
-        metrics = row["metrics"] if isinstance(row["metrics"], dict) else {}
-        steps, best = metrics.get("steps"), metrics.get("probe.best_at_1")
+        steps, best = (row["metrics"].get(name) for name in ("steps", "probe.best_at_1"))
         state = "served" if row["served"] else "refused" if row["refused"] else ""
         table.add_row(
             Text(state, style="bold green" if row["served"] else "red"),
             str(row["number"]),
             "" if row["parent"] is None else str(row["parent"]),
-            str(row["objective"] or "start model"),
-            f"{steps:.0f}" if isinstance(steps, float) else "",
-            f"{best:.3f}" if isinstance(best, float) else "",
-            _from_here(str(row["path"])),
+            row["objective"] or "start model",
+            "" if steps is None else f"{steps:.0f}",
+            "" if best is None else f"{best:.3f}",
+            _from_here(row["path"]),
         )
     return table
 
