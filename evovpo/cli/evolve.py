@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evovpo.config import Config
     from evovpo.problem.openevolve.opening import Opened
     from evovpo.reports.live import LiveProgress
-    from evovpo.runs.outcome import Outcome
+    from evovpo.runs.stored import Outcome
     from evovpo.store import Store
 
 app = typer.Typer()

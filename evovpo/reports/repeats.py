@@ -13,8 +13,8 @@ from rich.text import Text
 
 from evovpo.reports.run_report import outcome_json
 from evovpo.reports.text import plain_table, reward_text, right
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
+from evovpo.runs.stored import Outcome
 from evovpo.types import Json
 
 

@@ -10,8 +10,7 @@ from evovpo.problem.openevolve.metrics import combined_curve
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
-from evovpo.runs.outcome import Outcome
-from evovpo.runs.stored import Ancestor, RunView, example_rows
+from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows
 from evovpo.search.search import Search
 from evovpo.store import RunSummary, solved_at
 from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Trust

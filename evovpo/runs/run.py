@@ -17,13 +17,12 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.prompt_format import choose_format
 from evovpo.runs.proposer import Servers, open_servers
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run_lock import only_searcher
-from evovpo.runs.stored import stored_run
+from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Problem, Run, RunStatus, Tell

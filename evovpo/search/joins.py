@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evovpo.config import SearchConfig
-from evovpo.search.members import Member
+from evovpo.search.population import Member
 from evovpo.types import Program
 
 _PARTNERS = 24

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evovpo.search.members import Member
+from evovpo.search.population import Member
 
 SHINGLE = 5
 """Characters in one shingle."""

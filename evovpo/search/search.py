@@ -14,10 +14,9 @@ from evovpo.config import SearchConfig
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.search.failures import Failures
 from evovpo.search.joins import JoinLanguage, Joins
-from evovpo.search.members import Member
 from evovpo.search.notes import Notes
 from evovpo.search.novelty import text_fault
-from evovpo.search.population import Insertion, InsertionStatus, Island, Population
+from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import Plan, Reply, island_count, make_strategy
 from evovpo.search.tickets import Tickets

@@ -7,7 +7,7 @@ import numpy as np
 
 from evovpo.errors import SearchError
 from evovpo.search.joins import Join
-from evovpo.search.members import Member
+from evovpo.search.population import Member
 from evovpo.types import Message, Parent, Problem, Program, Prompt, PromptKind, Tell, content_id
 
 

@@ -1,4 +1,4 @@
-"""What happened in a run, read back: its asks and tells in order, its groups, and known judgements.
+"""What happened in a run, read back: asks and tells in order, groups, known judgements, lineages.
 
 Reads in pages, a handful of statements each, so that memory stays bounded and no statement is
 issued per row. Rows never change, so pages read in separate transactions fit together.
@@ -6,7 +6,7 @@ issued per row. Rows never change, so pages read in separate transactions fit to
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -16,13 +16,15 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
 from evovpo.errors import StoreError
 from evovpo.problem.openevolve.metrics import Scored
 from evovpo.store.database import Database, reading
-from evovpo.store.records import evaluations_of, prompts_where, tells_where
+from evovpo.store.records import candidates_where, evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
-from evovpo.store.tables import candidates, evaluations, prompts, rewards, rollouts, tells
+from evovpo.store.tables import candidates, evaluations, programs, prompts, rewards, rollouts, tells
 from evovpo.store.tells import read_target
 from evovpo.types import (
+    Candidate,
     Evaluation,
     Group,
+    ParentRole,
     ParseStatus,
     Prompt,
     PromptKind,
@@ -35,11 +37,13 @@ T = TypeVar("T")
 _PAGE = 1000
 """Asks or tells loaded at once; a tell of 3 answers and 8 objectives is about 50 rows."""
 _GROUPS_PAGE = 100
+_IDS_PAGE = 500
+"""Ids in one IN list: below the bound parameters that any database allows."""
 _Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Database):
-    """Asks, tells and groups of runs, and judgements of all runs."""
+    """Asks, tells and groups of runs, judgements of all runs, and the ancestors of programs."""
 
     def history(self, run_id: str) -> Iterator[Prompt | Tell]:
         """Return the asks and tells of a run, to be read in the order in which they were applied.
@@ -109,6 +113,28 @@ class History(Database):
             if metrics is not None and program_id not in found:
                 found[program_id] = Scored(proposed, program_id, Status(status), dict(metrics))
         return tuple(found.values())
+
+    @reading
+    def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
+        """Return how a program came about: its candidate in the run, then its ancestors' back to the seeds.
+
+        Nearest generation first. Inspirations are among the parents but not followed. Empty for a seed.
+        Raises StoreError for an unknown program.
+        """
+        if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
+            raise StoreError(f"no program {program_id} is stored; expected the full id of one")
+        steps: list[Candidate] = []
+        seen = {program_id}
+        wanted = [program_id]
+        while wanted:
+            generation = _origins(connection, run_id, wanted)
+            steps += generation
+            wanted = []
+            for parent in (parent for candidate in generation for parent in candidate.parents):
+                if parent.role is not ParentRole.INSPIRATION and parent.program_id not in seen:
+                    seen.add(parent.program_id)
+                    wanted.append(parent.program_id)
+        return steps
 
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
@@ -204,3 +230,22 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
         if not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
             rewards_M_D[candidate.slot] = evaluation.rewards or zero
     return tell.rollout, tuple(rewards_M_D), is_valid, tuple(programs), tuple(spans)
+
+
+def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
+    """Return for each program the candidate that was new to the run with it, in the order of the programs.
+
+    A seed has none, also when it was proposed again: neither its ticket nor a duplicate is its origin.
+    """
+    first: dict[str, Candidate] = {}
+    seeds = select(prompts.c.id).where(prompts.c.run_id == run_id, prompts.c.kind == PromptKind.SEED)
+    for start in range(0, len(program_ids), _IDS_PAGE):
+        page = program_ids[start : start + _IDS_PAGE]
+        told = select(candidates.c.position).where(
+            candidates.c.run_id == run_id, candidates.c.program_id.in_(page)
+        )
+        where = and_(tells.c.run_id == run_id, tells.c.position.in_(told), tells.c.prompt_id.not_in(seeds))
+        for _, candidate in candidates_where(connection, where):
+            if candidate.program is not None and candidate.parse_status is ParseStatus.PARSED:
+                first.setdefault(candidate.program.id, candidate)
+    return [first[program_id] for program_id in program_ids if program_id in first]

@@ -1,22 +1,35 @@
-"""Rows of problems, of their programs, and of runs with their status."""
+"""Rows of problems, of their programs, and of runs: their status, and their requests to model servers."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import objectives, problems, programs, run_events, runs
-from evovpo.types import Problem, Program, Run, RunStatus
+from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs
+from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunStatus
 
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
 
 
+class CallTotals(NamedTuple):
+    """Sums over requests to model servers."""
+
+    calls: int
+    failed: int
+    """Of these, requests that brought nothing: sent again or given up."""
+    prompt_tokens: int
+    """As far as the servers say."""
+    completion_tokens: int
+    cost: float | None
+    """None where no model has a price."""
+
+
 class Runs(Database):
-    """Problems, programs and runs."""
+    """Problems, programs and runs, with their requests to model servers."""
 
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
@@ -112,6 +125,26 @@ class Runs(Database):
         )
         return list(map(problem_from_json, connection.scalars(bodies)))
 
+    @writing
+    def add_call(self, connection: Connection, call: Call) -> None:
+        """Store one request to a model server, with the present time as its date.
+
+        Raises StoreError if its run or its prompt is not stored.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        append(connection, calls, [row_of(calls, call, at=now)])
+
+    @reading
+    def calls(self, connection: Connection, run_id: str) -> list[Call]:
+        """Return the requests of a run in the order in which they ended; none for an unknown run."""
+        found = connection.execute(select(calls).where(calls.c.run_id == run_id).order_by(calls.c.number))
+        return [record_of(Call, calls, row) for row in found]
+
+    @reading
+    def call_totals(self, connection: Connection, run_id: str) -> CallTotals:
+        """Return the sums over the requests of a run; zeros for an unknown run."""
+        return read_call_totals(connection, run_id)
+
 
 def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
     """Append the programs whose ids are new; return the stored source of each id."""
@@ -140,6 +173,20 @@ def with_status() -> Select[Any]:
     latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
     return select(runs, run_events.c.status).select_from(runs).join(run_events, of_run)
+
+
+def read_call_totals(connection: Connection, run_id: str) -> CallTotals:
+    """Return the sums over the requests of a run."""
+    sent, good, prompt_tokens, completion_tokens, cost = connection.execute(
+        select(
+            func.count(),
+            func.count().filter(calls.c.outcome == CallOutcome.OK),
+            func.coalesce(func.sum(calls.c.prompt_tokens), 0),
+            func.coalesce(func.sum(calls.c.completion_tokens), 0),
+            func.sum(calls.c.cost),
+        ).where(calls.c.run_id == run_id)
+    ).one()
+    return CallTotals(sent, sent - good, int(prompt_tokens), int(completion_tokens), cost)
 
 
 def _run(row: Row[Any]) -> Run:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Select, func, select
 
-from evovpo.store.calls import CallTotals, read_call_totals
 from evovpo.store.database import Database, reading
-from evovpo.store.runs import require_run, with_status
+from evovpo.store.runs import CallTotals, read_call_totals, require_run, with_status
 from evovpo.store.tables import (
     candidates,
     evaluations,

@@ -26,10 +26,10 @@ from typing import Any
 
 from evovpo.config import Config
 from evovpo.proposers import Proposer
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.proposer import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
+from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Example, Limits, Objective, Problem, Program, Prompt, PromptKind, content_id
 

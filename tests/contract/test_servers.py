@@ -29,10 +29,10 @@ from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_l
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.proposer import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
+from evovpo.runs.stored import Outcome
 from evovpo.store import Store, unpack_floats
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
 

@@ -18,7 +18,7 @@ from shell import Shell
 
 from evovpo.cli import app, main, mount_commands
 from evovpo.errors import StoreError
-from evovpo.runs.outcome import Outcome
+from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Tell
 

@@ -14,8 +14,7 @@ from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
-from evovpo.search.members import Member
-from evovpo.search.population import Insertion
+from evovpo.search.population import Insertion, Member
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import (

@@ -12,7 +12,7 @@ from evovpo.builtin.strings.joining import conditions, join_language
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
 from evovpo.search.joins import Join, find_joins
-from evovpo.search.members import Member
+from evovpo.search.population import Member
 from evovpo.types import Example, Objective, Problem, Program
 
 LEFT, RIGHT = member(source(SWAP), (1, 1, 1, 0, 0, 0), 1), member(source("x0.upper()"), (0, 0, 0, 1, 1, 1), 2)

@@ -23,8 +23,8 @@ from evovpo.runs.group import Embedder
 from evovpo.runs.replay import replay
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.search.members import Member
 from evovpo.search.novelty import BY_MEANING, SHINGLE, cosine, meaning_fault, text_distance, text_fault
+from evovpo.search.population import Member
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Program, Prompt, Run, RunStatus, Tell

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import member
 
-from evovpo.search.members import Front, Member
-from evovpo.search.population import CELL_CAPACITY, LEARNING_PROGRAMS, Grid, InsertionStatus, Island
+from evovpo.search.population import (
+    CELL_CAPACITY,
+    LEARNING_PROGRAMS,
+    Front,
+    Grid,
+    InsertionStatus,
+    Island,
+    Member,
+)
 from evovpo.types import Feature
 
 vectors = st.lists(

@@ -17,8 +17,8 @@ from evovpo.experiments.reading import parse_seeds
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.reports.repeats import Repeat, repeats_json, repeats_table, with_seed
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
+from evovpo.runs.stored import Outcome
 
 QUICK = ("strings/phone-with-hyphens", "--proposer", "random", "-n", "16", "--set", "sandbox.workers=1")
 

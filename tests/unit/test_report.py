@@ -20,10 +20,9 @@ from evovpo.reports.curve import curve_lines, write_curve_png
 from evovpo.reports.run_report import headline, nothing_judged, outcome_json, run_report
 from evovpo.reports.tables import lineage_table, misses_view, rows_table, runs_table
 from evovpo.reports.text import changes_view, one_line, printable, program_view, reward_text
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.runs.stored import Ancestor, Row, RunView, find_run, lineage, read_run, run_heldout
+from evovpo.runs.stored import Ancestor, Outcome, Row, RunView, find_run, lineage, read_run, run_heldout
 from evovpo.store import CurvePoint, RunRow, Store, solved_at
 from evovpo.types import ParentRole, Problem, Program, RunStatus
 

@@ -10,7 +10,7 @@ from evovpo.cli.terminal import console
 
 if TYPE_CHECKING:
     from evovpo.runs.driver import Progress as SearchProgress
-    from evovpo.runs.outcome import Outcome
+    from evovpo.runs.stored import Outcome
     from evovpo.types import Problem, TrainingStep
     from trainer.loop.loop import Loop
     from trainer.loop.retrain import RetrainResult

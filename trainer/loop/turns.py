@@ -13,9 +13,9 @@ from pathlib import Path
 
 from evovpo.errors import DivergedError, NothingToTrainError
 from evovpo.runs.driver import Progress
-from evovpo.runs.outcome import Outcome
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start_or_resume
+from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Problem, Run, Training
 from trainer.learning.data import RunPart

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evovpo.search.members import Member, by_merit
+from evovpo.search.population import Member, by_merit
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 from evovpo.types import PromptKind
 

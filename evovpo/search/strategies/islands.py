@@ -7,8 +7,7 @@ import numpy as np
 
 from evovpo.config import SearchConfig
 from evovpo.search.failures import Failures
-from evovpo.search.members import Member, by_merit
-from evovpo.search.population import InsertionStatus, Island, Population
+from evovpo.search.population import InsertionStatus, Island, Member, Population, by_merit
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy

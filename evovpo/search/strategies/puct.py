@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from evovpo.search.members import Member
+from evovpo.search.population import Member
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 
 

@@ -5,8 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from evovpo.search.members import Member
-from evovpo.search.population import Insertion
+from evovpo.search.population import Insertion, Member
 from evovpo.types import Parent, ParentRole, Prompt, PromptKind
 
 
