@@ -7,7 +7,8 @@ parameters, where the number of tensor operations in a step and the bytes that a
 - what can be folded into the weights is folded at load: norms, the attention scale, query, key and value in
   one product, gate and up in one product, rotary pairs side by side so that a rotation is one complex
   multiplication;
-- rows that have finished leave the batch.
+- rows that have finished leave the batch;
+- buffers and views are made once for each shape of the batch, not in every step.
 
 What a row samples depends on the weights, its prompt, its seed, its index and its sampling settings, not on
 its neighbours: row (seed, index) has a counter-based generator of its own, one uniform number a step, which
@@ -20,6 +21,8 @@ Left out on purpose: top-k, top-p and penalties, since a trainer needs the log-p
 softmax at one temperature; bfloat16, which makes the products up to 1.6 times faster from 16 rows on where
 the processor has it, but rounds the log-probabilities; accelerators.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -144,13 +147,6 @@ class Weights:
     def _norm_weight(self, norm: Any) -> Tensor:
         return torch.mul(_float32(norm.weight), self.root_size)
 
-    def attention_inputs(self, layer: _Layer, x: Tensor, rotation: Tensor) -> Tensor:
-        """Return queries, keys and values (rows, H + 2K, D) of x (rows, h), all but the values rotated."""
-        qkv = torch.addmm(layer.qkv_bias, self.norm(x), layer.qkv).view(len(x), -1, self.head_size)
-        pairs = qkv[:, : self.heads + self.key_heads].unflatten(2, (-1, 2))
-        torch.view_as_complex(pairs).mul_(rotation)
-        return qkv
-
     def feed_forward(self, layer: _Layer, x: Tensor) -> None:
         """Add the feed-forward part of a layer to x (rows, h), in place."""
         gate, up = (self.norm(x) @ layer.gate_up).chunk(2, -1)
@@ -187,73 +183,175 @@ def check_supported(name: str, config: Any) -> None:
         )
 
 
-class _Group:
-    """The n rows in flight of one prompt of Tp tokens, which share its keys and values and have their own."""
+class _Prefix(NamedTuple):
+    """Keys and values of P prompts, left-padded to one length, for L layers."""
 
-    def __init__(self, weights: Weights, prompt_ids: Sequence[int], rows: int, capacity: int) -> None:
-        """Read the prompt, alone: what comes out is the same whatever stands beside it."""
+    keys: Tensor
+    """(L, P, K, D, Tp): transposed, as the product with the queries wants them."""
+    values: Tensor
+    """(L, P, K, Tp, D)"""
+    lengths: npt.NDArray[np.int64]
+    """Tokens of each prompt (P)."""
+
+
+class _Batch:
+    """The rows in flight, their caches, and every buffer and view that depends on the shape.
+
+    The B rows are sorted by prompt. Attention works on a grid of P prompts with n places each, where n
+    is the largest number of rows that a prompt has left; free places repeat a row and are not read.
+    """
+
+    def __init__(
+        self, weights: Weights, prefix: _Prefix, prompt_of_row: npt.NDArray[np.int64], capacity: int
+    ) -> None:
         w = self.weights = weights
-        self.length, self.rows = len(prompt_ids), rows
-        self.own = torch.empty(len(w.layers), 2 * w.key_heads, rows, capacity, w.head_size)
-        """Keys and values of new tokens (L, 2K, n, capacity, D)."""
-        self.keys: list[Tensor] = []
-        """Of the prompt in each layer (K, D, Tp)."""
-        self.values: list[Tensor] = []
-        """Of the prompt in each layer (K, Tp, D)."""
-        x = w.embedding[torch.tensor(prompt_ids)]
+        self.prefix = prefix
+        self.prompt_of_row = prompt_of_row
+        self.capacity = capacity
+        self.length = 0
+        layers, prompts, key_heads, size, padded = prefix.keys.shape
+        counts = np.bincount(prompt_of_row, minlength=prompts)
+        rows, places = len(prompt_of_row), int(counts.max())
+        group = w.heads // key_heads
+        first = np.cumsum(counts) - counts
+        place_of_row = np.arange(rows) - first[prompt_of_row]
+        self.slot_of_row = prompt_of_row * places + place_of_row
+        slots = prompts * places
+        self.grid_shape = (prompts, key_heads, places)
+        self.is_full = rows == slots
+        width = (w.heads + 2 * key_heads) * size
+
+        self.qkv = torch.empty(rows, width)
+        grid = self.qkv
+        if not self.is_full:
+            row_of_slot = np.repeat(first, places)
+            row_of_slot[self.slot_of_row] = np.arange(rows)
+            self.gather_in = torch.from_numpy(row_of_slot)
+            self.gather_out = torch.from_numpy(self.slot_of_row)
+            grid = self.grid = torch.empty(slots, width)
+        pairs = torch.view_as_complex(grid.view(prompts, places, -1, size // 2, 2))
+        self.q_in = pairs[:, :, : w.heads].view(prompts, places, key_heads, group, size // 2).transpose(1, 2)
+        self.k_in = pairs[:, :, w.heads : w.heads + key_heads].transpose(1, 2)
+        self.v_in = grid.view(prompts, places, -1, size)[:, :, w.heads + key_heads :].transpose(1, 2)
+
+        self.q = torch.empty(prompts, key_heads, places, group, size)
+        self.q_pairs = torch.view_as_complex(self.q.view(*self.q.shape[:-1], size // 2, 2))
+        self.q_prefix = self.q.view(prompts * key_heads, places * group, size)
+        self.q_suffix = self.q.view(slots * key_heads, group, size)
+        self.k_prefix = [k.reshape(prompts * key_heads, size, padded) for k in prefix.keys]
+        self.v_prefix = [v.reshape(prompts * key_heads, padded, size) for v in prefix.values]
+        self.cache = torch.empty(2, layers, slots * key_heads, capacity, size)
+        shape = (*self.grid_shape, capacity, size // 2)
+        self.k_cache_pairs = [torch.view_as_complex(k.view(*shape, 2)) for k in self.cache[0]]
+        self.v_cache_grid = [v.view(*self.grid_shape, capacity, size) for v in self.cache[1]]
+        self.k_cache = [k.transpose(1, 2) for k in self.cache[0]]
+        self.v_cache = list(self.cache[1])
+
+        self.scores_prefix = torch.empty(prompts * key_heads, places * group, padded)
+        self.bias = None
+        if (prefix.lengths != padded).any():
+            is_padding = np.arange(padded) < padded - prefix.lengths[:, None]
+            bias = np.where(is_padding, -np.inf, 0.0).astype(np.float32)
+            self.bias = torch.from_numpy(bias).view(prompts, 1, 1, padded)
+            self.scores_biased = self.scores_prefix.view(prompts, key_heads, places * group, padded)
+        self.mixed = torch.empty(prompts, key_heads, places, group, size)
+        self.mixed_prefix = self.mixed.view(prompts * key_heads, places * group, size)
+        self.mixed_suffix = self.mixed.view(slots * key_heads, group, size)
+        self.mixed_transposed = self.mixed.transpose(1, 2)
+        self.mixed_slots = torch.empty(prompts, places, key_heads, group, size)
+        self.mixed_flat = self.mixed_slots.view(slots, w.heads * size)
+        self.positions = torch.from_numpy(prefix.lengths)
+        self.padded = padded
+
+    def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> _Batch:
+        """Return a batch of the given rows (ascending), whose caches hold `capacity` new tokens in all."""
+        kept_prompts, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
+        prefix = self.prefix
+        if len(kept_prompts) < len(prefix.lengths):
+            index = torch.from_numpy(kept_prompts)
+            lengths = prefix.lengths[kept_prompts]
+            start = prefix.keys.shape[-1] - int(lengths.max())
+            prefix = _Prefix(
+                prefix.keys[..., start:].index_select(1, index),
+                prefix.values[..., start:, :].index_select(1, index),
+                lengths,
+            )
+        kept = _Batch(self.weights, prefix, prompt_of_row, capacity)
+        prompts, key_heads, places = kept.grid_shape
+        old_slots = self.slot_of_row[rows]
+        source = np.full(prompts * places, old_slots[0])
+        source[kept.slot_of_row] = old_slots
+        old_prompt, old_place = np.divmod(source.reshape(prompts, 1, places), self.grid_shape[2])
+        heads = np.arange(key_heads)[None, :, None]
+        index = torch.from_numpy(((old_prompt * key_heads + heads) * self.grid_shape[2] + old_place).ravel())
+        kept.cache[:, :, :, : self.length] = self.cache[:, :, :, : self.length].index_select(2, index)
+        kept.length = self.length
+        return kept
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token to every row (B) and return the logits (B, V) of the next."""
+        w, t, padded = self.weights, self.length, self.padded
+        rotation = w.rotations.index_select(0, self.positions + t)[:, None, None]
+        rotation_q = rotation.unsqueeze(3)
+        x = w.embedding.index_select(0, tokens)
         for i, layer in enumerate(w.layers):
-            qkv = w.attention_inputs(layer, x, w.rotations[: self.length, None]).transpose(0, 1)
-            q, k, v = qkv.split([w.heads, w.key_heads, w.key_heads])
-            self.keys.append(k.transpose(1, 2).contiguous())
-            self.values.append(v.contiguous())
+            torch.addmm(layer.qkv_bias, w.norm(x), layer.qkv, out=self.qkv)
+            if not self.is_full:
+                torch.index_select(self.qkv, 0, self.gather_in, out=self.grid)
+            torch.mul(self.q_in, rotation_q, out=self.q_pairs)
+            torch.mul(self.k_in, rotation, out=self.k_cache_pairs[i][:, :, :, t])
+            self.v_cache_grid[i][:, :, :, t].copy_(self.v_in)
+            torch.bmm(self.q_prefix, self.k_prefix[i], out=self.scores_prefix)
+            suffix = torch.bmm(self.q_suffix, self.k_cache[i][:, :, : t + 1])
+            if self.bias is not None:
+                self.scores_biased.add_(self.bias)
+            scores = torch.cat([self.scores_prefix, suffix.view(*self.scores_prefix.shape[:2], t + 1)], -1)
+            shares = torch.softmax(scores, -1)
+            torch.bmm(shares[:, :, :padded], self.v_prefix[i], out=self.mixed_prefix)
+            own = shares.view(*self.q_suffix.shape[:2], -1)[:, :, padded:]
+            self.mixed_suffix.baddbmm_(own, self.v_cache[i][:, : t + 1])
+            self.mixed_slots.copy_(self.mixed_transposed)
+            mixed = self.mixed_flat if self.is_full else self.mixed_flat.index_select(0, self.gather_out)
+            x.addmm_(mixed, layer.out)
+            x.add_(layer.out_bias)
+            w.feed_forward(layer, x)
+        self.length += 1
+        return w.norm(x) @ w.head
+
+
+def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Tensor]:
+    """Return keys and values of the prompts, and the logits (P, V) that follow them.
+
+    Prompts go one by one: at some hundred tokens the products are as fast as in a batch, nothing is
+    spent on padding, and what comes out is the same whatever stands beside the prompt.
+    """
+    lengths = np.array([len(ids) for ids in prompts])
+    padded = int(lengths.max())
+    k_heads, size = w.key_heads, w.head_size
+    keys = torch.zeros(len(w.layers), len(prompts), k_heads, size, padded)
+    values = torch.zeros(len(w.layers), len(prompts), k_heads, padded, size)
+    last = []
+    for p, ids in enumerate(prompts):
+        start = padded - len(ids)
+        x = w.embedding[torch.tensor(ids)]
+        for i, layer in enumerate(w.layers):
+            qkv = torch.addmm(layer.qkv_bias, w.norm(x), layer.qkv).view(len(ids), -1, size)
+            pairs = torch.view_as_complex(qkv[:, : w.heads + k_heads].view(len(ids), -1, size // 2, 2))
+            qk = torch.view_as_real(pairs * w.rotations[: len(ids), None]).flatten(-2).transpose(0, 1)
+            q, k, v = qk[: w.heads], qk[w.heads :], qkv[:, w.heads + k_heads :].transpose(0, 1)
+            keys[i, p, :, :, start:] = k.transpose(1, 2)
+            values[i, p, :, start:] = v
             is_last = i == len(w.layers) - 1
             if is_last:  # nothing but the last position is read any more
                 x, q = x[-1:], q[:, -1:]
             mixed = F.scaled_dot_product_attention(
                 q[None], k[None], v[None], is_causal=not is_last, scale=1.0, enable_gqa=True
             )
-            x = torch.addmm(x, mixed[0].transpose(0, 1).flatten(1), layer.out).add_(layer.out_bias)
+            x = torch.addmm(x, mixed[0].transpose(0, 1).flatten(1), layer.out)
+            x.add_(layer.out_bias)
             w.feed_forward(layer, x)
-        self.last = x
-        """What follows from the last token of the prompt (1, h)."""
-
-    def keep(self, rows: npt.NDArray[np.int64]) -> None:
-        """Let all but the given rows go."""
-        self.own = self.own.index_select(2, torch.from_numpy(rows))
-        self.rows = len(rows)
-
-    def attend(self, i: int, t: int, qkv: Tensor) -> Tensor:
-        """Return what new token t takes in layer i from those before and itself (n, H D).
-
-        Queries, keys and values are (n, H + 2K, D); the latter two are stored.
-        """
-        key_heads, size = self.weights.key_heads, self.weights.head_size
-        own = self.own[i, :, :, : t + 1]
-        own[:, :, t] = qkv[:, self.weights.heads :].transpose(0, 1)
-        own_keys, own_values = own[:key_heads].flatten(0, 1), own[key_heads:].flatten(0, 1)
-        q = qkv[:, : self.weights.heads].unflatten(1, (key_heads, -1)).transpose(0, 1).contiguous()
-        of_prompt = torch.bmm(q.view(key_heads, -1, size), self.keys[i])
-        of_own = torch.bmm(q.view(len(own_keys), -1, size), own_keys.transpose(1, 2))
-        scores = torch.cat([of_prompt, of_own.view(key_heads, -1, t + 1)], -1)
-        shares = torch.softmax(scores, -1)
-        mixed = torch.bmm(shares[:, :, : self.length], self.values[i])
-        own_shares = shares.view(len(own_keys), -1, self.length + t + 1)[:, :, self.length :]
-        mixed.view(len(own_keys), -1, size).baddbmm_(own_shares, own_values)
-        return mixed.view(q.shape).transpose(0, 1).reshape(self.rows, -1)
-
-
-def _step(w: Weights, groups: Sequence[_Group], tokens: Tensor, t: int) -> Tensor:
-    """Append token t to every row (B) and return the logits (B, V) of the next."""
-    x = w.embedding.index_select(0, tokens)
-    rows = [group.rows for group in groups]
-    positions = torch.tensor([group.length + t for group in groups]).repeat_interleave(torch.tensor(rows))
-    rotation = w.rotations.index_select(0, positions)[:, None]
-    for i, layer in enumerate(w.layers):
-        parts = w.attention_inputs(layer, x, rotation).split(rows)
-        mixed = [group.attend(i, t, part) for group, part in zip(groups, parts, strict=True)]
-        x.addmm_(torch.cat(mixed), layer.out).add_(layer.out_bias)
-        w.feed_forward(layer, x)
-    return w.norm(x) @ w.head
+        last.append(x)
+    return _Prefix(keys, values, lengths), w.norm(torch.cat(last)) @ w.head
 
 
 def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
@@ -322,15 +420,14 @@ def _sample(
     lengths = np.zeros(rows, dtype=np.int64)
     is_stopped = np.zeros(rows, dtype=bool)
 
-    counts = np.bincount(prompt_of_row)
-    groups = [_Group(weights, ids, int(n), longest) for ids, n in zip(prompts, counts, strict=True)]
-    logits = weights.norm(torch.cat([group.last for group in groups])) @ weights.head
+    prefix, logits = _prefill(weights, prompts)
     if not logits.isfinite().all():
         raise PolicyError(
             "the model gives logits that are not finite, so that nothing can be sampled; its training "
             "diverged or its files are damaged: use another version"
         )
     logits = logits.index_select(0, torch.from_numpy(prompt_of_row))
+    batch = _Batch(weights, prefix, prompt_of_row, longest)
     live = np.arange(rows)  # where each row of the batch stands in the arrays above
     is_running = np.ones(rows, dtype=bool)
     for t in range(longest):
@@ -348,14 +445,11 @@ def _sample(
             if not len(kept):
                 break
             if len(kept) <= _KEEP_SHARE * len(live):
-                ends_of_groups = np.cumsum([group.rows for group in groups])
-                for group, runs in zip(groups, np.split(is_running, ends_of_groups[:-1]), strict=True):
-                    group.keep(np.flatnonzero(runs))
-                groups = [group for group in groups if group.rows]
                 live, is_running = live[kept], is_running[kept]
+                batch = batch.keep(kept, int(limits[live].max()))
                 index = torch.from_numpy(kept)
                 tokens, temperatures, uniform_TB = tokens[index], temperatures[index], uniform_TB[:, index]  # noqa: N806
-        logits = _step(weights, groups, tokens, t)
+        logits = batch.step(tokens)
 
     completions = {
         pair: Completion(tuple(tokens[:n].tolist()), tuple(logprobs[:n].tolist()), bool(stopped))
