@@ -209,9 +209,9 @@ def _draw_band(axes: Any, curve: Curve, colour: str) -> None:
 
 
 def _draw_marks(axes: Any, curve: Curve, colour: str, mark: str, is_filled: Sequence[bool]) -> None:
-    faces = [colour if filled else "white" for filled in is_filled]
-    style = {"marker": mark, "s": 36, "linewidths": 1, "zorder": 5, "clip_on": False}
-    axes.scatter(curve.ks, curve.means, c=faces, edgecolors=colour, **style)
+    style = {"color": colour, "markersize": 6, "zorder": 5, "clip_on": False}
+    for k, mean, filled in zip(curve.ks, curve.means, is_filled, strict=True):
+        axes.plot([k], [mean], mark, markerfacecolor=colour if filled else "white", **style)
 
 
 def _k_axis(axes: Any, ks: Sequence[int]) -> None:
