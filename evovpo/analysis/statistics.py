@@ -45,14 +45,9 @@ class Interval(NamedTuple):
         return self.high < 0.0
 
     @property
-    def is_above_zero(self) -> bool:
-        """True if the whole interval is."""
-        return self.low > 0.0
-
-    @property
     def is_clear(self) -> bool:
         """True if the whole interval lies on one side of zero."""
-        return self.is_below_zero or self.is_above_zero
+        return self.is_below_zero or self.low > 0.0
 
 
 def mean_interval(

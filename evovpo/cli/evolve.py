@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -90,7 +91,7 @@ def evolve(
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.experiments.reading import parse_seeds
-    from evovpo.reports.repeats import Repeat, repeats_json, repeats_table, with_seed
+    from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.runs.proposer import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
@@ -111,14 +112,16 @@ def evolve(
     check_proposer(request.problem, request.config)
     if request.project is not None:
         _show_project(request.project, problem_name)
-    requests = [with_seed(request, number) for number in numbers] or [request]
+    requests = [
+        replace(request, config=request.config.changed(run={"seed": number})) for number in numbers
+    ] or [request]
     waiting = _loading(request.config)
     with open_store(request.config.store.url, create=True) as store:
         found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
         if not numbers:
             _finish(store, as_json, found[0])
             return
-        repeats = list(map(Repeat, numbers, found))
+        repeats = dict(zip(numbers, found, strict=True))
         if as_json:
             print_json(repeats_json(repeats))
             return

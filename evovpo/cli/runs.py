@@ -99,8 +99,8 @@ def replay(
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
-    from evovpo.reports.run_report import outcome_json, population_json
-    from evovpo.reports.tables import population_table
+    from evovpo.reports.run_report import outcome_json
+    from evovpo.reports.tables import population_json, population_table
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run
     from evovpo.runs.stored import find_run, read_run

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from evovpo.reports.text import calls_text, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
-from evovpo.search.population import Island
 from evovpo.search.search import Search
 from evovpo.store import CallTotals
 from evovpo.types import Run
@@ -142,16 +141,14 @@ def status_line(search: Search, rate: float) -> str:
             parts.append(f"{best.passed} of {total} examples")
         elif best.passed:
             parts.append(f"{best.passed} of {total} objectives at 1")
-    bests = [_island_best(island, is_by_example) for island in search.islands]
+    bests = [
+        str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
+        if is_by_example
+        else reward_text(max((m.mean_reward for m in island.members), default=0.0))
+        for island in search.islands
+    ]
     shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
     parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
     if search.restarts:
         parts.append(f"islands started anew {search.restarts}")
     return ", ".join(parts)
-
-
-def _island_best(island: Island, is_by_example: bool) -> str:
-    """Return the most examples that a program of an island passes; of another problem the mean reward."""
-    if is_by_example:
-        return str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
-    return reward_text(max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0))

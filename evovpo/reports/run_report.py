@@ -1,6 +1,8 @@
-"""One run: how it ended, its best program, its figures, lineage and curve; for people, and as JSON."""
+"""A run, or one for each of several seeds: its end, best program, figures, lineage, curve; also as JSON."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -9,9 +11,8 @@ from rich.text import Text
 from evovpo.problem.openevolve.metrics import combined_curve
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
-from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
+from evovpo.reports.text import calls_text, counted, plain_table, printable, program_view, reward_text, right
 from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows
-from evovpo.search.search import Search
 from evovpo.store import RunSummary, solved_at
 from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Trust
 
@@ -166,7 +167,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
 
 def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     """Return for machines what `run_report` shows."""
-    examples = example_rows(view.problem, view.evaluation)
     outcome = outcome_json(view.outcome(0.0))
     del outcome["seconds"]
     point_keys = ("evaluations", "best_mean_reward", "examples_passed")
@@ -184,21 +184,14 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "evaluation_seconds": view.summary.evaluation_seconds,
         "calls": {**view.summary.calls._asdict()},
         "rewards": list((view.evaluation.rewards if view.evaluation else None) or ()),
-        **{
-            name: [
-                {"inputs": list(inputs), "output": wanted, "got": got, "passed": passed}
-                for inputs, wanted, got, passed in rows
-            ]
-            for name, rows in (("examples", examples), ("heldout", view.heldout))
-        },
+        "examples": [row._asdict() for row in example_rows(view.problem, view.evaluation)],
+        "heldout": [row._asdict() for row in view.heldout],
         "lineage": [
             {
                 "program_id": ancestor.program.id,
                 "program": ancestor.program.source,
                 "origin": ancestor.origin,
-                "made_from": [
-                    {"role": str(role), "program_id": parent} for role, parent in ancestor.made_from
-                ],
+                "made_from": [asdict(parent) for parent in ancestor.made_from],
                 "mean_reward": ancestor.mean_reward,
             }
             for ancestor in ancestors
@@ -208,13 +201,55 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     }
 
 
-def population_json(search: Search) -> list[Json]:
-    """Return the islands of a search for machines: index, program ids, and the best mean reward."""
-    return [
-        {
-            "island": island.index,
-            "programs": [member.program_id for member in island.members],
-            "best_mean_reward": max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0),
-        }
-        for island in search.islands
-    ]
+# ---------------------------------------------------------------- the same run for several seeds
+
+
+def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
+    """Return a row for each seed, below them the means and the deviation of the best, and who ended early."""
+    outcomes = list(repeats.values())
+    mean, deviation = _best(outcomes)
+    spread = reward_text(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
+    solved = sum(outcome.solved for outcome in outcomes)
+    counts = {
+        name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
+        for name in ("evaluations", "executed")
+    }
+    table = plain_table(
+        Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
+        Column("run", no_wrap=True),
+        Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
+        right("best mean reward", footer=spread),
+        *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in counts.items()),
+        show_footer=True,
+    )
+    for seed, outcome in repeats.items():
+        cells = (seed, outcome.run, "yes" if outcome.solved else "no", reward_text(outcome.best_mean_reward))
+        table.add_row(*map(str, (*cells, outcome.evaluations, outcome.executed)))
+    if ends := [f"seed {seed} ended early: {one.stopped}" for seed, one in repeats.items() if one.stopped]:
+        table.caption, table.caption_justify = Text("\n".join(ends)), "left"
+    return table
+
+
+def repeats_json(repeats: Mapping[int, Outcome]) -> dict[str, Json]:
+    """Return for machines what `repeats_table` shows.
+
+    `std_of_best` is the sample standard deviation, null for one run; `solved` counts the same runs as
+    `solved_train`, and `solved_heldout` is null where the problem has no held-out rows.
+    """
+    solved = sum(outcome.solved_train for outcome in repeats.values())
+    heldout = [outcome.solved_heldout for outcome in repeats.values()]
+    mean, deviation = _best(list(repeats.values()))
+    return {
+        "runs": [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats.items()],
+        "solved": solved,
+        "solved_train": solved,
+        "solved_heldout": None if None in heldout else sum(map(bool, heldout)),
+        "mean_of_best": mean,
+        "std_of_best": deviation,
+    }
+
+
+def _best(outcomes: Sequence[Outcome]) -> tuple[float, float | None]:
+    """Return mean and sample standard deviation (n - 1 below) of the best rewards; one run has none."""
+    best = [outcome.best_mean_reward for outcome in outcomes]
+    return statistics.fmean(best), statistics.stdev(best) if len(best) > 1 else None

@@ -71,11 +71,11 @@ def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableT
     table = plain_table(right("#", style="dim"), *map(folded, headers), "")
     for number, row in numbered:
         mark = Text("✓ right", style="green") if row.passed else Text("✗ wrong", style="red")
-        got = "(no output)" if row.got is None and row.wanted is not None else value_text(row.got)
+        got = "(no output)" if row.got is None and row.output is not None else value_text(row.got)
         table.add_row(
             str(number),
             *(Text(value_text(value)) for value in row.inputs),
-            Text(value_text(row.wanted)),
+            Text(value_text(row.output)),
             Text(got, style="" if row.passed else "red"),
             mark,
         )
@@ -103,13 +103,14 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
     for number, ancestor in enumerate(ancestors, start=1):
         is_join = ancestor.origin == "join"
         source = ancestor.program.source
-        before = [programs[name] for role, name in ancestor.made_from if role is ParentRole.PARENT]
+        before = [programs[one.program_id] for one in ancestor.made_from if one.role is ParentRole.PARENT]
         changes = Text()
         if before and only_expression(source, problem.entry) is None:
             changes = changes_view(before[0].source, source)
         parts = [
-            f"{numbers[program_id]}" + f" ({_PARTS[role]})" * (is_join or role is not ParentRole.PARENT)
-            for role, program_id in ancestor.made_from
+            f"{numbers[one.program_id]}"
+            + f" ({_PARTS[one.role]})" * (is_join or one.role is not ParentRole.PARENT)
+            for one in ancestor.made_from
         ]
         origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
         total = len(problem.objectives)
@@ -141,9 +142,21 @@ def population_table(search: Search) -> Table:
     names = ("island", "programs", "archive", "filled cells", "best mean reward")
     table = plain_table(*map(right, names))
     for island in search.islands:
-        best = max((sum(m.rewards) / len(m.rewards) for m in island.members), default=0.0)
+        best = max((member.mean_reward for member in island.members), default=0.0)
         counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))
         table.add_row(*map(str, counts), reward_text(best))
     if search.restarts:
         table.caption = f"islands started anew: {search.restarts}"
     return table
+
+
+def population_json(search: Search) -> list[Json]:
+    """Return the islands of a search for machines: index, program ids, and the best mean reward."""
+    return [
+        {
+            "island": island.index,
+            "programs": [member.program_id for member in island.members],
+            "best_mean_reward": max((member.mean_reward for member in island.members), default=0.0),
+        }
+        for island in search.islands
+    ]

@@ -9,7 +9,7 @@ from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.problem.openevolve.metrics import Scored, best_combined
 from evovpo.store import RunSummary, Store
-from evovpo.types import Candidate, Evaluation, Json, ParentRole, Problem, Program, Run, Trust
+from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
 
 
 class Outcome(NamedTuple):
@@ -66,7 +66,8 @@ class Row(NamedTuple):
     """One example (or objective) as a program does on it."""
 
     inputs: tuple[Json, ...]
-    wanted: Json
+    output: Json
+    """What is wanted."""
     got: Json
     """None also where the output was too long to keep, or there is none."""
     passed: bool
@@ -78,8 +79,7 @@ class Ancestor(NamedTuple):
     program: Program
     origin: str
     """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover` or `join`."""
-    made_from: tuple[tuple[ParentRole, str], ...]
-    """Ids of the programs that it was made from, each with its part."""
+    made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
     """Objectives at full reward."""
@@ -201,12 +201,11 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     for program_id in ids:
         evaluation = store.known_evaluation(problem.version, program_id)
         rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
-        made_from = origins[program_id].parents if program_id in origins else ()
         ancestors.append(
             Ancestor(
                 program if program_id == program.id else store.program(program_id),
                 _origin(origins.get(program_id)),
-                tuple((parent.role, parent.program_id) for parent in made_from),
+                origins[program_id].parents if program_id in origins else (),
                 sum(rewards) / len(rewards),
                 sum(value >= 1.0 for value in rewards),
             )

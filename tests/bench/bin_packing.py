@@ -430,7 +430,7 @@ def compared(
     differences = [first[seed] - second[seed] for seed in seeds]
     found, p = means(differences), sign_flip_p(differences, np.random.default_rng(0))
     verdict = "no difference shown"
-    if p < 0.05 and (found.is_above_zero or found.is_below_zero):
+    if p < 0.05 and found.is_clear:
         verdict = "better" if found.mean > 0 else "worse"
     return (
         f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}], p = {p:.3f}, {len(seeds)} seeds: {verdict}"

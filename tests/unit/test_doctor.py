@@ -18,15 +18,16 @@ from toy_runs import PROBLEM
 
 from evovpo.analysis.doctor.advice import fitting_alpha
 from evovpo.analysis.doctor.figures import (
+    Sample,
     best_set,
     effective_rank,
     measure,
     random_sets,
     set_scores,
+    take_sample,
     weightings,
 )
 from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
-from evovpo.analysis.doctor.sample import Sample, take_sample
 from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.cli import main

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from shell import Shell
 
-from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.experiments.reading import parse_seeds
-from evovpo.problem.folder import load_problem
-from evovpo.problem.suites import resolve_problem
-from evovpo.reports.repeats import Repeat, repeats_json, repeats_table, with_seed
-from evovpo.runs.request import RunRequest
+from evovpo.reports.run_report import repeats_json, repeats_table
 from evovpo.runs.stored import Outcome
 
 QUICK = ("strings/phone-with-hyphens", "--proposer", "random", "-n", "16", "--set", "sandbox.workers=1")
@@ -51,16 +47,12 @@ def test_a_seed_named_twice_and_too_many_are_refused() -> None:
         parse_seeds("0-999999999999")
 
 
-def test_only_the_seed_changes() -> None:
-    request = RunRequest(load_problem(resolve_problem("strings/date-to-iso")), Config())
-    assert with_seed(request, 7).config.run.seed == 7
-    assert with_seed(with_seed(request, 7), 0) == request
-
-
 def test_a_run_for_each_seed_is_stored_and_all_are_summed_up(evovpo: Shell) -> None:
     answer = evovpo("evolve", *QUICK, "--seeds", "3,5", "--json")
     assert answer.code == 0
     assert [row["seed"] for row in answer.json["runs"]] == [3, 5]
+    shown = [evovpo("show", row["run"], "--no-png", "--json").json for row in answer.json["runs"]]
+    assert [(run["seed"], run["budget"]) for run in shown] == [(3, 16), (5, 16)]
     best = [row["best_mean_reward"] for row in answer.json["runs"]]
     assert answer.json["mean_of_best"] == pytest.approx(sum(best) / 2)
     assert answer.json["std_of_best"] == pytest.approx(abs(best[0] - best[1]) / 2**0.5)
@@ -69,40 +61,39 @@ def test_a_run_for_each_seed_is_stored_and_all_are_summed_up(evovpo: Shell) -> N
     stored = evovpo("runs", "--json").json
     assert sorted(row["run"] for row in stored) == sorted(row["run"] for row in answer.json["runs"])
 
-    shown = evovpo("evolve", *QUICK, "--seeds", "3").out
-    assert f"{best[0]:.3f}" in shown
-    assert "±" not in shown, "one run has no deviation"
+    alone = evovpo("evolve", *QUICK, "--seeds", "3").out
+    assert f"{best[0]:.3f}" in alone
+    assert "±" not in alone, "one run has no deviation"
 
 
-def repeat(seed: int, best: float, stopped: str = "") -> Repeat:
-    return Repeat(
-        seed,
-        Outcome("0123456789ab", False, best, 2, 4, 0, 3, 50_000, 40_000, 0, 1.0, "", stopped),
-    )
+def outcome(best: float, stopped: str = "") -> Outcome:
+    return Outcome("0123456789ab", False, best, 2, 4, 0, 3, 50_000, 40_000, 0, 1.0, "", stopped)
 
 
-def shown_at_80_columns(repeats: Sequence[Repeat]) -> str:
+def shown_at_80_columns(repeats: Mapping[int, Outcome]) -> str:
     file = io.StringIO()
     Console(file=file, width=80, highlight=False).print(repeats_table(repeats))
     return file.getvalue()
 
 
 def test_the_deviation_is_that_of_a_sample_and_one_run_has_none() -> None:
-    two = [repeat(0, 0.25), repeat(1, 0.75)]
+    two = {0: outcome(0.25), 1: outcome(0.75)}
     assert repeats_json(two)["std_of_best"] == pytest.approx(0.125**0.5)  # (2 * 0.25**2) / (2 - 1)
     assert "0.500 ± 0.354" in shown_at_80_columns(two)
-    assert repeats_json(two[:1])["std_of_best"] is None
-    json.dumps(repeats_json(two[:1]), allow_nan=False)
+    one = {0: outcome(0.25)}
+    assert repeats_json(one)["std_of_best"] is None
+    json.dumps(repeats_json(one), allow_nan=False)
 
 
 def test_eighty_columns_cut_no_id_no_heading_and_no_reason() -> None:
-    text = shown_at_80_columns([repeat(9_999, 0.5), repeat(10_000, 0.5)])
+    text = shown_at_80_columns({9_999: outcome(0.5), 10_000: outcome(0.5)})
     for word in ("seed", "run", "solved", "best mean reward", "evaluations", "executed", "0 of 2"):
         assert word in text
     assert text.count("0123456789ab") == 2
     assert "…" not in text
     assert "ended early" not in text
-    text = shown_at_80_columns([repeat(9_999, 0.5, "no gain in 400 evaluations"), repeat(10_000, 0.5)])
+    early = outcome(0.5, "no gain in 400 evaluations")
+    text = shown_at_80_columns({9_999: early, 10_000: outcome(0.5)})
     assert text.count("0123456789ab") == 2
     assert "…" not in text
     assert text.count("seed 9999 ended early: no gain in 400 evaluations") == 1

@@ -24,7 +24,7 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import Ancestor, Outcome, Row, RunView, find_run, lineage, read_run, run_heldout
 from evovpo.store import CurvePoint, RunRow, Store, solved_at
-from evovpo.types import ParentRole, Problem, Program, RunStatus
+from evovpo.types import Parent, ParentRole, Problem, Program, RunStatus
 
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
 """Right on the three names of the skeleton problem that have a comma, wrong on the two without."""
@@ -81,7 +81,7 @@ def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, vie
     assert view.best is not None
     best, *others = lineage(store, "first", view.problem, view.best)
     assert best.origin == "join"
-    assert [role for role, _ in best.made_from] == [ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE]
+    assert [parent.role for parent in best.made_from] == [ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE]
     assert {"seed", "root"} >= {ancestor.origin for ancestor in others if not ancestor.made_from}
     assert {ancestor.passed for ancestor in [best, *others]} == {5, 3, 2}
 
@@ -154,7 +154,7 @@ def test_a_program_in_one_line_is_its_expression_if_it_has_no_more(source: str, 
 
 
 def ancestor(source: str, origin: str, *parents: str) -> Ancestor:
-    made_from = tuple((ParentRole.PARENT, parent) for parent in parents)
+    made_from = tuple(Parent(parent, ParentRole.PARENT) for parent in parents)
     return Ancestor(Program(source, source), origin, made_from, 0.5, 1)
 
 

@@ -6,8 +6,8 @@ answers earn something at all, and if the chains of a prompt differ in what they
 figure here. Pure functions of `Group` records: no I/O; all sampling is seeded, so that the same groups give
 the same figures.
 
-`sample` takes in the groups; `figures` measures them; `advice` chooses settings to train with;
-`findings` says all of it in words, with a verdict.
+`figures` takes in the groups and measures them; `advice` chooses settings to train with; `findings` says all
+of it in words, with a verdict.
 
 Two properties of the weights w ~ Dirichlet(alpha, ..., alpha) over D components are used throughout.
 *Neutrality*: without one component, the others' weights, rescaled to sum 1, are Dirichlet again and do not
