@@ -8,7 +8,7 @@ versions of every search lie beside it. `report` needs the rows only. Several pr
 folder with different `--arms` or `--seeds`.
 
 Searches, trainings and stores are those of `evovpo evolve` and `evovpo retrain`, with one exception: what
-is judged are formulas (`evovpo/builtin/formulas/language.py`), plain arithmetic, which this process computes
+is judged are formulas (`evovpo/builtin/formulas/format.py`), plain arithmetic, which this process computes
 by itself; a program that is none, or has more than two powers, goes to the sandbox. `--check N` judges the
 first N programs of every search both ways and stops at a difference.
 """
@@ -33,7 +33,7 @@ import numpy as np
 
 from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
 from evovpo.builtin.chain import join_chain
-from evovpo.builtin.formulas.language import from_source, function_of
+from evovpo.builtin.formulas.format import from_source, function_of
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.config import Config
 from evovpo.errors import NothingToTrainError

@@ -27,9 +27,8 @@ from collections.abc import Iterator
 from random import Random
 
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.grammar import canonical, render, to_source
 from evovpo.builtin.strings.joining import join_language
-from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id

@@ -17,8 +17,7 @@ import pytest
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model
-from evovpo.builtin.formulas.format import FormulaFormat, formula_fault, level, vocabulary
-from evovpo.builtin.formulas.language import canonical
+from evovpo.builtin.formulas.format import FormulaFormat, canonical, formula_fault, level, vocabulary
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError

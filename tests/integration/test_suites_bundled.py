@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evovpo.builtin.strings.format import expression_fault
-from evovpo.builtin.strings.programs import canonical, to_source
+from evovpo.builtin.strings.grammar import canonical, to_source
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem

@@ -8,9 +8,8 @@ from random import Random
 
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import render
+from evovpo.builtin.strings.grammar import canonical, render, to_source
 from evovpo.builtin.strings.joining import join_language
-from evovpo.builtin.strings.programs import canonical, to_source
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id

@@ -10,18 +10,21 @@ import pytest
 
 from evovpo.builtin.strings.grammar import (
     ARGUMENTS,
+    MAX_EXPRESSION_CHARACTERS,
     OPS,
     Tree,
+    canonical,
+    from_source,
     has_branch,
     render,
     shorter_variants,
     size,
+    to_source,
     type_of,
 )
 from evovpo.builtin.strings.joining import conditions, join
 from evovpo.builtin.strings.literals import shared_words
 from evovpo.builtin.strings.mutation import mutate
-from evovpo.builtin.strings.programs import MAX_EXPRESSION_CHARACTERS, canonical, from_source, to_source
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.sandbox import Sandbox
 from evovpo.types import Status

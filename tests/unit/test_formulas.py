@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.builtin.formulas.language import MAX_NODES, canonical, from_source, function_of, to_source
+from evovpo.builtin.formulas.format import MAX_NODES, canonical, from_source, function_of, to_source
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.errors import ConfigError
 

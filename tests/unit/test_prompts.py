@@ -12,7 +12,7 @@ from toy_runs import HARD, PROBLEM, SWAP, evaluation, source
 
 from evovpo.builtin.chain import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
 from evovpo.builtin.strings.format import ExpressionFormat, expression_fault, make_program
-from evovpo.builtin.strings.programs import canonical, from_source
+from evovpo.builtin.strings.grammar import canonical, from_source
 from evovpo.errors import ProblemError
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.types import (

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.chain import END_ID, join_chain
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.programs import canonical, to_source
+from evovpo.builtin.strings.grammar import canonical, to_source
 from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox

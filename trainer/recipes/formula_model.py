@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerFast
 
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.formulas.format import (
+    ARGUMENTS,
     LEVELS,
     MAX_COMPONENTS,
     TOKEN_PATTERN,
     encode_prompt,
     vocabulary,
 )
-from evovpo.builtin.formulas.language import ARGUMENTS
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from trainer.recipes.pretrain import Language, PretrainConfig, main, text_block
 from trainer.recipes.tokenizer import word_tokenizer

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, TypeVar
 
-from evovpo.builtin.formulas.language import ARGUMENTS, BINARY, COMPARISONS, canonical, function_of, values
+from evovpo.builtin.formulas.format import ARGUMENTS, BINARY, COMPARISONS, canonical, function_of, values
 from evovpo.errors import ConfigError
 
 _T = TypeVar("_T")

@@ -11,8 +11,14 @@ from collections.abc import Sequence
 
 from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, MAX_ROWS, PAD, SEPARATOR, ChainFormat
 from evovpo.builtin.functions import UNREADABLE
-from evovpo.builtin.strings.grammar import ARGUMENTS, MAX_ARGUMENTS, PATTERNS
-from evovpo.builtin.strings.programs import canonical, from_source, to_source
+from evovpo.builtin.strings.grammar import (
+    ARGUMENTS,
+    MAX_ARGUMENTS,
+    PATTERNS,
+    canonical,
+    from_source,
+    to_source,
+)
 from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
 from evovpo.prompts.request import Request
 from evovpo.types import Evaluation, Message, Problem, Program

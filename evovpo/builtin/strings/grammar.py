@@ -1,4 +1,4 @@
-"""The grammar of string expressions: trees of typed operations, and their text.
+"""The grammar of string expressions: trees of typed operations, their text, and the way to and from programs.
 
 A sentence of the language is one Python expression over the arguments `x0`, `x1`, … that yields a
 string. A tree is a nested tuple `(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`.
@@ -7,10 +7,11 @@ loop variable `w` of a comprehension.
 """
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from evovpo.builtin.functions import parse_expression
+from evovpo.builtin.functions import UNREADABLE, parse_expression, read_function, renamed, write_function
 
 Tree: TypeAlias = tuple[Any, ...]
 
@@ -163,3 +164,44 @@ def shorter_variants(tree: Tree) -> Iterator[Tree]:
                 for below in child[1:]:
                     if type_of(below) == "S":
                         yield with_subtree(tree, path, below)
+
+
+MAX_EXPRESSION_CHARACTERS = 400
+
+
+def canonical(text: str) -> str | None:
+    """Return `text` in the one spelling that identifies it, or none if it is no expression.
+
+    Spelling only: white space, quotes and needless parentheses. Two programs with the same
+    canonical form behave the same; the reverse does not hold.
+    """
+    text = text.strip()
+    if not text or len(text) > MAX_EXPRESSION_CHARACTERS:
+        return None
+    try:
+        return ast.unparse(parse_expression(text))
+    except UNREADABLE:
+        return None
+
+
+def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
+    """Return the source of a function `entry(parameters)` that returns `expression`.
+
+    `expression` is over `x0`, `x1`, …; it must be canonical. Parameters named `w` or `re` would
+    be shadowed and are refused when a problem is loaded.
+    """
+    return write_function(expression, ARGUMENTS, entry, parameters)
+
+
+@functools.lru_cache(maxsize=4096)
+def from_source(source: str, entry: str) -> str | None:
+    """Return the canonical expression of a program made by `to_source`, or none if it is not one."""
+    try:
+        found = read_function(source, entry, MAX_ARGUMENTS, _imports_re)
+        return None if found is None else canonical(renamed(*found, ARGUMENTS))
+    except UNREADABLE:
+        return None
+
+
+def _imports_re(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and ast.unparse(node) == "import re"

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evovpo.builtin.strings.format import expression_fault, make_program
-from evovpo.builtin.strings.grammar import ARGUMENTS
+from evovpo.builtin.strings.grammar import ARGUMENTS, canonical, from_source
 from evovpo.builtin.strings.literals import SEPARATORS, shared_words
-from evovpo.builtin.strings.programs import canonical, from_source
 from evovpo.search.joins import JoinLanguage
 from evovpo.types import Problem, Program
 
