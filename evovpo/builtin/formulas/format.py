@@ -1,4 +1,4 @@
-"""The formulas of the built-in model for numeric rules, the text that it reads and writes, and its vocabulary.
+"""The formulas of the built-in model for numeric rules, their prompts and chains as text, and its vocabulary.
 
 Formulas are Python text over the names in `ARGUMENTS`: arithmetic, `abs`, `min`, `max`, powers with a small
 constant exponent, and conditional expressions whose conditions compare values. Left out: loops, assignments,
