@@ -24,9 +24,8 @@ from evovpo.problem.suites import load_suite
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
-from trainer.loop.compare import compare
 from trainer.loop.loop import Loop, plan_loop
-from trainer.loop.turns import LoopWatch, Turns
+from trainer.loop.turns import LoopWatch, Turns, compare
 
 HERE = Path(__file__).parents[1] / "support"
 SERVED = Config(proposer=ProposerConfig(policy="served"))
@@ -97,11 +96,11 @@ def store(tmp_path: Path) -> Store:
 def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
-    turns.search_rounds(1)
+    turns.take(1, trains=False)
     assert not turns.train_what_is_new(at_least=1000)
     assert turns.train_what_is_new(at_least=2)
     assert not turns.train_what_is_new(at_least=1)
-    turns.search_rounds(2)
+    turns.take(2, trains=False)
     turns.train_beside(2)
     first, second = store.trainings()
     assert set(first.runs) == set(loop.run_ids(1))
@@ -117,9 +116,9 @@ def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store,
 def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) -> None:
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
-    turns.search_rounds(1)
+    turns.take(1, trains=False)
     turns.train_round(1)
-    turns.search_rounds(2)
+    turns.take(2, trains=False)
     rows = store.query(
         "select distinct p.run_id, r.policy_version from rollouts r join prompts p on p.id = r.prompt_id"
     )
@@ -144,7 +143,7 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     )
     said: list[str] = []
     turns = Turns(wild, store, tmp_path / "policies", LoopWatch(not_trained=said.append))
-    turns.search_rounds(1)
+    turns.take(1, trains=False)
     turns.train_round(1)
     assert len(said) == 1
     assert "lower the learning rate" in said[0]

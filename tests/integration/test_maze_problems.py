@@ -12,8 +12,8 @@ import pytest
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
+from trainer.domains.maze.domain import COMPONENTS, route_rewards
 from trainer.domains.maze.generator import MOVES, Maze, generate_maze
-from trainer.domains.maze.rewards import COMPONENTS, route_rewards
 from trainer.recipes.maze.problems import NAMES, problem_files, write_problems
 
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "maze"

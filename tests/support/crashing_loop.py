@@ -62,7 +62,7 @@ def work(folder: Path, half: str, last: int | None) -> int:
     with Store.open(str(folder / "loop.db")) as store:
         turns = Turns(make_loop(store), store, folder / "policies")
         if half == "search":
-            turns.search_rounds(ROUNDS)
+            turns.take(ROUNDS, trains=False)
         elif half == "train":
             turns.train_beside(ROUNDS)
         else:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from trainer.domains.maze.domain import route_rewards, walk
 from trainer.domains.maze.generator import (
     CELLS,
     MAX_BUDGET,
@@ -16,7 +17,6 @@ from trainer.domains.maze.generator import (
     distances,
     generate_maze,
 )
-from trainer.domains.maze.rewards import route_rewards, walk
 
 MAZES = [generate_maze(f"test-{number}") for number in range(60)]
 

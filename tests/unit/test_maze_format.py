@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
+from trainer.domains.maze.domain import route_rewards, walk
 from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
-from trainer.domains.maze.rewards import route_rewards, walk
 from trainer.domains.maze.route_format import (
     FIRST_CELL_ID,
     MAX_ROUTE_TOKENS,

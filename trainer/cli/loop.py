@@ -14,7 +14,7 @@ from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError, ProblemError
-from trainer.cli.options import Objective, Policies, check_installed
+from trainer.cli.policies import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
     from evovpo.store import Store
@@ -129,8 +129,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from trainer.cli.progress import LoopBar
-    from trainer.loop import compare
-    from trainer.loop.turns import Turns
+    from trainer.loop.turns import Turns, best_by_round, compare
     from trainer.reports.before_after import before_after_table, write_before_after_png
 
     bar = LoopBar(plan, rounds)
@@ -150,16 +149,13 @@ def _run(
                 parent = os.getppid()
                 turns.train_beside(rounds, is_alone=lambda: os.getppid() != parent)
                 return
-            if side_by_side or half == "search":
-                turns.search_rounds(rounds)
-            else:
-                turns.take(rounds)
+            turns.take(rounds, trains=not (side_by_side or half == "search"))
             if trainer is not None and trainer.wait() != 0:
                 failed = "The trainer ended with an error; the same command goes on with both."
                 leave(trainer.returncode, failed)
             if half == "search":
                 return
-            result, comparison = compare.compare(turns, rounds)
+            result, comparison = compare(turns, rounds)
     except KeyboardInterrupt:
         leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
     finally:
@@ -173,7 +169,7 @@ def _run(
         print_json(result._asdict())
         return
     if comparison is None:
-        by_round = ", ".join(f"{value:.3f}" for value in compare.best_by_round(plan, store, rounds))
+        by_round = ", ".join(f"{value:.3f}" for value in best_by_round(plan, store, rounds))
         say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
     else:
         show_answer(before_after_table(*comparison))

@@ -12,7 +12,7 @@ from evovpo.cli import options
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
 from evovpo.errors import ConfigError, EvovpoError, StoreError, nearest_hint
-from trainer.cli.options import check_installed
+from trainer.cli.policies import check_installed
 
 if TYPE_CHECKING:
     from evovpo.experiments.pool import Failed

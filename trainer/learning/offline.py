@@ -18,7 +18,7 @@ from torch import Tensor
 from evovpo.config_tree import AboveZero
 from evovpo.errors import DivergedError
 from trainer.config import UpdateConfig
-from trainer.learning.packing import Batch, TrainingRow, collate, pack, parts
+from trainer.learning.packing import Batch, TrainingRow, batches, collate
 
 
 class UpdateSettings(UpdateConfig):
@@ -72,8 +72,7 @@ class Updater:
         ratio_max = 0.0
         self.model.train()
         self._optimizer.zero_grad(set_to_none=True)
-        for part in parts(pack(groups)):
-            batch = collate(part, self.model.device)
+        for batch in batches(groups, self.model.device):
             logits = completion_logits(self.model, batch, self.settings.bf16)
             losses = _token_losses(logits, batch, self._reference(batch), self.settings)
             loss = losses["loss"].sum() / tokens

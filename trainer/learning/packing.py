@@ -3,14 +3,15 @@
 So the prompt is computed once, and hardly anything is padded. Works for groups of any size.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 PACKED_TOKENS = 512
 """Length that completions are packed to behind their shared prompt; attention costs its square."""
 TOKENS_AT_ONCE = 2048
@@ -117,15 +118,21 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
     )
 
 
-def parts(sequences: list[list[TrainingRow]]) -> Iterator[list[list[TrainingRow]]]:
-    """Yield the sequences in parts of similar length, of at most `TOKENS_AT_ONCE` with their padding."""
+def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[Batch]:
+    """Yield the rows in packed batches of at most `TOKENS_AT_ONCE`; see `pack` for the error."""
 
     def tokens(sequence: list[TrainingRow]) -> int:
         return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)
 
-    part: list[list[TrainingRow]] = []
-    for sequence in sorted(sequences, key=tokens):
-        if part and tokens(sequence) * (len(part) + 1) > TOKENS_AT_ONCE:
+    for part in alike(pack(groups), tokens, TOKENS_AT_ONCE):
+        yield collate(part, device)
+
+
+def alike(sequences: Iterable[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield the sequences in parts of similar length, of at most `most` tokens with their padding."""
+    part: list[T] = []
+    for sequence in sorted(sequences, key=length):
+        if part and length(sequence) * (len(part) + 1) > most:
             yield part
             part = []
         part.append(sequence)

@@ -7,7 +7,6 @@ their runs: so what is done is in the store, and `trainer/loop/turns.py` does wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
@@ -90,21 +89,15 @@ def plan_loop(
         return Loop(tuple(problems[:limit]), (), search, train)
     if len(problems) == 1:
         return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
-    split = split_problems(problems, min(train.probe.problems, len(problems) // 2), search.run.seed)
-    return Loop(split.searched[:limit], split.held_out, search, train)
+    wanted = min(train.probe.problems, len(problems) // 2)
+    searched, held_out = split_problems(problems, wanted, search.run.seed)
+    return Loop(searched[:limit], held_out, search, train)
 
 
-class Split(NamedTuple):
-    """A suite cut in two."""
-
-    searched: tuple[Problem, ...]
-    """What search and training may use."""
-    held_out: tuple[Problem, ...]
-    """For probes only."""
-
-
-def split_problems(problems: Sequence[Problem], held_out: int, seed: int = 0) -> Split:
-    """Return the problems in their order, `held_out` of them set aside by a hash of the seed and their ids.
+def split_problems(
+    problems: Sequence[Problem], held_out: int, seed: int = 0
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Return the searched problems and `held_out` set aside by a hash of the seed and their ids, in order.
 
     The hash ranks the problems whatever their order, so a problem more in the suite moves at most one over.
     Raises `ConfigError` unless some are left on the searched side.
@@ -116,7 +109,7 @@ def split_problems(problems: Sequence[Problem], held_out: int, seed: int = 0) ->
         )
     ranked = sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
     chosen = {problem.id for problem in ranked[:held_out]}
-    return Split(
+    return (
         tuple(problem for problem in problems if problem.id not in chosen),
         tuple(problem for problem in problems if problem.id in chosen),
     )

@@ -24,7 +24,7 @@ from trainer.cli.progress import WorkBar
 from trainer.domains.domain import Domain, open_domain
 from trainer.domains.on_policy import ask, load_start_model, measure
 from trainer.learning.offline import completion_logits
-from trainer.learning.packing import TrainingRow, collate, pack, parts
+from trainer.learning.packing import TrainingRow, batches
 
 TASKS, ANSWERS = 1500, 3
 _SAMPLES = 24
@@ -98,8 +98,7 @@ def distil(domain: Domain, tasks: Sequence[Any], on_step: Callable[[int, int, fl
 def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequence[TrainingRow]]) -> float:
     tokens = sum(len(row.completion_ids) for group in groups for row in group)
     total = 0.0
-    for part in parts(pack(groups)):
-        batch = collate(part, model.device)
+    for batch in batches(groups, model.device):
         loss = F.cross_entropy(completion_logits(model, batch), batch.completion_ids, reduction="sum")
         (loss / tokens).backward()
         total += loss.item() / tokens

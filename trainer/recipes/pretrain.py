@@ -31,6 +31,7 @@ from evovpo.builtin.chain import BEGIN_ID, END_ID, PAD_ID
 from evovpo.files import written_whole
 from trainer.cli.progress import WorkBar
 from trainer.domains.strings.tasks import sample_sequence
+from trainer.learning.packing import alike
 from trainer.recipes.tokenizer import build_tokenizer
 
 MAX_TOKENS = 448
@@ -125,14 +126,7 @@ STRINGS = Language(build_tokenizer, partial(text_block, "", sample_sequence))
 
 def batches(block: list[Sequence], config: PretrainConfig, rng: Random) -> list[list[Sequence]]:
     """Return the block cut into batches of similar lengths, in random order."""
-    found: list[list[Sequence]] = []
-    batch: list[Sequence] = []
-    for sequence in sorted(block, key=lambda item: len(item[0])):
-        if batch and len(sequence[0]) * (len(batch) + 1) > config.batch_tokens:
-            found.append(batch)
-            batch = []
-        batch.append(sequence)
-    found.append(batch)
+    found = list(alike(block, lambda sequence: len(sequence[0]), config.batch_tokens))
     rng.shuffle(found)
     return found
 

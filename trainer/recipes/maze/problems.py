@@ -1,7 +1,7 @@
 """Write mazes as problem folders of evovpo: `python -m trainer.recipes.maze.problems FOLDER`.
 
 Each folder holds one maze: a program `route(grid, budget)` returns its moves as a text, and the four
-components of `trainer.domains.maze.rewards` (linear) are its objectives. `score.py` stands alone, so that a
+components of `trainer.domains.maze.domain` (linear) are its objectives. `score.py` stands alone, so that a
 problem needs nothing of the trainer; the starting program is a zigzag that sees neither items nor walls.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 
 from evovpo.problem.importers.writing import suite_text
+from trainer.domains.maze.domain import COMPONENTS, route_rewards
 from trainer.domains.maze.generator import SIZE, Maze, generate_maze
-from trainer.domains.maze.rewards import COMPONENTS, route_rewards
 
 NAMES = tuple(f"maze-{number}" for number in range(1, 7))
 """Folders, and names of the mazes in them."""
@@ -25,21 +25,17 @@ def _filled(name: str, **values: object) -> str:
     return Template((_TEMPLATES / f"{name}.template").read_text()).substitute(values)
 
 
-def _seed_rewards(maze: Maze) -> tuple[float, ...]:
-    """Return what the starting program scores, by running it here: it is our own."""
-    names: dict[str, Callable[[list[str], int], str]] = {}
-    exec(_filled("seed.py", rewards=""), names)
-    return route_rewards(maze, names["route"](list(maze.rows), maze.budget))
-
-
 def problem_files(maze: Maze) -> dict[str, str]:
     """Return the folder of a maze as file name -> text."""
-    rewards = (f"{name} {value:.3f}" for name, value in zip(COMPONENTS, _seed_rewards(maze), strict=True))
+    names: dict[str, Callable[[list[str], int], str]] = {}
+    exec(_filled("seed.py", rewards=""), names)  # our own: what the starting program scores
+    rewards = route_rewards(maze, names["route"](list(maze.rows), maze.budget))
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in zip(COMPONENTS, rewards, strict=True))
     rows = "\n".join(f'    "{row}",' for row in maze.rows)
     return {
         "problem.toml": _filled("problem.toml", size=SIZE, map="\n".join(maze.rows), budget=maze.budget),
         "score.py": _filled("score.py", rows=rows, budget=maze.budget),
-        "seed.py": _filled("seed.py", rewards=", ".join(rewards)),
+        "seed.py": _filled("seed.py", rewards=shown),
     }
 
 
