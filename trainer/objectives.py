@@ -143,7 +143,12 @@ def batch_advantages(
     used: list[npt.NDArray[np.bool_]] = []
     for index, rewards in enumerate(groups):
         padded = _padded(rewards)
-        is_valid = _valid(None if valid is None else valid[index], len(padded))
+        given = None if valid is None else valid[index]
+        is_valid = np.ones(len(padded), dtype=bool) if given is None else np.asarray(given, dtype=bool)
+        if is_valid.shape != (len(padded),):
+            raise ValueError(
+                f"expected {len(padded)} booleans in valid, one a rollout; found shape {is_valid.shape}"
+            )
         if objective.answers == "one" and padded.shape[1] > 1:
             raise ConfigError(
                 f"objective {name} scores one answer a rollout, and the group holds {padded.shape[1]}; "
@@ -310,13 +315,6 @@ def _padded(rewards: Rewards) -> Floats:
     if not np.isfinite(padded).all():
         raise ValueError("expected finite rewards, found nan or infinity; judge these answers again")
     return padded
-
-
-def _valid(valid: npt.ArrayLike | None, rollouts: int) -> npt.NDArray[np.bool_]:
-    found = np.ones(rollouts, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
-    if found.shape != (rollouts,):
-        raise ValueError(f"expected {rollouts} booleans in valid, one a rollout; found shape {found.shape}")
-    return found
 
 
 def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int) -> None:

@@ -45,14 +45,12 @@ class Task(Protocol):
     @property
     def name(self) -> str:
         """What tells tasks apart."""
-        ...
 
     def run(self, tell: Callable[[Any], None]) -> Any:
         """Do it, telling where it stands at times, and return what it gave.
 
         An exception is a failure of this task; `FatalError` ends all tasks.
         """
-        ...
 
 
 class FatalError(Exception):
@@ -103,13 +101,13 @@ def serve(pipe: Connection) -> None:
     """Do the tasks that come through `pipe` until `None` comes; for a fresh process."""
     os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the parent alone, which says when to stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:
             pipe.send(_run(task, pipe))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Leave at once when the parent is gone: a later command may take the same task up."""
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -37,11 +37,9 @@ class Judge(Protocol):
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`."""
-        ...
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; for reports only."""
-        ...
 
 
 class Scorer(NamedTuple):

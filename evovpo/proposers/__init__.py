@@ -22,7 +22,6 @@ class Proposer(Protocol):
     @property
     def policy_version(self) -> int:
         """Number of the policy version that the next request is sampled from."""
-        ...
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the replies of `prompt` with the given numbers, in the order of `indices`.
@@ -37,11 +36,9 @@ class Proposer(Protocol):
         Raises `SearchError` for indices outside the ticket and for a join ticket, which has no prompt;
         `ConfigError` for sampling settings that the backend does not have.
         """
-        ...
 
     async def aclose(self) -> None:
         """Let running requests end, then release what the proposer holds; closing twice is allowed."""
-        ...
 
 
 @runtime_checkable
@@ -50,7 +47,6 @@ class Checked(Protocol):
 
     async def check(self) -> None:
         """Return if requests can be sent; raises `ServerError` or `ConfigError`, and spends nothing."""
-        ...
 
 
 @runtime_checkable
@@ -63,7 +59,6 @@ class Learner(Protocol):
         `gains` has for each rollout by how much it raised the best mean reward of the run, 0 if it did not.
         On resume the stored rollouts are told again, before the first request.
         """
-        ...
 
 
 def rollout_id(prompt_id: str, index: int) -> str:

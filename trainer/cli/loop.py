@@ -17,9 +17,7 @@ from evovpo.errors import ConfigError, ProblemError
 from trainer.cli.policies import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
-    from evovpo.store import Store
     from evovpo.types import Problem
-    from trainer.loop.loop import Loop
 
 
 Half = Literal["search", "train"]
@@ -82,9 +80,13 @@ def loop(
     """
     check_installed()
     from evovpo.config import Config
+    from trainer.cli.progress import LoopBar
     from trainer.config import TrainConfig
     from trainer.loop.loop import plan_loop
+    from trainer.loop.retrain import default_policies
+    from trainer.loop.turns import Turns, best_by_round, compare
     from trainer.objectives import find_objective
+    from trainer.reports.before_after import before_after_table, write_before_after_png
 
     if side_by_side and half is not None:
         raise ConfigError(
@@ -98,9 +100,53 @@ def loop(
     search = Config.load(config_file, given)
     plan = plan_loop(_problems(target), search, train, limit=limit)
     with open_store(search.store.url, create=True) as store:
-        from trainer.loop.retrain import default_policies
-
-        _run(plan, store, rounds, policies or default_policies(store), side_by_side, half, png, as_json)
+        bar = LoopBar(plan, rounds)
+        turns = Turns(plan, store, policies or default_policies(store), bar.watch())
+        say(
+            f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of "
+            f"{plan.search.search.evaluations} evaluations each, {len(plan.held_out)} problems held out, "
+            f"objective {plan.train.objective.name}",
+            stderr=True,
+        )
+        trainer: subprocess.Popen[bytes] | None = None
+        try:
+            with bar:
+                if side_by_side:
+                    others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
+                    trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
+                if half == "train":
+                    parent = os.getppid()
+                    turns.train_beside(rounds, is_alone=lambda: os.getppid() != parent)
+                    return
+                turns.take(rounds, trains=not (side_by_side or half == "search"))
+                if trainer is not None and trainer.wait() != 0:
+                    failed = "The trainer ended with an error; the same command goes on with both."
+                    leave(trainer.returncode, failed)
+                if half == "search":
+                    return
+                result, comparison = compare(turns, rounds)
+        except KeyboardInterrupt:
+            leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
+        finally:
+            if trainer is not None and trainer.poll() is None:
+                trainer.terminate()
+                trainer.wait()
+        picture = png or Path(f"evovpo-loop-{plan.id}.png")
+        if comparison is not None:
+            write_before_after_png(picture, *comparison)
+        if as_json:
+            print_json(result._asdict())
+            return
+        if comparison is None:
+            by_round = ", ".join(f"{value:.3f}" for value in best_by_round(plan, store, rounds))
+            say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
+        else:
+            show_answer(before_after_table(*comparison))
+        say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
+        if comparison is not None:
+            say(f"Picture written to {picture}")
+        say(f"Versions and their comparisons:  evovpo policies{store_option(store)}")
+        say(f"More rounds:                     the same command with --rounds {rounds + 3}")
 
 
 def _problems(target: str) -> list[Problem]:
@@ -116,65 +162,3 @@ def _problems(target: str) -> list[Problem]:
         except ProblemError as no_problem:
             raise ProblemError(f"{no_problem} (as a suite: {no_suite})") from no_problem
     return [load_problem(folder) for folder in folders]
-
-
-def _run(
-    plan: Loop,
-    store: Store,
-    rounds: int,
-    policies: Path,
-    side_by_side: bool,
-    half: Half | None,
-    png: Path | None,
-    as_json: bool,
-) -> None:
-    from trainer.cli.progress import LoopBar
-    from trainer.loop.turns import Turns, best_by_round, compare
-    from trainer.reports.before_after import before_after_table, write_before_after_png
-
-    bar = LoopBar(plan, rounds)
-    turns = Turns(plan, store, policies, bar.watch())
-    say(
-        f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of {plan.search.search.evaluations} "
-        f"evaluations each, {len(plan.held_out)} problems held out, objective {plan.train.objective.name}",
-        stderr=True,
-    )
-    trainer: subprocess.Popen[bytes] | None = None
-    try:
-        with bar:
-            if side_by_side:
-                others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
-                trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
-            if half == "train":
-                parent = os.getppid()
-                turns.train_beside(rounds, is_alone=lambda: os.getppid() != parent)
-                return
-            turns.take(rounds, trains=not (side_by_side or half == "search"))
-            if trainer is not None and trainer.wait() != 0:
-                failed = "The trainer ended with an error; the same command goes on with both."
-                leave(trainer.returncode, failed)
-            if half == "search":
-                return
-            result, comparison = compare(turns, rounds)
-    except KeyboardInterrupt:
-        leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
-    finally:
-        if trainer is not None and trainer.poll() is None:
-            trainer.terminate()
-            trainer.wait()
-    picture = png or Path(f"evovpo-loop-{plan.id}.png")
-    if comparison is not None:
-        write_before_after_png(picture, *comparison)
-    if as_json:
-        print_json(result._asdict())
-        return
-    if comparison is None:
-        by_round = ", ".join(f"{value:.3f}" for value in best_by_round(plan, store, rounds))
-        say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
-    else:
-        show_answer(before_after_table(*comparison))
-    say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
-    if comparison is not None:
-        say(f"Picture written to {picture}")
-    say(f"Versions and their comparisons:  evovpo policies{store_option(store)}")
-    say(f"More rounds:                     the same command with --rounds {rounds + 3}")

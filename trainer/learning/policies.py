@@ -54,14 +54,12 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
     if device == "cpu":
         # There the backward pass of fused attention costs more than the plain one.
         model.set_attn_implementation("eager")
-    stands_on_start = False
     if lora_rank == 0:
         model.requires_grad_(True)  # merging an adapter leaves them frozen
     else:
-        stands_on_start = Path(base.path).resolve() == Path(start_model.path).resolve()
         model = _with_adapter(model, version, lora_rank, config.run.seed)
     reference = None
-    if with_reference and not stands_on_start:
+    if with_reference and (lora_rank == 0 or Path(base.path).resolve() != Path(start_model.path).resolve()):
         reference = load_model(start_model).model.requires_grad_(False).to(device)
     return Trainable(model.to(device), reference, tokenizer)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 
 from evovpo.config import Config
+from evovpo.experiments.pool import end_with_parent
 from evovpo.store import Store
 from evovpo.types import content_id
 from trainer.loop.loop import Loop
@@ -160,11 +161,4 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
 def _watch_parent() -> None:
     """Search and train with one thread, and end when the parent is gone: the next call goes on from there."""
     torch.set_num_threads(1)
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
     threading.Thread(target=end_with_parent, daemon=True).start()

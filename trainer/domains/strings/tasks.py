@@ -48,13 +48,9 @@ def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
 
 def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
     """Return `tree` without the operations that change nothing on these rows."""
-    changed = True
-    while changed:
-        changed = False
-        for variant in shorter_variants(tree):
-            if run_own(render(variant), rows) == outputs:
-                tree, changed = variant, True
-                break
+    for variant in shorter_variants(tree):
+        if run_own(render(variant), rows) == outputs:
+            return shortest(variant, rows, outputs)
     return tree
 
 
