@@ -25,7 +25,7 @@ from trainer.domains.domain import Domain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.learning.step_data import group_figures, mean_figures
-from trainer.objectives import batch_advantages, draw_weights, find_objective
+from trainer.objectives import batch_advantages, draw_weights
 
 _PROMPTS_AT_ONCE = 12
 """Prompts sampled in one batch when measuring."""
@@ -280,11 +280,8 @@ def _training_rows(
     with_spread = 0
     for objective in dict.fromkeys(group.objective for group in groups):
         places = [index for index, group in enumerate(groups) if group.objective == objective]
-        reads = find_objective(objective).settings
-        settings = {name: value for name, value in arm.settings.items() if name in reads}
-        found = batch_advantages(
-            objective, [groups[index].rewards_G_M_D for index in places], rng=rng, **settings
-        )
+        rewards = [groups[index].rewards_G_M_D for index in places]
+        found = batch_advantages(objective, rewards, rng=rng, **arm.settings)
         for index, values in zip(places, found, strict=True):
             group = groups[index]
             with_spread += bool(values.any())

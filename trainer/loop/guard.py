@@ -136,10 +136,8 @@ def compare_with_parent(
     parent = probed(plan.start, 0)
     new = probed(PolicyVersion(plan.start.number + 1, plan.start.number, str(candidate)), len(problems))
     verdict = clearly_worse(new, parent, budget=max(run.evaluations for run in runs))
-    summaries = {"version": new.summary(), "parent": parent.summary()}
-    for summary in summaries.values():
-        summary.pop("policy_version")
-    found: dict[str, Json] = {**summaries, "verdict": verdict.summary()}
+    found: dict[str, Json] = {"version": new.summary(), "parent": parent.summary()}
+    found["verdict"] = verdict.summary()
     is_refused = verdict.is_worse and not plan.config.probe.serve_worse
     with writing(folder / PROBE_FILE):
         write_json(folder / PROBE_FILE, found)

@@ -107,7 +107,6 @@ class ProbeResult:
             for name in ("best_at_k", "pass_at_k", "unseen_pass_at_k", "union_at_k")
         }
         return {
-            "policy_version": self.policy_version,
             "problems": len(self.problems),
             "sampled": self.sampled,
             "answers": self.answers,

@@ -76,9 +76,15 @@ def retrain(
             serve_start_model(store, plan.start_model)
             store.add_training(plan.training)
             trained = _train(store, plan, folder, watch)
-            metrics = _metrics(store, plan) | compare_with_parent(
-                store, plan, trained, folder, problems, watch.probed
-            )
+            steps = store.training_steps(plan.training.id)
+            metrics = {
+                "steps": float(len(steps)),
+                "groups": float(plan.groups_used),
+                "tokens": float(sum(step.tokens for step in steps)),
+                "kl": steps[-1].kl,
+                "entropy": steps[-1].entropy,
+            }
+            metrics |= compare_with_parent(store, plan, trained, folder, problems, watch.probed)
             through = [last for last in plan.training.through if last]
             made = PolicyVersion(
                 number=-1,
@@ -165,18 +171,6 @@ def _train(store: Store, plan: Plan, folder: Path, watch: Watch) -> Trainable:
         store.add_policy_event(event)
         raise DivergedError(f"{error}. Policy version {plan.start.number} is still served") from error
     return trained._replace(model=trained.model.cpu())
-
-
-def _metrics(store: Store, plan: Plan) -> dict[str, float]:
-    """Return what a version's row says of the training."""
-    steps = store.training_steps(plan.training.id)
-    return {
-        "steps": float(len(steps)),
-        "groups": float(plan.groups_used),
-        "tokens": float(sum(step.tokens for step in steps)),
-        "kl": steps[-1].kl,
-        "entropy": steps[-1].entropy,
-    }
 
 
 def _serve(

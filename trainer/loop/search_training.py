@@ -135,7 +135,7 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
         before = [one["through"] for one in rounds if one["round"] < number]
         said: list[str] = []
         turns = Turns(plan, store, folder / "policies", LoopWatch(not_trained=said.append))
-        turns.train_round(number)
+        turns.train_what_is_new(runs=plan.run_ids(number))
         read = {
             one.id: {part.run_id: part.through for part in parts_of(one) if part.through}
             for one in turns.trainings()

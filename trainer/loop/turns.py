@@ -70,7 +70,7 @@ class Turns:
         for number in range(1, rounds + 1):
             self.search_round(number)
             if trains:
-                self.train_round(number)
+                self.train_what_is_new(runs=self.loop.run_ids(number))
 
     # ---------------------------------------------------------------- searching
 
@@ -96,10 +96,6 @@ class Turns:
         return outcome
 
     # ---------------------------------------------------------------- training
-
-    def train_round(self, number: int) -> None:
-        """Train once on what the runs of a round wrote, unless that is done."""
-        self.train_what_is_new(runs=self.loop.run_ids(number))
 
     def train_what_is_new(self, at_least: int = 1, runs: Sequence[str] | None = None) -> bool:
         """Train on the groups that no training read, if there are `at_least` so many; say if one was made.

@@ -10,8 +10,6 @@ mean, it can only learn from a search.
 from functools import partial
 from random import Random
 
-from transformers import PreTrainedTokenizerFast
-
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.formulas.format import (
     ARGUMENTS,
@@ -46,11 +44,6 @@ FORMULA_CONFIG = PretrainConfig(
 """The recipe of the model that is shipped."""
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Return the tokenizer: `TOKEN_PATTERN` cuts the text, all else is unknown; decoding is concatenation."""
-    return word_tokenizer(vocabulary(), TOKEN_PATTERN, model_max_length=768)
-
-
 def sample_sequence(rng: Random) -> tuple[str, str]:
     """Return prompt and completion of one training sequence."""
     inputs = rng.choices(range(1, len(ARGUMENTS) + 1), _INPUT_WEIGHTS)[0]
@@ -70,7 +63,10 @@ def sample_sequence(rng: Random) -> tuple[str, str]:
     )
 
 
-FORMULAS = Language(build_tokenizer, partial(text_block, "formulas:", sample_sequence))
+FORMULAS = Language(
+    partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 768),
+    partial(text_block, "formulas:", sample_sequence),
+)
 
 if __name__ == "__main__":
     main(__doc__, FORMULA_CONFIG, FORMULAS)

@@ -38,7 +38,6 @@ class StringDomain:
         """Programs judged so far, by problem version and program id."""
 
     def max_tokens(self, answers: int) -> int:
-        """Return the longest completion worth sampling."""
         return answers * _TOKENS_PER_ANSWER
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> list[Problem]:
