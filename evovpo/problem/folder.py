@@ -16,16 +16,7 @@ from typing import Any
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import file_digests
 from evovpo.problem.examples import read_examples
-from evovpo.problem.faults import (
-    EXAMPLES,
-    SCORER,
-    TOML,
-    Faults,
-    is_number,
-    read_toml,
-    shown,
-    tables,
-)
+from evovpo.problem.faults import EXAMPLES, SCORER, TOML, Faults, is_number, read_toml, shown, tables
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import check_scorer_source, read_seeds

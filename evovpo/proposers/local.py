@@ -32,14 +32,7 @@ except ImportError as error:
         f"the local proposer needs torch and transformers ({error}); run: pip install 'evovpo[local]'"
     ) from error
 
-from evovpo.proposers.sampler import (
-    Completion,
-    Request,
-    Weights,
-    check_request,
-    check_supported,
-    sample,
-)
+from evovpo.proposers.sampler import Completion, Request, Weights, check_request, check_supported, sample
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")

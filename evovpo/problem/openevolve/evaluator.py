@@ -8,14 +8,7 @@ from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
-from evovpo.types import (
-    Evaluation,
-    EvaluatorFolder,
-    EvaluatorMode,
-    Problem,
-    Program,
-    Status,
-)
+from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
 MESSAGE_CHARACTERS = 1500
 """Longest error text that is kept in a feedback."""
