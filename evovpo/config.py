@@ -19,9 +19,7 @@ SelectionName = Literal["lexicase", "dirichlet", "pareto", "map-elites", "power-
 StrategyName = Literal["islands", "iid", "best-of-n", "sequential", "beam", "puct"]
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
-SELECTIONS: tuple[str, ...] = get_args(SelectionName)
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
-SANDBOX_LEVELS: tuple[str, ...] = get_args(SandboxLevel)
 
 
 def _numbers(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, curve, difference, mean
-from evovpo.judging.heldout import HeldoutJudge
+from evovpo.judging.executors import HeldoutJudge
 from evovpo.store import CurvePoint, Store, solved_at
 from evovpo.types import RunStatus
 

@@ -252,12 +252,10 @@ class _Importer:
                     answers.append(self._other(tell.rollout, candidate.text, parent))
             if answers:
                 index = 0 if self.judge is None else tell.rollout.index
-                named: dict[str, Any] = {
-                    "id": rollout_id(prompt.id, index),
-                    "prompt_id": prompt.id,
-                    "index": index,
-                }
-                yield self._told(prompt, dataclasses.replace(tell.rollout, **named), answers)
+                rollout = dataclasses.replace(
+                    tell.rollout, id=rollout_id(prompt.id, index), prompt_id=prompt.id, index=index
+                )
+                yield self._told(prompt, rollout, answers)
 
     def _other(self, rollout: Rollout, text: str, parent: Program | None) -> _Answer:
         """Return an answer that OpenEvolve was not handed, read as edits or as a whole program."""

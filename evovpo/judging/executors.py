@@ -1,16 +1,18 @@
-"""Where the evaluations of a run happen: in this machine's sandbox, or in the same sandbox on Ray's machines.
+"""Where evaluations happen: in this machine's sandbox, or in the same sandbox on Ray's machines.
 
-An executor is what `evovpo.judging.evaluator.Judge` says: `evaluate(program)`, called from several threads.
-Ray is imported only where it is used.
+An executor is a `Judge`, called from several threads. Ray is imported only where it is used.
 """
 
 import contextlib
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from functools import cached_property
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
-from evovpo.types import Problem
+from evovpo.judging.evaluator import Evaluator, Judge, Scorer, open_evaluator
+from evovpo.sandbox import Sandbox
+from evovpo.types import Problem, Program
 
 
 def open_executor(
@@ -50,3 +52,20 @@ def open_cluster(executors: Collection[str]) -> Iterator[None]:
                 else:
                     check_cluster(address)
         yield
+
+
+class HeldoutJudge(ExitStack):
+    """Judges programs of any problems; a context manager that keeps one sandbox open once it is needed."""
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        return self.enter_context(Sandbox(workers=1, preload=()))
+
+    def solved_heldout(self, problem: Problem, solution: Program | None) -> bool | None:
+        """Return whether a program that is right on all training rows is right on all held-out rows too.
+
+        False for no solution; `None` where the problem has no held-out rows. Raises `SandboxError`.
+        """
+        if not problem.heldout:
+            return None
+        return solution is not None and all(Evaluator(problem, self._sandbox).evaluate_heldout(solution))

@@ -9,9 +9,9 @@ and a scorer runs first when an `Evaluator` is made.
 import dataclasses
 import json
 import keyword
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import file_digests
@@ -57,9 +57,20 @@ def load_problem(path: Path | str) -> Problem:
     if "problem" not in data:
         faults.add(TOML, "[problem]", "this section", "none", "add it, with statement and inputs")
     about = _table(data, "problem", ("statement", "entry", "inputs"), faults)
-    statement = _statement(about, faults)
-    entry = _entry(about, faults)
-    parameters = _parameters(about, faults)
+
+    def asked(key: str, expected: str, is_right: Callable[[Any], bool], fix: str, usual: str = "") -> Any:
+        value = about.get(key, usual or None)
+        if is_right(value):
+            return value
+        faults.add(TOML, f"[problem] {key}", expected, shown(value), fix)
+        return None
+
+    statement = asked("statement", "a text", _is_text, "say what a program should do")
+    entry = asked("entry", "a function name", _is_name, 'write for example entry = "solve"', "solve")
+    names = asked(
+        "inputs", "a list of different parameter names", _are_names, 'write for example inputs = ["text"]'
+    )
+    parameters = None if names is None else tuple(names)
     limits = _limits(data, _EXAMPLE_LIMITS if has_examples else Limits(), faults)
     train: tuple[Example, ...] = ()
     heldout: tuple[Example, ...] = ()
@@ -82,7 +93,7 @@ def load_problem(path: Path | str) -> Problem:
         id=problem_id(folder),
         version="",
         statement=statement,
-        entry=entry or "",
+        entry=entry,
         parameters=parameters or (),
         objectives=objectives,
         seeds=seeds,
@@ -141,37 +152,16 @@ def _table(data: Mapping[str, Any], key: str, known: Collection[str], faults: Fa
     return {}
 
 
-def _statement(about: Mapping[str, Any], faults: Faults) -> str:
-    value = about.get("statement")
-    if isinstance(value, str) and value.strip():
-        return value
-    faults.add(TOML, "[problem] statement", "a text", shown(value), "say what a program should do")
-    return ""
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value.strip())
 
 
-def _entry(about: Mapping[str, Any], faults: Faults) -> str | None:
-    value = about.get("entry", "solve")
-    if isinstance(value, str) and _is_name(value):
-        return value
-    faults.add(TOML, "[problem] entry", "a function name", shown(value), 'write for example entry = "solve"')
-    return None
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value)
 
 
-def _parameters(about: Mapping[str, Any], faults: Faults) -> tuple[str, ...] | None:
-    value = about.get("inputs")
-    if (
-        isinstance(value, list)
-        and all(isinstance(name, str) and _is_name(name) for name in value)
-        and len(set(value)) == len(value)
-    ):
-        return tuple(value)
-    fix = 'write for example inputs = ["text"]'
-    faults.add(TOML, "[problem] inputs", "a list of different parameter names", shown(value), fix)
-    return None
-
-
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_name, value)) and len(set(value)) == len(value)
 
 
 def _limits(data: Mapping[str, Any], defaults: Limits, faults: Faults) -> Limits:
@@ -200,7 +190,7 @@ def _objectives(data: Mapping[str, Any], faults: Faults) -> tuple[Objective, ...
         return ()
     for where, table in tables(data, "objectives", TOML, ("name", "description"), faults):
         name, description = table.get("name"), table.get("description", "")
-        if not (isinstance(name, str) and name.strip()):
+        if not _is_text(name):
             faults.add(TOML, f"{where}name", "a text", shown(name), "name the objective")
         elif name in (objective.name for objective in objectives):
             faults.add(TOML, f"{where}name", "a new name", f"{name!r} again", "rename one")

@@ -76,16 +76,10 @@ class WholeSandbox(Pool):
     and place for temporary files. It may start threads and processes, as many as the limits say, and
     write there; it has no network and reads only Python, system libraries and the evaluator's folder.
 
-    Args:
+    Args, besides those of `Sandbox`:
         folder: The evaluator's folder: readable, not writable.
-        workers: Evaluations at a time; a further call waits.
-        minimum_level: Refuse to work below this level. Only Linux with Landlock isolates here; the
-            level `none`, which must be asked for, does not at all.
-        level: Use exactly this level, not the strongest that works.
-        readable: Further paths that evaluations may read.
-        hidden: Paths that they must not read even though they lie below one of these. The evovpo package
-            is always hidden.
-        retries: How often an evaluation is run again after the sandbox failed.
+        minimum_level: Only Linux with Landlock isolates here; the level `none`, which must be asked for, does
+            not at all.
         preload: Modules that candidates find imported, where they have processes of their own
             (`ProxySandbox`).
 
@@ -99,18 +93,16 @@ class WholeSandbox(Pool):
         workers: int | None = None,
         minimum_level: Level = Level.LANDLOCK_SECCOMP,
         level: Level | None = None,
-        readable: Iterable[str | os.PathLike[str]] = (),
         hidden: Iterable[str | os.PathLike[str]] = (),
         retries: int = 2,
         preload: Iterable[str] = ("numpy",),
     ) -> None:
         level = whole_level(minimum_level, level)
         self._folder = Path(folder).resolve()
-        self._readable = [os.path.realpath(path) for path in readable]
         self._has_namespaces = level is Level.BWRAP_LANDLOCK_SECCOMP
         hidden_paths = tuple(os.fspath(path) for path in hidden)
         kernels = ("/proc", "/sys") if self._has_namespaces else SYSTEM_FACTS
-        roots = [*python_paths(), *SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder), *self._readable]
+        roots = [*python_paths(), *SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder)]
         rules = reading_rules(roots, [*hidden_paths, str(PACKAGE)])
         if not any(path == str(self._folder) for path, _ in rules):
             raise SandboxError(
@@ -186,7 +178,7 @@ class WholeSandbox(Pool):
         """Return what a fresh watcher reports about the evaluation, or why there is no report."""
         around: list[str] = []
         if self._has_namespaces:
-            readable = [*self._readable, str(self._folder), str(SERVER_FOLDER)]
+            readable = [str(self._folder), str(SERVER_FOLDER)]
             namespaces = bwrap_command(readable, limits.disk_mb, can_change_user())
             around = [*namespaces[:-1], "--dir", work, "--chdir", work, "--"]
         environment = {

@@ -92,7 +92,6 @@ class Sandbox(Pool):
         minimum_level: Refuse to work below this level.
         level: Use exactly this level, not the strongest that works.
         retries: How often a program is run again after the sandbox (not the program) failed.
-        recycle_after: Replace a fork-server after so many programs.
 
     Raises `SandboxError` if the machine does not offer the level: nothing is run unprotected unless the
     minimum is `none`.
@@ -107,10 +106,9 @@ class Sandbox(Pool):
         minimum_level: Level = Level.LANDLOCK_SECCOMP,
         level: Level | None = None,
         retries: int = 2,
-        recycle_after: int = 10_000,
     ) -> None:
         level = choose_level(probe(), minimum_level, level)
-        settings = Settings(level, tuple(preload), tuple(os.fspath(path) for path in hidden), recycle_after)
+        settings = Settings(level, tuple(preload), tuple(os.fspath(path) for path in hidden))
         super().__init__(settings, workers, retries)
 
     def run(

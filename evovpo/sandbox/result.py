@@ -175,11 +175,9 @@ def judge(
     report: Report, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
     """Return the result of a run. `written` holds at most one byte more than the limit on results."""
-    said = Said({"outputs": [None] * cases, "errors": [None] * cases})
-    if len(written) <= limits.result_bytes:
-        # What ended by force may have stopped in the middle of a line.
-        whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
-        said = read_lines(whole, cases, per_case)
+    # What ended by force may have stopped in the middle of a line.
+    whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
+    said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)
     return Result(**_ending(report, said, written, log, limits, level))
 
 

@@ -27,6 +27,8 @@ from evovpo.sandbox.start import (
 from evovpo.types import Json, Limits
 
 START_SECONDS = 60.0
+RECYCLE_AFTER = 10_000
+"""A new fork-server starts after so many programs."""
 ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
 
@@ -48,8 +50,6 @@ class Settings:
     """Modules that the fork-server imports, so that candidates find them imported."""
     hidden: tuple[str, ...] = ()
     """Paths that are not readable even below the Python installation."""
-    recycle_after: int = 10_000
-    """Start a new fork-server after so many programs."""
 
 
 class ForkServer:
@@ -123,7 +123,7 @@ class ForkServer:
 
     def _prepare(self, payload: bytes) -> None:
         """Have a fork-server that is not too old, for the next program."""
-        if self._evaluations >= self._settings.recycle_after:
+        if self._evaluations >= RECYCLE_AFTER:
             self.stop()
         if self._process is None:
             self._start()

@@ -258,8 +258,9 @@ def test_a_program_ends_with_its_fork_server() -> None:
     _wait_until(lambda: not _is_alive(child), "the program outlived its fork-server")
 
 
-def test_a_fork_server_is_replaced_after_its_share_of_programs() -> None:
-    with Sandbox(workers=1, preload=(), recycle_after=2) as sandbox:
+def test_a_fork_server_is_replaced_after_its_share_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evovpo.sandbox.worker.RECYCLE_AFTER", 2)
+    with Sandbox(workers=1, preload=()) as sandbox:
         pids = []
         for number in range(5):
             assert sandbox.run(IDENTITY, "f", [[number]]).outputs == [number]

@@ -570,10 +570,10 @@ def test_secrets_are_not_readable_and_nothing_outside_changes(
     assert (home / "mine").read_text() == "mine"
 
 
-def test_further_paths_are_readable_where_they_are_not_hidden(level: Level, tmp_path: Path) -> None:
-    folder, data = tmp_path / "evaluator", tmp_path / "data"
-    folder.mkdir()
-    data.mkdir()
+def test_the_folder_is_readable_where_it_is_not_hidden(level: Level, tmp_path: Path) -> None:
+    folder = tmp_path / "evaluator"
+    data = folder / "data"
+    data.mkdir(parents=True)
     (folder / "evaluator.py").write_text(CALLS_F)
     for name in ("open", "closed"):
         (data / name).write_text(name)
@@ -582,7 +582,7 @@ def test_further_paths_are_readable_where_they_are_not_hidden(level: Level, tmp_
         f"        try: seen.append(open({str(data)!r} + '/' + name).read())\n"
         "        except PermissionError: pass\n    return seen\n"
     )
-    with WholeSandbox(folder, level=level, readable=[data], hidden=[data / "closed"]) as sandbox:
+    with WholeSandbox(folder, level=level, hidden=[data / "closed"]) as sandbox:
         assert dict(run(sandbox, code).metrics)["found"] == ["open"]
 
 

@@ -2,10 +2,11 @@
 
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from evovpo.config import SANDBOX_LEVELS, Config, SamplingConfig, SearchConfig
+from evovpo.config import Config, SamplingConfig, SandboxLevel, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.sandbox import Level
 
@@ -129,4 +130,4 @@ def test_stored_json_that_is_no_configuration_is_refused(text: str) -> None:
 
 
 def test_the_isolation_levels_are_those_of_the_sandbox() -> None:
-    assert tuple(Level) == SANDBOX_LEVELS
+    assert tuple(Level) == get_args(SandboxLevel)

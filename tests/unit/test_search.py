@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +32,7 @@ from toy_runs import (
 )
 
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.config import SELECTIONS, SearchConfig
+from evovpo.config import SearchConfig, SelectionName
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.prompts.request import Request
@@ -221,7 +222,7 @@ def trace(loop: Loop) -> object:
     return loop.asked, loop.told, loop.insertions, population(loop.search), loop.search.best
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", get_args(SelectionName))
 def test_the_same_seed_and_replies_give_the_same_lineage(selection: str) -> None:
     traces = []
     for _ in range(2):

@@ -16,7 +16,7 @@ from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import Ended, Failed, Message, run_all
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
-from evovpo.judging.heldout import HeldoutJudge
+from evovpo.judging.executors import HeldoutJudge
 from evovpo.judging.measure import measure_groups
 from evovpo.store import Store, solved_at
 from evovpo.types import Problem, Program, Tell

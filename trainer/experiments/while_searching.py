@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.judging.heldout import HeldoutJudge
+from evovpo.judging.executors import HeldoutJudge
 from evovpo.problem.folder import load_problem
 from evovpo.runs.prompt_format import choose_format
 from evovpo.runs.proposer import check_proposer

@@ -169,26 +169,20 @@ def _listed(rows: Iterable[dict[str, object]]) -> str:
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
 
 
-_RECORDS: dict[TaskFormat, type[Record]] = {
-    TaskFormat.HUMANEVAL: HumanEvalRecord,
-    TaskFormat.MBPP: MbppRecord,
-    TaskFormat.LIVECODEBENCH: LiveCodeBenchRecord,
+_FORMATS: dict[TaskFormat, tuple[type[Record] | None, str]] = {
+    TaskFormat.HUMANEVAL: (HumanEvalRecord, "Tasks of HumanEval."),
+    TaskFormat.MBPP: (MbppRecord, "Tasks of MBPP."),
+    TaskFormat.LIVECODEBENCH: (LiveCodeBenchRecord, "Tasks of LiveCodeBench."),
+    TaskFormat.PSB2: (None, "Problems of PSB2."),
 }
-_DESCRIPTIONS = {
-    TaskFormat.HUMANEVAL: "Tasks of HumanEval.",
-    TaskFormat.MBPP: "Tasks of MBPP.",
-    TaskFormat.LIVECODEBENCH: "Tasks of LiveCodeBench.",
-    TaskFormat.PSB2: "Problems of PSB2.",
-}
+"""What a file of a format holds, none for one whose tasks are folders, and what its suite is called."""
 
 
 def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) -> list[Loaded]:
     """Return the first `limit` tasks of a file; raises `ProblemError` for one that is not of the format."""
     loaded: list[Loaded] = []
-    is_psb2 = task_format is TaskFormat.PSB2
-    for record in (
-        psb2.read_problems(path, limit) if is_psb2 else read_records(path, _RECORDS[task_format], limit)
-    ):
+    kind, _ = _FORMATS[task_format]
+    for record in psb2.read_problems(path, limit) if kind is None else read_records(path, kind, limit):
         try:
             loaded.append(usable(record.task()))
         except UnusableError as error:
@@ -204,4 +198,4 @@ def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | No
     """
     check_empty(out)
     loaded = load_tasks(task_format, file, limit)
-    return write_suite(out, task_format.value, _DESCRIPTIONS[task_format], loaded)
+    return write_suite(out, task_format.value, _FORMATS[task_format][1], loaded)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
@@ -20,21 +21,18 @@ _EVERY_STAGE = -1e308
 """A threshold that every stage reaches."""
 
 
+@dataclass(frozen=True, slots=True)
 class OpenEvolveEvaluator:
-    """Judges programs with the evaluator of `problem`; several threads may use one.
+    """Judges programs of a problem with the evaluator that it has; several threads may use one."""
 
-    Raises `ProblemError` for a problem without such an evaluator.
-    """
+    problem: Problem
+    sandbox: WholeSandbox | ProxySandbox
+    artifact_bytes: int = 2000
 
-    def __init__(
-        self, problem: Problem, sandbox: WholeSandbox | ProxySandbox, artifact_bytes: int = 2000
-    ) -> None:
-        if problem.evaluator is None:
-            raise ProblemError(f"problem '{problem.id}': expected an evaluator of its own, found none")
-        self._problem = problem
-        self._folder: EvaluatorFolder = problem.evaluator
-        self._sandbox = sandbox
-        self._artifact_bytes = artifact_bytes
+    @property
+    def _folder(self) -> EvaluatorFolder:
+        assert self.problem.evaluator is not None
+        return self.problem.evaluator
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`: its raw metrics, and the vector that they make.
@@ -54,12 +52,12 @@ class OpenEvolveEvaluator:
         return ()
 
     def _judge(self, program: Program, thresholds: tuple[float, ...]) -> Evaluation:
-        problem = self._problem
+        problem = self.problem
         job = job_of(program, problem.suffix, self._folder.file, thresholds)
         if job is None:
             answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
         else:
-            answer = self._sandbox.run(job, problem.limits)
+            answer = self.sandbox.run(job, problem.limits)
         reading = read_rewards(self._folder.metrics, dict(answer.metrics))
         rewards = {Status.OK: reading.rewards, Status.SANDBOX_ERROR: None}
         return Evaluation(
@@ -84,7 +82,7 @@ class OpenEvolveEvaluator:
                 if isinstance(value, str) and value.lower() not in _NOT_FINITE:
                     parts.append(f"{name}: {value[:MESSAGE_CHARACTERS]}")
         if self._folder.artifacts:
-            parts += _artifacts(answer.artifacts, self._artifact_bytes)
+            parts += _artifacts(answer.artifacts, self.artifact_bytes)
         if answer.log.strip():
             parts.append("printed:\n" + _tail(answer.log.strip(), LOG_CHARACTERS))
         return "\n".join(parts)
