@@ -79,8 +79,6 @@ class _Logged(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """One answer of a completion."""
-
     program: Program | None
     text: str
     theirs: Evaluation | None
@@ -275,7 +273,6 @@ class _Importer:
         )
 
     def _theirs(self, evolved: Evolved) -> Evaluation:
-        """Return OpenEvolve's own judgement of a program."""
         problem, status = self.problem, evolved.status
         assert problem.evaluator is not None
         reading = read_rewards(problem.evaluator.metrics, dict(evolved.metrics))

@@ -44,13 +44,10 @@ def open_cluster(executors: Collection[str]) -> Iterator[None]:
     addresses = sorted(set(executors) - {"local"})
     with contextlib.ExitStack() as held:
         if addresses:
-            from evovpo.judging.ray import check_cluster, local_cluster
+            from evovpo.judging.ray import hold_cluster
 
             for address in addresses:
-                if address == "ray":
-                    held.enter_context(local_cluster())
-                else:
-                    check_cluster(address)
+                held.enter_context(hold_cluster(address))
         yield
 
 

@@ -150,16 +150,16 @@ def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
             ray.shutdown()
 
 
-def check_cluster(address: str) -> None:
-    """Raise `SandboxError` if the cluster at an address cannot be reached."""
-    _connect(address)
-    ray.shutdown()
-
-
 @contextlib.contextmanager
-def local_cluster() -> Iterator[None]:
-    """Hold a cluster on this machine, and name it to processes started meanwhile by RAY_ADDRESS."""
-    if "RAY_ADDRESS" in os.environ:
+def hold_cluster(address: str) -> Iterator[None]:
+    """Check that a cluster can be reached; where `ray` names none, hold one here, named by RAY_ADDRESS.
+
+    Raises `SandboxError` for one that cannot be reached.
+    """
+    if address != "ray":
+        _connect(address)
+        ray.shutdown()
+    if address != "ray" or "RAY_ADDRESS" in os.environ:
         yield
         return
     _connect(None)

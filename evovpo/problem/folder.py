@@ -48,11 +48,9 @@ def load_problem(path: Path | str) -> Problem:
     faults = Faults(Path(path))
     data = read_toml(folder / TOML, faults)
     has_examples, has_scorer = (folder / EXAMPLES).is_file(), (folder / SCORER).is_file()
-    if has_examples and has_scorer:
-        faults.add("", "", f"either {EXAMPLES} or {SCORER}", "both", "remove one")
-    elif not (has_examples or has_scorer):
-        faults.add("", "", f"either {EXAMPLES} or {SCORER}", "neither", "add one")
-
+    if has_examples is has_scorer:
+        found, fix = ("both", "remove one") if has_scorer else ("neither", "add one")
+        faults.add("", "", f"either {EXAMPLES} or {SCORER}", found, fix)
     faults.check_keys(TOML, "", data, ("problem", "limits", "objectives", "features", "grouping"))
     if "problem" not in data:
         faults.add(TOML, "[problem]", "this section", "none", "add it, with statement and inputs")

@@ -147,7 +147,6 @@ class WholeSandbox(Pool):
         return judge_whole(report, written, log_bytes, limits, self.level)
 
     def _failure(self, detail: str) -> WholeResult:
-        """Return the result of an evaluation that failed by the sandbox's own fault."""
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, isolation=self.level)
 
     def _settings(self, job: WholeJob, limits: Limits, work: str, has_calls: bool) -> dict[str, Any]:
@@ -250,7 +249,6 @@ def private_folder() -> Iterator[str]:
 
 
 def _tasks_of_user() -> int:
-    """Return how many processes and threads this user has now."""
     user, count = os.getuid(), 0
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

@@ -109,8 +109,6 @@ def read_tests(body: Sequence[ast.stmt], called: str, function: Signature) -> Re
 
 
 class _Reader(NamedTuple):
-    """Reads assertions on one function."""
-
     called: str
     function: Signature
     known: dict[str, object]
