@@ -98,17 +98,16 @@ def evolve(
     def run() -> Evolved:
         if problem is not None:
             request = open_request(str(problem), None, overrides)
+        elif examples is not None:
+            made = problem_of_examples(examples, heldout, seed_program, entry, statement)
+            request = RunRequest(made, Config.load(None, overrides))
         else:
+            assert score is not None
+            if seed_program is None or not inputs:
+                raise ConfigError("score needs seed_program, and inputs to run it on; give both")
             config = Config.load(None, overrides)
-            if examples is not None:
-                made = problem_of_examples(examples, heldout, seed_program, entry, statement)
-                request = RunRequest(made, config)
-            else:
-                assert score is not None
-                if seed_program is None or not inputs:
-                    raise ConfigError("score needs seed_program, and inputs to run it on; give both")
-                scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, config)
-                request = RunRequest(scored, config, scorer=scorer)
+            scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, config)
+            request = RunRequest(scored, config, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
         with Store.open(request.config.store.url) as opened:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.estimators import Array, best_at_k, distinct_share, diversity, pass_at_k
+from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
 from evovpo.types import Group, Problem, Program, Rewards

@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 from toy_runs import PROBLEM, ROWS, SWAP, source
 
-from evovpo.analysis.estimators import best_at_k
-from evovpo.analysis.statistics import Interval
+from evovpo.analysis.statistics import Interval, best_at_k
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.format import encode_prompt, expression_fault
 from evovpo.config import Config

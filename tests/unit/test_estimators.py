@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evovpo.analysis.estimators import (
+from evovpo.analysis.statistics import (
     best_at_k,
     distinct_share,
     diversity,

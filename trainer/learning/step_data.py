@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.estimators import diversity
+from evovpo.analysis.statistics import diversity
 from evovpo.types import Rollout
 from trainer.config import ObjectiveConfig, TrainConfig
 from trainer.learning.data import TrainingGroup

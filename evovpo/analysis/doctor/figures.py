@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.estimators import expected_best
 from evovpo.analysis.grouping import Floats, Groups, component_names, correlations, group_rewards, grouped
+from evovpo.analysis.statistics import expected_best
 from evovpo.types import Group, Problem
 
 

@@ -39,9 +39,6 @@ class Report(NamedTuple):
     """True if the run was made for this report."""
 
 
-# ---------------------------------------------------------------- the sample
-
-
 def named_problem(target: str) -> Problem | None:
     """Return the problem that a target names (a folder or a bundled one), or none if it can only be a run.
 
