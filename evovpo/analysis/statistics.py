@@ -143,6 +143,10 @@ class Interval(NamedTuple):
     n: int
     """Tasks that it rests on."""
 
+    def __format__(self, spec: str) -> str:
+        """Return `mean [low, high]`, each written as `spec` says, for example `+.3f`."""
+        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
     @property
     def is_below_zero(self) -> bool:
         """True if the whole interval is."""

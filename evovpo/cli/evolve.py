@@ -16,7 +16,6 @@ from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 
 if TYPE_CHECKING:
     from evovpo.config import Config
-    from evovpo.problem.openevolve.opening import Opened
     from evovpo.reports.live import LiveProgress
     from evovpo.runs.stored import Outcome
     from evovpo.store import Store
@@ -92,6 +91,7 @@ def evolve(
     """
     from evovpo.experiments.reading import parse_seeds
     from evovpo.reports.run_report import repeats_json, repeats_table
+    from evovpo.reports.tables import settings_note
     from evovpo.runs.proposer import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
@@ -111,7 +111,12 @@ def evolve(
     request = open_request(problem_name, config_file, settings(overrides, given), openevolve_config)
     check_proposer(request.problem, request.config)
     if request.project is not None:
-        _show_project(request.project, problem_name)
+        # Once, before a run: which keys of an OpenEvolve configuration do nothing, and what is doubtful.
+        if request.project.settings.keys:
+            note = settings_note(request.project.settings, problem_name)
+            console(stderr=True).print(note, crop=False, soft_wrap=True)
+        for remark in request.project.loaded.remarks:
+            say(f"note: {remark}", stderr=True)
     requests = [
         replace(request, config=request.config.changed(run={"seed": number})) for number in numbers
     ] or [request]
@@ -151,16 +156,6 @@ def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: op
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
         _finish(store, as_json, _watched(store, waiting, partial(take_up, run_id, store)))
-
-
-def _show_project(project: Opened, name: str) -> None:
-    """Say once, before a run, which keys of an OpenEvolve configuration do nothing, and what is doubtful."""
-    from evovpo.reports.problems import settings_note
-
-    if project.settings.keys:
-        console(stderr=True).print(settings_note(project.settings, name), crop=False, soft_wrap=True)
-    for remark in project.loaded.remarks:
-        say(f"note: {remark}", stderr=True)
 
 
 def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:

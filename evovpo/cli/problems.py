@@ -23,7 +23,7 @@ def list_problems() -> None:
     from evovpo.builtin.strings.format import expression_fault
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
-    from evovpo.reports.problems import problems_table
+    from evovpo.reports.tables import problems_table
 
     problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
     show_answer(problems_table(problems))
@@ -91,7 +91,7 @@ def check(
     from evovpo.builtin.choice import built_in_fault
     from evovpo.judging.check import check_problem, check_project
     from evovpo.problem.suites import resolve_problem
-    from evovpo.reports.problems import check_view, settings_table
+    from evovpo.reports.tables import check_view, settings_table
     from evovpo.runs.request import open_request
 
     changes = settings(overrides, {"store.url": store_url, "evaluator.metrics": metrics})
@@ -113,7 +113,7 @@ def bounds(run: options.RunName, store_url: options.StoreUrl = None) -> None:
 
     [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
     """
-    from evovpo.reports.problems import bounds_text
+    from evovpo.reports.tables import bounds_text
     from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:

@@ -17,14 +17,13 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
     figures = ("solved with one seed [95%]", "in any seed", "only here", "best mean reward [95%]")
     yield ("proposer", "strategy", "budget", "ended", *figures, "evaluations")
     for found in results.arms:
-        solved = _interval_text(found.solved, 1)
         yield (
             *map(str, found.arm),
             f"{found.finished} of {found.cells}",
-            f"{solved} of {found.problems}" if solved else "",
+            f"{found.solved:.1f} of {found.problems}" if found.solved else "",
             str(found.solved_in_any),
             str(len(found.unlocked)),
-            _interval_text(found.best, 3),
+            f"{found.best:.3f}" if found.best else "",
             f"{found.evaluations:.0f}",
         )
 
@@ -105,12 +104,6 @@ def short_label(arm: Arm, batch: Batch) -> str:
     return ", ".join(apart) or arm.label
 
 
-def _interval_text(interval: Interval | None, digits: int) -> str:
-    if interval is None:
-        return ""
-    return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
 def csv_tables(
     results: Results, maps: Sequence[HeatMap]
 ) -> Iterator[tuple[str, list[str], Iterable[Sequence[object]]]]:
@@ -155,5 +148,5 @@ def _plain(value: object) -> object:
     return "" if value is None else int(value) if isinstance(value, bool) else value
 
 
-def _bounds(interval: Interval | None) -> tuple[object, object, object]:
-    return ("", "", "") if interval is None else (interval.mean, interval.low, interval.high)
+def _bounds(interval: Interval | None) -> tuple[object, ...]:
+    return ("", "", "") if interval is None else interval[:3]

@@ -32,8 +32,8 @@ from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.problems import bounds_text
 from evovpo.reports.run_report import run_json
+from evovpo.reports.tables import bounds_text
 from evovpo.runs.proposer import check_proposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request
