@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from functools import partial
 
 from evovpo.api.evolving import make_rollouts, outside_loop
 from evovpo.api.problems import Row, problem_of_examples
@@ -13,8 +13,8 @@ from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import checked_rewards
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
+from evovpo.runs.choices import choose_format
 from evovpo.runs.group import GroupJudge, read_slots
-from evovpo.runs.prompt_format import choose_format
 from evovpo.search.search import Search as _Search
 from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling, Status, Tell
 
@@ -48,14 +48,13 @@ class Search:
         if (problem is None) == (examples is None):
             raise ConfigError("expected problem or examples; give one of them")
         given = {"proposer.name": "own", "search.evaluations": evaluations, **(settings or {})}
-        self._config = Config.load(None, [f"{name}={value}" for name, value in given.items()])
+        config = Config.load(None, [f"{name}={value}" for name, value in given.items()])
         if examples is not None:
             self.problem: Problem = problem_of_examples(examples, (), seed_program, entry, statement)
         else:
             self.problem = load_problem(resolve_problem(str(problem)))
-        self._format = choose_format(self.problem, self._config)
-        language = join_language(self.problem)
-        self._search = _Search(self.problem, self._config.search, self._format, "own", seed, language)
+        made_by, language = choose_format(self.problem, config), join_language(self.problem)
+        self._search = _Search(self.problem, config.search, made_by, "own", seed, language)
 
     @property
     def best(self) -> tuple[str, dict[str, float]] | None:
@@ -83,9 +82,8 @@ class Search:
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
         """Return the sources in the texts, or those that the prompt carries, that are to be judged."""
         found: dict[str, str] = {}
-        replies: list[Rollout | None] = [*self._rollouts(prompt, texts)]
-        for rollout in replies if prompt.has_model else [None]:
-            for slot in read_slots(self._format, self._search, prompt, rollout):
+        for rollout in self._replies(prompt, texts):
+            for slot in read_slots(self._search, prompt, rollout):
                 if slot.program is not None and self._search.evaluation(slot.program.id) is None:
                     found[slot.program.id] = slot.program.source
         return list(found.values())
@@ -98,15 +96,11 @@ class Search:
         None in place of rewards is a program that failed: it counts as zeros. Telling twice changes nothing.
         Raises `ConfigError` where a program's rewards are missing or outside of that.
         """
-        rollouts = self._rollouts(prompt, texts)
+        replies = self._replies(prompt, texts)
 
         async def tells(pool: ThreadPoolExecutor) -> list[Tell]:
-            cosine = self._config.search.novelty_cosine
-            told = _Told(self.problem, rewards)
-            judge = GroupJudge(self._search, self._format, told, pool, {}, cosine)
-            if not prompt.has_model:
-                return [await judge.tell_of_proposals(prompt)]
-            return judge.tells(prompt, rollouts, await judge.find(prompt, rollouts))
+            judge = GroupJudge(self._search, partial(self._judged, rewards), pool, {})
+            return judge.tells(prompt, replies, await judge.find(prompt, replies))
 
         def apply() -> None:
             with ThreadPoolExecutor(1) as pool:
@@ -115,27 +109,18 @@ class Search:
 
         outside_loop(apply)
 
-    def _rollouts(self, prompt: Prompt, texts: Sequence[str]) -> list[Rollout]:
+    def _replies(self, prompt: Prompt, texts: Sequence[str]) -> list[Rollout | None]:
         count = prompt.rollouts if prompt.has_model else 0
-        return make_rollouts(prompt, range(count), list(texts), Sampling())
+        return [*make_rollouts(prompt, range(count), list(texts), Sampling())] or [None]
 
-
-class _Told(NamedTuple):
-    """Judges by what its user says."""
-
-    problem: Problem
-    rewards: Mapping[str, Mapping[str, float] | None]
-
-    def evaluate(self, program: Program) -> Evaluation:
-        if program.source not in self.rewards:
+    def _judged(self, told: Mapping[str, Mapping[str, float] | None], program: Program) -> Evaluation:
+        """Return the judgement that the user told of a program."""
+        if program.source not in told:
             raise ConfigError(
                 f"rewards: expected one entry for each of search.programs(prompt, texts), found none for\n"
                 f"{program.source:.300}\ngive its rewards, or None for a program that failed"
             )
-        given, names = self.rewards[program.source], self.problem.objectives
+        given, names = told[program.source], self.problem.objectives
         rewards = (0.0,) * len(names) if given is None else checked_rewards(given, names, "rewards")
         status = Status.ERROR if given is None else Status.OK
         return Evaluation(program.id, self.problem.version, status, rewards, "", 0.0, "")
-
-    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        return ()

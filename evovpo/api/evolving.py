@@ -12,7 +12,7 @@ from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.proposers import check_ticket, text_rollout
-from evovpo.runs.proposer import check_proposer
+from evovpo.runs.choices import check_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.run import start
 from evovpo.store import Store

@@ -92,7 +92,7 @@ def evolve(
     from evovpo.experiments.reading import parse_seeds
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
-    from evovpo.runs.proposer import check_proposer
+    from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
 

@@ -45,7 +45,7 @@ def show_prompts(
     evovpo prompts --write mine
     """
     from evovpo.prompts.templates import write_templates
-    from evovpo.runs.prompt_format import example_prompts
+    from evovpo.runs.choices import example_prompts
     from evovpo.runs.request import open_request
 
     if write is not None:

@@ -16,8 +16,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
 from evovpo.proposers import Checked
-from evovpo.runs.prompt_format import choose_format
-from evovpo.runs.proposer import check_proposer, open_proposer
+from evovpo.runs.choices import check_proposer, choose_format, open_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import BudgetError
-from evovpo.prompts.request import PromptFormat
+from evovpo.judging.evaluator import Judge
 from evovpo.proposers import Learner, Proposer
-from evovpo.runs.group import Embedder, Found, GroupJudge, Judge
+from evovpo.runs.group import Embedder, Found, GroupJudge
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
@@ -58,7 +58,6 @@ class Driver:
 
     search: Search
     config: Config
-    prompt_format: PromptFormat
     proposer: Proposer
     judge: Judge
     journal: Store
@@ -79,11 +78,9 @@ class Driver:
     def __post_init__(self) -> None:
         self._groups = GroupJudge(
             self.search,
-            self.prompt_format,
-            self.judge,
+            self.judge.evaluate,
             ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge"),
             self.known,
-            self.config.search.novelty_cosine,
             self.embedder,
         )
 
@@ -101,7 +98,7 @@ class Driver:
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
-        sampling = Sampling(temperature, most_tokens or self.prompt_format.reply_tokens)
+        sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
         with self._groups.pool:
             await self._finish_half_told(sampling)
             reopened = self.search.open_tickets
@@ -141,15 +138,20 @@ class Driver:
     async def _ask(self, sampling: Sampling, reopened: list[tuple[Prompt, tuple[int, ...]]]) -> None:
         """Send tickets, the reopened ones first, until enough are out or the search waits for a tell."""
         while self._may_ask():
-            ticket = reopened.pop(0) if reopened else self._next_ticket()
-            if ticket is None:
-                return
-            prompt, missing = ticket
+            if reopened:
+                prompt, missing = reopened.pop(0)
+            else:
+                asked = self.search.ask() if self.search.is_ready else None
+                if asked is None:
+                    return
+                self.journal.add_prompt(asked)
+                prompt, missing = asked, tuple(range(asked.rollouts))
             if prompt.has_model:
                 task = asyncio.create_task(self.proposer.propose(prompt, missing, sampling))
                 self._waiting[task] = prompt
             else:
-                self._commit([await self._groups.tell_of_proposals(prompt)])
+                found = await self._groups.find(prompt, [None])
+                self._commit(self._groups.tells(prompt, [None], found))
 
     def _may_ask(self) -> bool:
         """Return whether to ask once more.
@@ -161,13 +163,6 @@ class Driver:
         if self._is_finished() or self._is_paused or self.stop_reason or (arrived and arrived[0].patience()):
             return False
         return len(self._waiting) < most and len(arrived) < most
-
-    def _next_ticket(self) -> tuple[Prompt, tuple[int, ...]] | None:
-        prompt = self.search.ask() if self.search.is_ready else None
-        if prompt is None:
-            return None
-        self.journal.add_prompt(prompt)
-        return prompt, tuple(range(prompt.rollouts))
 
     async def _wait(self) -> None:
         """Wait for a reply, for the judgement of the first group, or until asking may go on without it."""

@@ -4,13 +4,13 @@ An answer that is not novel is refused before it costs an evaluation. Nothing he
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from evovpo.errors import SandboxError
-from evovpo.prompts.request import Answer, PromptFormat
+from evovpo.prompts.request import Answer
 from evovpo.proposers import REFUSED
 from evovpo.search.novelty import Vector, meaning_fault
 from evovpo.search.search import Search
@@ -27,13 +27,6 @@ from evovpo.types import (
     Tell,
     content_id,
 )
-
-
-class Judge(Protocol):
-    """What judging a group needs of an evaluator."""
-
-    def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of one program; called from several threads."""
 
 
 class Embedder(Protocol):
@@ -63,14 +56,12 @@ class GroupJudge:
     """Judges the groups of one search; several at the same time, a program once."""
 
     search: Search
-    prompt_format: PromptFormat
-    judge: Judge
+    judge: Callable[[Program], Evaluation]
+    """Judges one program; called from several threads."""
     pool: ThreadPoolExecutor
     """As many threads as programs may run at once."""
     known: Mapping[str, Evaluation]
     """Judgements of earlier runs on this problem version: programs in it are not run again."""
-    novelty_cosine: float
-    """Most that the vectors of a novel program and of another one may have in common."""
     embedder: Embedder | None = None
     """Judges novelty by meaning, if there is one."""
     executed: int = 0
@@ -78,47 +69,34 @@ class GroupJudge:
     _vectors: dict[str, Vector] = field(default_factory=dict)
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
-    async def find(self, prompt: Prompt, rollouts: Sequence[Rollout]) -> Found:
-        """Read the answers of a group and judge all its new programs in parallel."""
-        slots_of = [read_slots(self.prompt_format, self.search, prompt, rollout) for rollout in rollouts]
-        written = [slot for slots in slots_of for slot in slots]
-        refused = await self._refuse(prompt, written)
-        fresh, ran = await self._evaluate(written, refused)
-        return Found(slots_of, refused, fresh, ran, {})
+    async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
+        """Read the answers of a group and judge all its new programs in parallel.
 
-    async def tell_of_proposals(self, prompt: Prompt) -> Tell:
-        """Judge the programs that a seed or join ticket carries.
-
-        Raises `SandboxError` if none of the problem's starting programs can be judged.
+        The one reply to a seed or join ticket, which carries its programs, has no rollout. Raises
+        `SandboxError` if none of the problem's starting programs can be judged.
         """
-        slots = read_slots(self.prompt_format, self.search, prompt, None)
-        fresh, ran = await self._evaluate(slots, {})
-        tell = self._tell(prompt, None, slots, Found([], {}, fresh, ran, {}))
-        if prompt.kind is PromptKind.SEED and all(
-            judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
-            for judged in tell.judged
-        ):
-            detail = tell.judged[0].evaluation.feedback if tell.judged and tell.judged[0].evaluation else ""
+        slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
+        written = [slot for slots in slots_of for slot in slots]
+        refused = await self._refuse(prompt, written) if prompt.has_model else {}
+        fresh, ran = await self._evaluate(written, refused)
+        judged = [fresh.get(program.id) for program in prompt.proposals]
+        failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
+        if prompt.kind is PromptKind.SEED and len(failed) == len(judged):
             raise SandboxError(
                 f"no starting program of '{self.search.problem.id}' could be run: the sandbox failed each "
-                f"time ({detail}); run `python -m evovpo.sandbox --selftest` to see what this machine refuses"
+                f"time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to see what "
+                "this machine refuses"
             )
-        return tell
+        return Found(slots_of, refused, fresh, ran, {})
 
-    def tells(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> list[Tell]:
+    def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
         return [
             self._tell(prompt, rollout, slots, found)
             for rollout, slots in zip(rollouts, found.slots_of, strict=True)
         ]
 
-    def _tell(
-        self,
-        prompt: Prompt,
-        rollout: Rollout | None,
-        slots: Sequence[Answer],
-        found: Found,
-    ) -> Tell:
+    def _tell(self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer], found: Found) -> Tell:
         """Return the tell of one reply; a program is a duplicate from its second appearance on.
 
         A program that ran is charged to the first reply that has it: it leaves `found.ran`. What the reply
@@ -186,7 +164,7 @@ class GroupJudge:
         self._vectors.update(zip(missing, vectors, strict=True))
         others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
         for program_id in novel:
-            reason = meaning_fault(self._vectors[program_id], others, self.novelty_cosine)
+            reason = meaning_fault(self._vectors[program_id], others, self.search.config.novelty_cosine)
             if reason:
                 refused[program_id] = reason
         return refused
@@ -211,7 +189,7 @@ class GroupJudge:
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:
-            self._running[program_id] = loop.run_in_executor(self.pool, self.judge.evaluate, new[program_id])
+            self._running[program_id] = loop.run_in_executor(self.pool, self.judge, new[program_id])
         self.executed += len(own)
         try:
             found = await asyncio.gather(*(self._running[program_id] for program_id in new))
@@ -221,14 +199,13 @@ class GroupJudge:
         return dict(zip(new, found, strict=True)), set(own)
 
 
-def read_slots(
-    prompt_format: PromptFormat, search: Search, prompt: Prompt, rollout: Rollout | None
-) -> list[Answer]:
+def read_slots(search: Search, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
     """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
-    parent = search.program(prompt.parent_id) if prompt.parent_id else None
-    answers = prompt_format.answers(search.problem, rollout, prompt.answers, parent)
+    shown = search.programs.get(prompt.parent_id or "")
+    parent = None if shown is None else shown.program
+    answers = search.prompt_format.answers(search.problem, rollout, prompt.answers, parent)
     if not rollout.finish_reason.startswith(REFUSED):
         return answers
     return [answer._replace(reason=rollout.finish_reason) for answer in answers]

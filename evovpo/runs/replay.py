@@ -6,9 +6,8 @@ from typing import NamedTuple
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
 from evovpo.errors import ReplayError, SearchError
-from evovpo.prompts.request import PromptFormat
+from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
-from evovpo.runs.prompt_format import choose_format
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.store import Store
@@ -50,7 +49,7 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
     search, events = build_search(problem, config, run), list(store.history(run.id))
-    replay(search, events, choose_format(problem, config) if reads_again else None)
+    replay(search, events, reads_again=reads_again)
     return Rebuilt(search, problem, config, run, len(events))
 
 
@@ -86,12 +85,10 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     return search, events
 
 
-def replay(
-    search: Search, history: Sequence[Prompt | Tell], prompt_format: PromptFormat | None = None
-) -> None:
+def replay(search: Search, history: Sequence[Prompt | Tell], *, reads_again: bool = False) -> None:
     """Apply a stored history of asks and tells to a fresh search.
 
-    Every ask is made again and must come out as it was stored. With `prompt_format` the answers are
+    Every ask is made again and must come out as it was stored. With `reads_again` the answers are
     read from every completion again and must be the stored candidates. Raises `ReplayError` at the
     first difference and at a tell that does not fit: the run was made by other code, or its rows were
     changed.
@@ -99,9 +96,9 @@ def replay(
     asked: dict[str, Prompt] = {}
     for number, event in enumerate(history):
         if isinstance(event, Tell):
-            if prompt_format is not None and event.prompt_id in asked:
+            if reads_again and event.prompt_id in asked:
                 stored = [_as_read(judged.candidate) for judged in event.judged]
-                made = _read_again(search, prompt_format, asked[event.prompt_id], event)
+                made = _read_again(search, asked[event.prompt_id], event)
                 if len(made) != len(stored) or not all(map(_agree, stored, made)):
                     raise ReplayError(
                         f"tell (event {number}) holds other candidates than its completion gives: "
@@ -149,11 +146,11 @@ def _agree(stored: _AsRead, made: _AsRead) -> bool:
     return stored == (made if stored.reason else made._replace(reason=""))
 
 
-def _read_again(search: Search, prompt_format: PromptFormat, prompt: Prompt, tell: Tell) -> list[_AsRead]:
+def _read_again(search: Search, prompt: Prompt, tell: Tell) -> list[_AsRead]:
     """Return what the candidates of a reply must be, just before it is told."""
     found: list[_AsRead] = []
     in_reply: set[str] = set()
-    for slot in read_slots(prompt_format, search, prompt, tell.rollout):
+    for slot in read_slots(search, prompt, tell.rollout):
         status, reason = ParseStatus.UNPARSED, slot.reason
         if slot.program is not None:
             refusal = search.novelty_fault(prompt.id, slot.program) if prompt.has_model else ""

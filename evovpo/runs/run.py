@@ -1,31 +1,32 @@
-"""Runs as they are made: start one, take one up again, drive its search until it ends or pauses."""
+"""Runs as they are made: start one, take one up again, search it in one process until it ends or pauses."""
 
 import asyncio
 import contextlib
 import os
+import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from evovpo.config import Config, StoreConfig
-from evovpo.errors import ProblemError, ServerError, StoreError
+from evovpo.errors import FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
+from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
+from evovpo.runs.choices import Servers, open_servers
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.prompt_format import choose_format
-from evovpo.runs.proposer import Servers, open_servers
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run_lock import only_searcher
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Problem, Run, RunStatus, Tell
+from evovpo.types import Problem, Run, RunStatus, Tell, content_id
 
 
 def start(
@@ -147,7 +148,6 @@ def _drive(
             driver = Driver(
                 search=search,
                 config=config,
-                prompt_format=choose_format(problem, config),
                 proposer=servers.proposer,
                 judge=judge,
                 journal=store,
@@ -194,3 +194,32 @@ def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:
         for tell, gain in zip(tells, search.gains, strict=True):
             if tell.rollout is not None:
                 proposer.learned([tell.rollout], [gain])
+
+
+@contextlib.contextmanager
+def only_searcher(store: str, run_id: str) -> Iterator[None]:
+    """Hold a run of the store with this name for this process; the hold ends with the process.
+
+    It reaches as far as this machine: two machines that write one run of a database server find out at
+    the first tell out of order. Raises `RunHeldError` if another process of this user holds the run, and
+    `StoreError` where none can be held.
+    """
+    folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
+    path = folder / content_id(store, run_id)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        held = hold(path)
+    except FileHeldError as error:
+        raise RunHeldError(
+            f"run {run_id} is being searched by process {error}; wait for it or end it, then resume"
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be used ({error.strerror}); runs are held there while they are searched: make "
+            "it writable, or set TMPDIR"
+        ) from error
+    with held:
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

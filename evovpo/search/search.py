@@ -12,9 +12,8 @@ import numpy as np
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
-from evovpo.search.failures import Failures
 from evovpo.search.joins import JoinLanguage, Joins
-from evovpo.search.notes import Notes
+from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
 from evovpo.search.standing import Standing
@@ -96,11 +95,6 @@ class Search(Standing):
         shown = self.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
-    def program(self, program_id: str) -> Program | None:
-        """Return a program that this run has proposed and judged, or None."""
-        shown = self.programs.get(program_id)
-        return None if shown is None else shown.program
-
     def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
         """Return the parents of each proposal of a join ticket."""
         return [
@@ -117,7 +111,7 @@ class Search(Standing):
 
         It depends on the ticket and the program alone, whenever it is asked.
         """
-        return text_fault(program.source, self.neighbours(prompt_id), self._config.novelty)
+        return text_fault(program.source, self.neighbours(prompt_id), self.config.novelty)
 
     def ask(self) -> Prompt | None:
         """Return the next ticket, or None when the budget is given out.
@@ -131,20 +125,20 @@ class Search(Standing):
         rng = np.random.default_rng([self._seed, sequence])
         if not self._tickets:
             return self._tickets.issue(PromptKind.SEED, rng, self.tells, self.problem.seeds)
-        remaining = self._config.evaluations - self._tickets.reserved
+        remaining = self.config.evaluations - self._tickets.reserved
         if remaining <= 0:
             return None
         joins = self._joins.take(remaining, self.passed, self.programs)
         if joins:
             programs = [join.program for join in joins]
             return self._tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
-        plan = self._notes.plan(self, self._population, rng)
-        if plan is not None:
-            return self._prompt(plan, rng, rollouts=1, answers=0)
+        noted = self._notes.shown(self, self._population, rng)
+        if noted:
+            return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
         self._notes.asks += 1
         plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
-        answers = min(self._config.answers, remaining)
-        rollouts = min(self._config.rollouts, remaining // answers)
+        answers = min(self.config.answers, remaining)
+        rollouts = min(self.config.rollouts, remaining // answers)
         return self._prompt(plan, rng, rollouts, answers)
 
     def tell(self, tell: Tell) -> list[Insertion]:
@@ -207,17 +201,17 @@ class Search(Standing):
             partner=next(iter(shown[ParentRole.PARTNER]), None),
             inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
-            rows=choose_rows(len(self.problem.train), self._format.max_rows, rng, plan.only),
+            rows=choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only),
             notes=self.notes,
         )
-        has_novelty = self._config.novelty > 0.0 or self._config.novelty_model
+        has_novelty = self.config.novelty > 0.0 or self.config.novelty_model
         return self._tickets.issue(
             request.kind,
             rng,
             self.tells,
             island=plan.island,
             parents=parents,
-            messages=self._format.messages(self.problem, request),
+            messages=self.prompt_format.messages(self.problem, request),
             rollouts=rollouts,
             answers=answers,
             neighbours=self._population.islands[plan.island].members if has_novelty else (),

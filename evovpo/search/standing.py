@@ -39,8 +39,8 @@ class Standing:
         self.gains: list[float] = []
         """By how much each tell raised the best mean reward, in the order of the tells."""
         self.problem = problem
-        self._config = config
-        self._format = prompt_format
+        self.config = config
+        self.prompt_format = prompt_format
         self._mean_before = 0.0
         self._improved_at = 0
         self._has_target = False
@@ -54,14 +54,15 @@ class Standing:
     def stop_reason(self) -> str:
         """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
         if self._has_target:
-            return f"the target of {self._config.target} is reached"
-        if 0 < self._config.patience <= self.proposed - self._improved_at:
-            return f"no better program in {self._config.patience} evaluations"
+            return f"the target of {self.config.target} is reached"
+        if 0 < self.config.patience <= self.proposed - self._improved_at:
+            return f"no better program in {self.config.patience} evaluations"
         return ""
 
     def can_show(self, parent: Parent) -> bool:
         """True if the prompt format can show a judged program in its part."""
-        return self._format.can_show(self.problem, self.programs[parent.program_id].program, parent.role)
+        program = self.programs[parent.program_id].program
+        return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
         """Count a tell with so many candidates; `take` is then called for each of its new programs."""
@@ -81,7 +82,7 @@ class Standing:
                 self._improved_at = self.proposed
             self.best = new
             self.gains[-1] = new.mean_reward - self._mean_before
-        target = self._config.target_value
+        target = self.config.target_value
         self._has_target |= target is not None and reported_score(evaluation) >= target
 
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import policy_events, policy_versions, runs, training_runs, training_steps, trainings
+from evovpo.store.runs import require_run
+from evovpo.store.tables import policy_events, policy_versions, training_runs, training_steps, trainings
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
 
 
@@ -99,10 +100,8 @@ class Trainings(Database):
                 )
             return False
         self._required(connection, training.start_version)
-        known = set(connection.scalars(select(runs.c.id).where(runs.c.id.in_(training.runs))))
         for run_id in training.runs:
-            if run_id not in known:
-                raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
+            require_run(connection, run_id)
         append(connection, trainings, [row_of(trainings, training)])
         links = zip(training.runs, training.after, training.through, strict=True)
         columns = ("training_id", "position", "run_id", "after_prompt", "through_prompt")

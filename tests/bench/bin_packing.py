@@ -22,7 +22,7 @@ import math
 import runpy
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,10 +39,10 @@ from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
 from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
 from evovpo.problem.folder import load_problem
+from evovpo.prompts.request import Shown
 from evovpo.proposers import Proposer, check_ticket, rollout_id
+from evovpo.runs.choices import open_proposer
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.prompt_format import choose_format
-from evovpo.runs.proposer import open_proposer
 from evovpo.runs.replay import build_search
 from evovpo.store import Store
 from evovpo.types import (
@@ -170,7 +170,7 @@ class MutationProposer:
 
     policy_version = 0
 
-    def __init__(self, problem: Problem, programs: Callable[[str], Program | None]) -> None:
+    def __init__(self, problem: Problem, programs: Mapping[str, Shown]) -> None:
         self._problem = problem
         self._programs = programs
 
@@ -185,8 +185,8 @@ class MutationProposer:
     def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
         sampler = FormulaSampler(Random(f"{prompt.seed}:{index}"), len(self._problem.parameters))
         parent = next((item.program_id for item in prompt.parents if item.role is ParentRole.PARENT), None)
-        shown = None if parent is None else self._programs(parent)
-        formula = None if shown is None else from_source(shown.source, self._problem.entry)
+        shown = None if parent is None else self._programs.get(parent)
+        formula = None if shown is None else from_source(shown.program.source, self._problem.entry)
         drawn = [
             sampler.formula() if formula is None else sampler.mutant(formula) for _ in range(prompt.answers)
         ]
@@ -298,13 +298,13 @@ def search_once(
                 trainer(progress)
 
         proposer: Proposer = (
-            MutationProposer(problem, search.program)
+            MutationProposer(problem, search.programs)
             if config.proposer.name == "scripted"
             else open_proposer(problem, config, store)
         )
         driver = Driver(
-            search=search, config=config, prompt_format=choose_format(problem, config),
-            proposer=proposer, judge=judge, journal=store, known=known, on_tell=told,
+            search=search, config=config, proposer=proposer, judge=judge, journal=store, known=known,
+            on_tell=told,
         )  # fmt: skip
         status = asyncio.run(_driven(driver, proposer))
         store.set_run_status(run.id, status)

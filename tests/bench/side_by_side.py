@@ -106,7 +106,6 @@ def run_evovpo(
 
     from evovpo.proposers import rollout_id
     from evovpo.runs.driver import Driver
-    from evovpo.runs.prompt_format import choose_format
     from evovpo.runs.replay import build_search
     from evovpo.runs.request import RunRequest, open_request
     from evovpo.runs.run import start
@@ -172,7 +171,6 @@ def run_evovpo(
             driver = Driver(
                 search=build_search(problem, config, run),
                 config=config,
-                prompt_format=choose_format(problem, config),
                 proposer=InstantModel(),
                 judge=Stub(problem),
                 journal=store,

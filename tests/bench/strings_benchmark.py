@@ -26,7 +26,7 @@ from typing import Any
 
 from evovpo.config import Config
 from evovpo.proposers import Proposer
-from evovpo.runs.proposer import open_proposer
+from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import Outcome

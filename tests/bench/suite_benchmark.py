@@ -20,7 +20,7 @@ from strings_benchmark import solve
 
 from evovpo.config import Config
 from evovpo.problem.folder import load_problem
-from evovpo.runs.proposer import open_proposer
+from evovpo.runs.choices import open_proposer
 
 
 def run_suite(

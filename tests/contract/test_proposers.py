@@ -34,7 +34,7 @@ from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E40
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
 from evovpo.proposers.policies import served_name  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
-from evovpo.runs.proposer import open_proposer  # noqa: E402
+from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
 

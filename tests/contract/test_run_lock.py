@@ -15,13 +15,12 @@ from evovpo.errors import StoreError
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
-from evovpo.runs.run_lock import only_searcher
+from evovpo.runs.run import only_searcher, resume, start
 from evovpo.store import Store
 
 HOLD = """
 import sys
-from evovpo.runs.run_lock import only_searcher
+from evovpo.runs.run import only_searcher
 with only_searcher("store", "run"):
     print("held", flush=True)
     sys.stdin.read()

@@ -29,7 +29,7 @@ from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_l
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
-from evovpo.runs.proposer import open_proposer
+from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
 from evovpo.runs.stored import Outcome

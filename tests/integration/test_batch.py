@@ -27,8 +27,7 @@ from evovpo.experiments.running import Standing, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress, duration
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
-from evovpo.runs.run_lock import only_searcher
+from evovpo.runs.run import only_searcher, start
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell
 

@@ -99,7 +99,6 @@ def make_driver(
     driver = Driver(
         search=new_search(problem, settings),
         config=settings,
-        prompt_format=ExpressionFormat(problem),
         proposer=ScriptedProposer(write or toy_script()),
         judge=judge,
         journal=journal,
@@ -333,7 +332,7 @@ def test_an_error_of_the_proposer_ends_the_run() -> None:
 def test_replaying_another_history_says_which_ask_differs_and_how() -> None:
     driver, _, journal = make_driver()
     asyncio.run(driver.run())
-    replay(new_search(), journal.events, ExpressionFormat(HARD))
+    replay(new_search(), journal.events, reads_again=True)
     changed = list(journal.events)
     place = max(number for number, event in enumerate(changed) if isinstance(event, Prompt))
     ask = changed[place]
@@ -481,7 +480,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
             Run("one", PLAIN.id, PLAIN.version, 0, 30, settings.to_json(), RunStatus.RUNNING, "now")
         )
         judging = Judge(lambda text: judge(Program(text)))
-        driver = Driver(search, settings, PlainFormat(), ScriptedProposer(write), judging, store, workers=2)
+        driver = Driver(search, settings, ScriptedProposer(write), judging, store, workers=2)
         assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
         history = list(store.history("one"))
         groups = list(store.groups("one"))
@@ -499,7 +498,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
     assert len(groups) == 15
     assert (summary.proposed, summary.rollouts) == (30, 34)
     again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
-    replay(again, history, PlainFormat())
+    replay(again, history, reads_again=True)
     assert (again.notes, again.best, again.proposed) == (search.notes, search.best, 30)
 
 
@@ -560,9 +559,9 @@ def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluati
     )
     journal = Journal()
     search = Search(PLAIN, settings.search, PlainFormat(), "run", 0)
-    driver = Driver(search, settings, PlainFormat(), proposer, gate, journal, workers=8)
+    driver = Driver(search, settings, proposer, gate, journal, workers=8)
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
-    replay(Search(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, PlainFormat())
+    replay(Search(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, reads_again=True)
     return journal
 
 

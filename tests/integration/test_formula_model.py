@@ -25,8 +25,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.request import Request, Shown
-from evovpo.runs.prompt_format import choose_format
-from evovpo.runs.proposer import check_proposer, open_proposer
+from evovpo.runs.choices import check_proposer, choose_format, open_proposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start

@@ -145,8 +145,7 @@ class PlainLoop:
         """Return the sources of the programs that a prompt shows, each with its part."""
         found = []
         for parent in prompt.parents:
-            program = self.search.program(parent.program_id)
-            assert program is not None
+            program = self.search.programs[parent.program_id].program
             found.append((program.source, parent.role))
         return found
 

@@ -135,7 +135,6 @@ def run_with(store: Store, embedder: Embedder | None, settings: Config) -> tuple
     driver = Driver(
         search=search,
         config=settings,
-        prompt_format=PlainFormat(),
         proposer=ScriptedProposer(lambda prompt, index: answers[index]),
         judge=counting,
         journal=store,
@@ -167,7 +166,7 @@ def test_what_means_the_same_is_refused_unpaid_stored_and_replayed_without_a_ser
     assert (summary.proposed, summary.executed) == (4, 3)
     assert len(embedder.asked) == 1
     again = Search(PLAIN, SETTINGS.search, PlainFormat(), "one", 0)
-    replay(again, history, PlainFormat())
+    replay(again, history, reads_again=True)
     assert (again.proposed, again.best) == (search.proposed, search.best)
 
 
@@ -179,7 +178,7 @@ def test_the_text_is_looked_at_before_anything_is_embedded(tmp_path: Path) -> No
         history = list(store.history("one"))
     assert all("like the better seed" not in text for texts in embedder.asked for text in texts)
     again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
-    replay(again, history, PlainFormat())
+    replay(again, history, reads_again=True)
 
 
 def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged(tmp_path: Path) -> None:
@@ -192,7 +191,6 @@ def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged
         driver = Driver(
             search=search,
             config=settings,
-            prompt_format=PlainFormat(),
             proposer=ScriptedProposer([near, other, near, near]),
             judge=Counting(),
             journal=store,

@@ -17,7 +17,7 @@ from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.request import Request
 from evovpo.prompts.templates import PLACES, Templates, load_templates, write_templates
-from evovpo.runs.prompt_format import choose_format
+from evovpo.runs.choices import choose_format
 from evovpo.types import Problem, Program, PromptKind
 
 

@@ -21,7 +21,7 @@ from evovpo.types import Evaluation, ParentRole, ParseStatus, Prompt, PromptKind
 def rebuilt(loop: PlainLoop) -> Search:
     """Return the search that the loop's history makes again, every prompt compared."""
     search = Search(loop.search.problem, loop.config, PlainFormat(), "run", 0)
-    replay(search, loop.history, PlainFormat())
+    replay(search, loop.history, reads_again=True)
     return search
 
 

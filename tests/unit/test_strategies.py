@@ -57,7 +57,7 @@ def test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly(name: str
             break
     assert loop.search.proposed == 90
     again = Search(loop.search.problem, loop.config, PlainFormat(), "run", 0)
-    replay(again, loop.history, PlainFormat())
+    replay(again, loop.history, reads_again=True)
     assert again.best == loop.search.best
     assert list(again.gains) == list(loop.search.gains)
 

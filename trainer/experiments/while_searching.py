@@ -11,8 +11,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.executors import HeldoutJudge
 from evovpo.problem.folder import load_problem
-from evovpo.runs.prompt_format import choose_format
-from evovpo.runs.proposer import check_proposer
+from evovpo.runs.choices import check_proposer, choose_format
 from evovpo.store import Store
 from evovpo.types import Problem
 from trainer.config import ObjectiveConfig, RunConfig, TrainConfig, UpdateConfig

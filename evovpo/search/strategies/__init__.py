@@ -4,7 +4,7 @@ One file each. Programs that fail are never chosen but by islands, other than st
 """
 
 from evovpo.config import SearchConfig
-from evovpo.search.failures import Failures
+from evovpo.search.memory import Failures
 from evovpo.search.population import Population
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.beam import Beam

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from evovpo.config import SearchConfig
-from evovpo.search.failures import Failures
+from evovpo.search.memory import Failures
 from evovpo.search.population import InsertionStatus, Island, Member, Population, by_merit
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing

@@ -1,10 +1,14 @@
-"""What came to nothing: failed answers for prompts that show them, failing programs that wait for repair."""
+"""What later prompts are made of: failed answers, failing programs that wait for repair, a model's notes."""
 
 import contextlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from evovpo.prompts.request import Attempt
+from evovpo.search.population import Population
+from evovpo.search.selection import inspirations
 from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
@@ -25,6 +29,10 @@ _FAILING = 64
 """Failing programs of an island that wait to be repaired; older ones are forgotten."""
 _NAMED = 5
 """Objectives that the reason of a failed attempt names."""
+_CHARACTERS = 4000
+"""Of notes that a model wrote, what later prompts show."""
+_PROGRAMS = 3
+"""Programs beside the best one that notes are made from."""
 
 
 class Failures:
@@ -92,3 +100,38 @@ class Failures:
             return ""
         worse = [objective.name for objective, now, before in pairs if now < before][:_NAMED]
         return "no better in anything" + (f", worse in {', '.join(worse)}" if worse else "")
+
+
+class Notes:
+    """The last notes, and when the next ones are due."""
+
+    def __init__(self, interval: int) -> None:
+        self.text = ""
+        """What a model wrote down last; empty before."""
+        self.asks = 0
+        """Asks of a model since notes were asked for last."""
+        self._interval = interval
+
+    def write(self, text: str) -> None:
+        """Keep new notes; where nothing was written, the old ones stay."""
+        self.text = text.strip()[:_CHARACTERS] or self.text
+
+    def shown(
+        self, standing: Standing, population: Population, rng: np.random.Generator
+    ) -> tuple[Parent, ...]:
+        """Return what an ask for notes shows: the best program and those that add most to it.
+
+        Empty if notes are not due, or the format cannot show what they are about.
+        """
+        best = standing.best
+        if not self._interval or self.asks < self._interval or best is None:
+            return ()
+        # A format that shows no second program has no room for notes either.
+        parts = [Parent(best.program.id, role) for role in (ParentRole.PARENT, ParentRole.INSPIRATION)]
+        if not all(map(standing.can_show, parts)):
+            return ()
+        self.asks = 0
+        others = [member for member in population.elites.values() if member.program_id != best.program.id]
+        rewards_N_D = np.array([best.evaluation.rewards, *(member.rewards for member in others)])  # noqa: N806
+        picks = inspirations(rewards_N_D, 0, _PROGRAMS, rng)
+        return parts[0], *(Parent(others[pick - 1].program_id, ParentRole.INSPIRATION) for pick in picks)
