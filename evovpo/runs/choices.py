@@ -23,7 +23,7 @@ from evovpo.prompts.templates import load_templates
 from evovpo.proposers import Checked, Proposer
 from evovpo.proposers.limits import Spent
 from evovpo.store import Store
-from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Program, PromptKind
+from evovpo.types import Message, ParentRole, PolicyVersion, Problem, PromptKind
 
 _LONG_PROGRAM = 2000
 """Characters of a starting program from which on models are asked for edits of it."""
@@ -51,18 +51,16 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         if not (expression_fault(problem) or is_chat):
             style = "alignment"
         else:
-            style = "diff" if any(map(_is_for_edits, problem.seeds[:1])) else "rewrite"
+            start = next((seed.source for seed in problem.seeds), "")
+            # Of a long program, or one with fixed parts, an answer had better be edits.
+            is_for_edits = len(start) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in start
+            style = "diff" if is_for_edits else "rewrite"
     if style == "alignment":
         return ExpressionFormat(problem)
     if style == "formula":
         return FormulaFormat(problem)
     templates = load_templates(config.prompt.templates)
     return (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
-
-
-def _is_for_edits(program: Program) -> bool:
-    """True for a program of which an answer had better be edits: a long one, or one with fixed parts."""
-    return len(program.source) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in program.source
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:

@@ -76,9 +76,16 @@ class GroupJudge:
         `SandboxError` if none of the problem's starting programs can be judged.
         """
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
-        written = [slot for slots in slots_of for slot in slots]
-        refused = await self._refuse(prompt, written) if prompt.has_model else {}
-        fresh, ran = await self._evaluate(written, refused)
+        new: dict[str, Program] = {}
+        for program in (slot.program for slots in slots_of for slot in slots):
+            if program and self.search.evaluation(program.id) is None:
+                new.setdefault(program.id, program)
+        refused = await self._refuse(prompt, new) if prompt.has_model else {}
+        for key in list(new):
+            # Another group may have been told meanwhile.
+            if key in refused or key in self.known or self.search.evaluation(key):
+                del new[key]
+        fresh, ran = await self._evaluate(new)
         judged = [fresh.get(program.id) for program in prompt.proposals]
         failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
         if prompt.kind is PromptKind.SEED and len(failed) == len(judged):
@@ -142,23 +149,15 @@ class GroupJudge:
         found.judged.update((key, value) for key, value in in_reply.items() if value.rewards)
         return Tell(prompt.id, rollout, tuple(judged))
 
-    async def _refuse(self, prompt: Prompt, slots: Sequence[Answer]) -> dict[str, str]:
+    async def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
         """Return which new programs are not novel enough to be evaluated, by program id, each with why."""
-        refused: dict[str, str] = {}
-        novel: dict[str, Program] = {}
-        for slot in slots:
-            if slot.program is None or self.search.evaluation(slot.program.id) is not None:
-                continue
-            reason = self.search.novelty_fault(prompt.id, slot.program)
-            if reason:
-                refused[slot.program.id] = reason
-            else:
-                novel.setdefault(slot.program.id, slot.program)
+        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
+        refused = {key: fault for key, fault in faults.items() if fault}
+        novel = {key: program.source for key, program in new.items() if key not in refused}
         if self.embedder is None or not novel:
             return refused
         neighbours = self.search.neighbours(prompt.id)
-        sources = {member.program_id: member.source for member in neighbours}
-        sources |= {program.id: program.source for program in novel.values()}
+        sources = {member.program_id: member.source for member in neighbours} | novel
         missing = [program_id for program_id in sources if program_id not in self._vectors]
         vectors = await self.embedder.embed([sources[program_id] for program_id in missing])
         self._vectors.update(zip(missing, vectors, strict=True))
@@ -169,23 +168,11 @@ class GroupJudge:
                 refused[program_id] = reason
         return refused
 
-    async def _evaluate(
-        self, slots: Sequence[Answer], refused: Mapping[str, str]
-    ) -> tuple[dict[str, Evaluation], set[str]]:
-        """Return judgements of the programs that no earlier tell or run has judged, and which of them ran.
+    async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
+        """Return judgements of programs by id, and which of them ran.
 
         A program that is being run for another group is waited for, not run twice.
         """
-        new: dict[str, Program] = {}
-        for slot in slots:
-            program = slot.program
-            if (
-                program
-                and self.search.evaluation(program.id) is None
-                and program.id not in self.known
-                and program.id not in refused
-            ):
-                new.setdefault(program.id, program)
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:

@@ -17,7 +17,8 @@ from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
 from evovpo.search.standing import Standing
-from evovpo.search.strategies import Plan, Reply, island_count, make_strategy
+from evovpo.search.strategies import island_count, make_strategy
+from evovpo.search.strategies.strategy import Plan, Reply
 from evovpo.search.tickets import Tickets
 from evovpo.types import (
     Evaluation,
@@ -163,7 +164,12 @@ class Search(Standing):
             program, evaluation = judged.candidate.program, judged.evaluation
             is_new = judged.candidate.parse_status is ParseStatus.PARSED
             if is_new and program and evaluation and evaluation.rewards:
-                member, found = self._take(program, evaluation, prompt)
+                self.take(program, evaluation)
+                home = None if prompt.kind is PromptKind.SEED else prompt.island
+                member, found = self._population.insert(program, evaluation.rewards, home)
+                if any(one.status is not InsertionStatus.REJECTED for one in found):
+                    elites = self._population.elites.values()
+                    self._joins.offer(member, elites, self.passed, self.programs)
                 insertions += found
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)
@@ -172,18 +178,6 @@ class Search(Standing):
             self._failures.learn(prompt, tell, None if parent is None else parent.evaluation)
         self._strategy.observe(Reply(prompt, offspring, insertions, is_complete=not ticket.missing))
         return insertions
-
-    def _take(
-        self, program: Program, evaluation: Evaluation, prompt: Prompt
-    ) -> tuple[Member, list[Insertion]]:
-        """Keep a new judged program, and look for joins of it if an island took it."""
-        self.take(program, evaluation)
-        home = None if prompt.kind is PromptKind.SEED else prompt.island
-        member, insertions = self._population.insert(program, evaluation.rewards or (), home)
-        if any(insertion.status is not InsertionStatus.REJECTED for insertion in insertions):
-            elites = self._population.elites.values()
-            self._joins.offer(member, elites, self.passed, self.programs)
-        return member, insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""

@@ -167,7 +167,7 @@ class History(Database):
         self, connection: Connection, run_id: str, after: str | None, policies: Collection[int] | None
     ) -> tuple[list[str], int]:
         """Return the prompts of the wanted groups, and the number of objectives."""
-        target = read_target(connection, run_id)
+        _, objectives = read_target(connection, run_id)
         # Joins and starting programs have no rollouts, so none is among them; notes have no answers.
         told = connection.execute(
             select(tells.c.prompt_id, prompts.c.rollouts, rollouts.c.policy_version)
@@ -191,7 +191,7 @@ class History(Database):
             completed = completed[completed.index(after) + 1 :]
         if policies is not None:
             completed = [prompt_id for prompt_id in completed if set(versions[prompt_id]) <= set(policies)]
-        return completed, len(target.objective_names)
+        return completed, len(objectives)
 
     @reading
     def _read_groups(self, connection: Connection, ids: list[str], objectives: int) -> list[Group]:

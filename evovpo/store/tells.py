@@ -4,7 +4,7 @@ One statement per table and tell, however many candidates and components it has.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import URL, Connection, Table, func, select
 
@@ -25,16 +25,9 @@ from evovpo.store.tables import (
     runs,
     tells,
 )
-from evovpo.types import Judged, Parent, Prompt, Rollout, Status, Tell, content_id
+from evovpo.types import Judged, Parent, Prompt, Status, Tell, content_id
 
 Row = dict[str, Any]
-
-
-class Target(NamedTuple):
-    """What every tell of a run is checked against."""
-
-    problem_version: str
-    objective_names: tuple[str, ...]
 
 
 class Tells(Database):
@@ -42,7 +35,7 @@ class Tells(Database):
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, tuple[str, list[str]]] = {}
 
     @writing
     def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
@@ -110,20 +103,22 @@ class Tells(Database):
         evaluation_ids = _append_evaluations(connection, answers, problem_version, objective_names)
         rows: dict[Table, list[Row]] = {rollouts: [], tells: [], candidates: [], candidate_parents: []}
         for position, tell in enumerate(new, order):
-            if tell.rollout is not None:
-                rows[rollouts].append(_rollout_row(tell.rollout))
+            rollout, place = tell.rollout, {"run_id": run_id, "position": position}
+            if rollout is not None:
+                tokens = None if rollout.token_ids is None else len(rollout.token_ids)
+                sampling = row_of(rollouts, rollout.sampling)
+                rows[rollouts].append(row_of(rollouts, rollout, tokens=tokens, **sampling))
             rows[tells].append(
                 {
-                    "run_id": run_id,
-                    "position": position,
+                    **place,
                     "prompt_id": tell.prompt_id,
-                    "rollout_index": 0 if tell.rollout is None else tell.rollout.index,
-                    "rollout_id": None if tell.rollout is None else tell.rollout.id,
+                    "rollout_index": 0 if rollout is None else rollout.index,
+                    "rollout_id": None if rollout is None else rollout.id,
                     "executed": sum(judged.executed for judged in tell.judged),
                 }
             )
             for judged in tell.judged:
-                candidate, place = judged.candidate, {"run_id": run_id, "position": position}
+                candidate = judged.candidate
                 evaluation_id = evaluation_ids.get(candidate.id)
                 rows[candidates].append(_candidate_row(judged, sources, evaluation_id=evaluation_id, **place))
                 rows[candidate_parents] += _parent_rows("candidate_id", candidate.id, candidate.parents)
@@ -132,8 +127,11 @@ class Tells(Database):
         return is_new
 
 
-def read_target(connection: Connection, run_id: str) -> Target:
-    """Return what the tells of a run are checked against. Raises StoreError for an unknown run."""
+def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
+    """Return the problem version of a run and the names of its objectives, which its tells must fit.
+
+    Raises StoreError for an unknown run.
+    """
     require_run(connection, run_id)
     of_run = (objectives.c.problem_id == runs.c.problem_id) & (
         objectives.c.problem_version == runs.c.problem_version
@@ -144,7 +142,7 @@ def read_target(connection: Connection, run_id: str) -> Target:
         .where(runs.c.id == run_id)
         .order_by(objectives.c.objective)
     ).all()
-    return Target(rows[0].problem_version, tuple(row.name for row in rows))
+    return rows[0].problem_version, [row.name for row in rows]
 
 
 def _before(
@@ -228,11 +226,6 @@ def _check(judged: Judged, version: str, objectives: int) -> None:
             f"candidate {candidate.id} ({evaluation.status}) came with {found} reward components; expected "
             f"{expected}"
         )
-
-
-def _rollout_row(rollout: Rollout) -> Row:
-    tokens = None if rollout.token_ids is None else len(rollout.token_ids)
-    return row_of(rollouts, rollout, tokens=tokens, **row_of(rollouts, rollout.sampling))
 
 
 def _candidate_row(judged: Judged, sources: Mapping[str, str], **others: Any) -> Row:

@@ -11,10 +11,8 @@ from evovpo.search.strategies.beam import Beam
 from evovpo.search.strategies.iid import Independent
 from evovpo.search.strategies.islands import Islands
 from evovpo.search.strategies.puct import Puct
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
+from evovpo.search.strategies.strategy import Strategy
 from evovpo.types import Problem
-
-__all__ = ["Chance", "Plan", "Reply", "Strategy", "island_count", "make_strategy"]
 
 
 def island_count(config: SearchConfig) -> int:
