@@ -15,7 +15,8 @@ _DELIMITER = re.compile(r"[#*>_ \t]*={2,}[ \t]*ANSWER[ \t]*(\d+)[ \t]*={2,}[*_ \
 _OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
 _CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
-_REASONING = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+_REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""A leading part that servers without a parser for it leave in."""
 
 
 class Block(NamedTuple):
@@ -50,7 +51,7 @@ def split_answers(text: str, answers: int) -> list[str]:
     block and the first delimiter is not that of answer 1. Delimiters within a code block are part of it, and
     without any delimiter each code block is an answer; without those too, the whole text is one.
     """
-    text = _without_reasoning(text)
+    text = _REASONING.sub("", text)
     if not text.strip() or answers == 0:
         return []
     if answers == 1:
@@ -106,16 +107,10 @@ def _block(lines: list[str], path: str) -> Block:
         content, is_closed = [*content[:-1], content[-1].removesuffix(fence)], True
     while content and not is_closed and not content[-1]:
         content = content[:-1]
-    text = "".join(_unindented(line, indent) + "\n" for line in content)
+    # Every line loses the indentation of the fence, as far as it has that.
+    outer = re.compile(rf"\A[ \t]{{0,{len(indent)}}}")
+    text = "".join(outer.sub("", line) + "\n" for line in content)
     return Block(text, info.split()[0].lower() if info.split() else "", is_closed, path)
-
-
-def _unindented(line: str, indent: str) -> str:
-    """Return a line without the indentation of its fence, as far as it has that."""
-    width = 0
-    while width < len(indent) and line[width : width + 1] in (" ", "\t"):
-        width += 1
-    return line[width:]
 
 
 def _closes(line: str, fence: str) -> bool:
@@ -150,9 +145,3 @@ def _is_unclosed(following: list[str], fence: str) -> bool:
         if opening and opening[3].strip():
             return True
     return True
-
-
-def _without_reasoning(text: str) -> str:
-    """Return the text without a leading `<think>` part, which servers without a parser for it leave in."""
-    found = _REASONING.match(text)
-    return text[found.end() :] if found else text

@@ -17,7 +17,7 @@ from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
 from evovpo.search.standing import Standing
-from evovpo.search.strategies import island_count, make_strategy
+from evovpo.search.strategies import make_strategy
 from evovpo.search.strategies.strategy import Plan, Reply
 from evovpo.search.tickets import Tickets
 from evovpo.types import (
@@ -55,7 +55,9 @@ class Search(Standing):
         self.run_id = run_id
         self._seed = seed
         self._tickets = Tickets(run_id)
-        self._population = Population(problem, island_count(config), config.elites)
+        # All strategies but islands keep one sub-population, for reports.
+        islands = config.islands if config.strategy == "islands" else 1
+        self._population = Population(problem, islands, config.elites)
         self._failures = Failures(problem.objectives, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
         self._strategy = make_strategy(problem, config, self._population, self._failures, self)

@@ -15,11 +15,6 @@ from evovpo.search.strategies.strategy import Strategy
 from evovpo.types import Problem
 
 
-def island_count(config: SearchConfig) -> int:
-    """Return how many sub-populations a search keeps: all strategies but islands have one, for reports."""
-    return config.islands if config.strategy == "islands" else 1
-
-
 def make_strategy(
     problem: Problem,
     config: SearchConfig,
