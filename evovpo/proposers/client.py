@@ -14,27 +14,14 @@ import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
-from evovpo.proposers.endpoints import (
-    CHAT,
-    PLAIN_SOFTMAX,
-    Form,
-    Reply,
-    Shape,
-    UnusableError,
-    correct,
-    first_place,
-    is_too_long,
-    read_answer,
-    read_lengths,
-    read_usage,
-    request_body,
-)
+from evovpo.proposers import endpoints
+from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, Reply, Shape
 from evovpo.proposers.http import refused_key
 from evovpo.proposers.limits import Gate, RefusedError, Ticket
 from evovpo.proposers.server import VLLMServer
@@ -89,41 +76,27 @@ class _Sent(NamedTuple):
         return not self.is_broke and (self.status is None or self.status in _AGAIN or self.status >= 500)
 
 
+@dataclass(eq=False)
 class Client:
     """Asks one model at one server, which `record` is told of with every request."""
 
-    def __init__(
-        self,
-        model: ModelConfig,
-        settings: ProposerConfig,
-        gate: Gate,
-        wait_seconds: float,
-        record: Callable[[Call], None],
-    ) -> None:
-        self.model = model
-        self.base_url = model.base_url or settings.base_url
-        self.server = VLLMServer(
-            self.base_url,
-            model.name,
-            tolerance=settings.tolerance,
-            timeout_seconds=settings.timeout_seconds,
-            key_variable=model.key_variable,
-        )
-        self.retried = 0
-        self._settings = settings
+    model: ModelConfig
+    settings: ProposerConfig
+    gate: Gate
+    wait_seconds: float
+    record: Callable[[Call], None]
+
+    def __post_init__(self) -> None:
+        self.base_url = self.model.base_url or self.settings.base_url
+        timeout, variable = self.settings.timeout_seconds, self.model.key_variable
+        self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
         self._shape = Shape()
-        self._gate = gate
-        self._wait_seconds = wait_seconds
-        self._record = record
-        self._key = os.environ.get(model.key_variable, "")
+        self._key = os.environ.get(variable, "")
         self._said: set[str] = set()
         self._temperatures = {1.0}
         """Those that log-probabilities were seen to follow; 1 makes no difference."""
         self._client = openai.AsyncOpenAI(
-            base_url=self.base_url,
-            api_key=self._key or "none",
-            timeout=settings.timeout_seconds,
-            max_retries=0,
+            base_url=self.base_url, api_key=self._key or "none", timeout=timeout, max_retries=0
         )
 
     async def aclose(self) -> None:
@@ -170,7 +143,7 @@ class Client:
         for value in (temperature, 1.0):
             first = replace(form, n=1, seed=0, top=_TOP, sampling=Sampling(value, 1))
             sent = await self._ask(first, ticket)
-            places.append({} if sent is None else first_place(sent.data, form.endpoint))
+            places.append({} if sent is None else endpoints.first_place(sent.data, form.endpoint))
         cold, warm = places
         shared = cold.keys() & warm.keys()
         if shared and all(abs(cold[token] - warm[token]) < 1e-3 for token in shared):
@@ -183,19 +156,19 @@ class Client:
 
     async def _ask(self, form: Form, ticket: Ticket) -> _Sent | None:
         """Return the answer to a request, sent as often as it takes; see `ask`."""
-        async with self._gate.slot(ticket):
+        async with self.gate.slot(ticket):
             started, count, failed, is_loaded = None, 0, 0, False
             while form.n == 1 or self._shape.has_n:
                 shape, count = self._shape, count + 1
-                body = request_body(form, self.model, shape)
+                body = endpoints.request_body(form, self.model, shape)
                 expected = sum(len(message.content) for message in form.messages) // _CHARACTERS_PER_TOKEN
                 expected += form.n * form.sampling.max_tokens
-                await self._gate.wait_for_minute(expected)
+                await self.gate.wait_for_minute(expected)
                 started = started or time.perf_counter()
                 sent = await self._send(form, body, ticket, count)
-                self._gate.settle(expected, sent.call)
+                self.gate.settle(expected, sent.call)
                 if sent.replies:
-                    self._record(replace(sent.call, outcome=CallOutcome.OK))
+                    self.record(replace(sent.call, outcome=CallOutcome.OK))
                     self._check_answer(sent)
                     return sent._replace(seconds=time.perf_counter() - started)
                 wait = None
@@ -207,7 +180,7 @@ class Client:
                         await ticket.load()
                     elif sent.is_passing or sent.is_broke:
                         failed += 1
-                        if failed == self._settings.attempts or sent.is_broke:
+                        if failed == self.settings.attempts or sent.is_broke:
                             raise ServerError(
                                 f"{self.server.address} failed {failed} times, at last: {sent.call.reason}: "
                                 f"{sent.detail}; see its log, then resume the run"
@@ -216,11 +189,10 @@ class Client:
                     else:
                         form = await self._corrected(ticket.name, form, body, shape, sent, is_loaded)
                 except EvovpoError:
-                    self._record(replace(sent.call, outcome=CallOutcome.FAILED))
+                    self.record(replace(sent.call, outcome=CallOutcome.FAILED))
                     raise
-                self._record(sent.call)
+                self.record(sent.call)
                 if wait is not None:
-                    self.retried += 1
                     await asyncio.sleep(wait)
         return None
 
@@ -231,30 +203,30 @@ class Client:
         replies: tuple[Reply, ...] = ()
 
         def call(reason: str, outcome: CallOutcome = CallOutcome.RETRIED) -> Call:
-            tokens, seconds = read_usage(data), time.perf_counter() - started
+            tokens, seconds = endpoints.read_usage(data), time.perf_counter() - started
             asked = (ticket.prompt.run_id, ticket.prompt.id, attempt, ticket.name)
             return Call(*asked, outcome, reason, *tokens, self.model.cost(*tokens), seconds)
 
         try:
             # The client's own timeout counts from byte to byte.
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with asyncio.timeout(self.settings.timeout_seconds):
                 path = "/chat/completions" if form.endpoint == CHAT else "/completions"
                 text = await self._client.post(path, cast_to=str, body={"model": ticket.name, **body})
             data = json.loads(text)
-            replies = read_answer(data, form)
+            replies = endpoints.read_answer(data, form)
             reason, detail = "", ""
         except asyncio.CancelledError:
-            self._record(call("cancelled", CallOutcome.FAILED))
+            self.record(call("cancelled", CallOutcome.FAILED))
             raise
         except (TimeoutError, openai.APITimeoutError):
-            reason, detail = "timeout", f"timed out after {self._settings.timeout_seconds:g} seconds"
+            reason, detail = "timeout", f"timed out after {self.settings.timeout_seconds:g} seconds"
         except openai.APIStatusError as error:
             found = error.body.get("message") if isinstance(error.body, dict) else None
             reason, refusal = f"http {error.status_code}", error
             detail = found if isinstance(found, str) and found else error.message
         except openai.APIConnectionError as error:
             reason, detail = "connection", f"{error.message} ({error.__cause__ or error})"
-        except UnusableError as error:
+        except endpoints.UnusableError as error:
             reason, detail = error.reason, str(error)
         except ValueError as error:
             reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
@@ -280,11 +252,11 @@ class Client:
         refused = ServerError(f"{address} refused a request: {sent.detail}")
         if sent.status not in (400, 413, 422):
             raise refused
-        if is_too_long(sent.detail, refusal.code):
+        if endpoints.is_too_long(sent.detail, refusal.code):
             return await self._shorter(name, form, sent.detail)
         if self._shape != shape:  # another request found out meanwhile
             return form
-        found = correct(shape, body, sent.detail, refusal.param)
+        found = endpoints.correct(shape, body, sent.detail, refusal.param)
         if found is None:
             raise RefusedError(f"{sent.call.reason}: {sent.detail[:200]}", refused)
         if not found.has_n:
@@ -299,7 +271,7 @@ class Client:
 
     async def _shorter(self, name: str, form: Form, detail: str) -> Form:
         """Return a request whose replies fit behind its prompt; raises `RefusedError` if none can."""
-        lengths = read_lengths(detail)
+        lengths = endpoints.read_lengths(detail)
         if lengths is None:
             chat = form.messages if form.endpoint == CHAT else None
             prompt = chat or "".join(message.content for message in form.messages)
@@ -321,7 +293,7 @@ class Client:
 
     def _check_answer(self, sent: _Sent) -> None:
         """Say what an answer lacks. Raises `ServerError` if that is a count which a budget needs."""
-        if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self._gate.budget.is_limited:
+        if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self.gate.budget.is_limited:
             raise ServerError(
                 f"{self.server.address} does not say how many tokens a request took, so that no budget can "
                 "be kept; set budget.tokens and budget.money to 0, or use another server"
@@ -344,7 +316,7 @@ class Client:
     def _wait(self, draw_of: str, failed: int, sent: _Sent) -> float:
         """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
-        doubled = min(self._wait_seconds * 2.0 ** (failed - 1), _LONGEST_WAIT_SECONDS) * draw
+        doubled = min(self.wait_seconds * 2.0 ** (failed - 1), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after(sent.refusal)
         return max(doubled, min(asked, _LONGEST_ASKED_SECONDS))
 

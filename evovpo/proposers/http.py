@@ -87,20 +87,6 @@ def json_object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def check_address(base_url: str) -> None:
-    """Raise `ConfigError` unless this is an http address that may be stored with a run."""
-    if not base_url.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"proposer.base_url is {base_url!r}; expected the address of an OpenAI-compatible server, for "
-            "example http://127.0.0.1:8000/v1"
-        )
-    if "@" in base_url:
-        raise ConfigError(
-            "proposer.base_url holds a password, and runs store their settings; put the key into the "
-            "environment variable OPENAI_API_KEY instead"
-        )
-
-
 def reason(text: str) -> str:
     text = text.strip()
     try:

@@ -50,8 +50,8 @@ class OpenAIProposer:
     of their own: whoever publishes them loads them.
 
     A request is sent up to `settings.attempts` times where the server is busy, failing or not answering in
-    time, after waits of `wait_seconds` that double; `retried` counts the repetitions. `record` is called with
-    every request that was sent, `spent_before` with a run's id for what earlier processes spent of `budget`.
+    time, after waits of `wait_seconds` that double. `record` is called with every request that was sent,
+    `spent_before` with a run's id for what earlier processes spent of `budget`.
     """
 
     def __init__(
@@ -92,17 +92,8 @@ class OpenAIProposer:
         """Number of the version that the last request was sampled from, or the next if there is none."""
         return self._version.number
 
-    @property
-    def retried(self) -> int:
-        """Requests that were sent again because the server was busy, failing or silent."""
-        return sum(client.retried for client in self._clients.values())
-
     async def check(self) -> None:
-        """Ask each server whether it is there, takes the key and offers the model; nothing is sampled.
-
-        Raises `ServerError` for one that cannot be reached, `ConfigError` for another address, a missing or
-        refused key, and a model that is not among those it lists.
-        """
+        """Ask each server as `check_model` does, and raise as it does; nothing is sampled."""
         for client in self._clients.values():
             model, seconds = client.model, self._settings.timeout_seconds
             await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)

@@ -10,12 +10,13 @@ Left out: starting and stopping servers, and moving folders to them.
 import contextlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evovpo.errors import ServerError
+from evovpo.errors import ConfigError, ServerError
 from evovpo.proposers.endpoints import PLAIN_SOFTMAX
-from evovpo.proposers.http import KEY_VARIABLE, check_address, fetch, json_object, reason
+from evovpo.proposers.http import KEY_VARIABLE, fetch, json_object, reason
 from evovpo.proposers.policies import WarmUp, is_adapter, served_name
 from evovpo.types import Message, PolicyVersion
 
@@ -25,6 +26,7 @@ _TOP = 20
 """Likeliest tokens asked of a server at each place, vLLM's default limit; a `WarmUp` holds the likeliest."""
 
 
+@dataclass(eq=False)
 class VLLMServer:
     """A running vLLM, spoken to by plain HTTP, that versions can be loaded into while it runs.
 
@@ -38,25 +40,29 @@ class VLLMServer:
 
     `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the largest
     difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. A key is read from
-    the environment variable `key_variable`. Every method raises `ServerError`.
+    the environment variable `key_variable`. Raises `ConfigError` for an address that is not http or that may
+    not be stored with a run; every method raises `ServerError`.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        tolerance: float = TOLERANCE,
-        timeout_seconds: float = 120.0,
-        key_variable: str = KEY_VARIABLE,
-    ) -> None:
-        check_address(base_url)
-        self.address = base_url.rstrip("/").removesuffix("/v1")
+    base_url: str
+    model: str
+    tolerance: float = TOLERANCE
+    timeout_seconds: float = 120.0
+    key_variable: str = KEY_VARIABLE
+
+    def __post_init__(self) -> None:
+        if not self.base_url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"proposer.base_url is {self.base_url!r}; expected the address of an OpenAI-compatible "
+                "server, for example http://127.0.0.1:8000/v1"
+            )
+        if "@" in self.base_url:
+            raise ConfigError(
+                "proposer.base_url holds a password, and runs store their settings; put the key into the "
+                "environment variable OPENAI_API_KEY instead"
+            )
+        self.address = self.base_url.rstrip("/").removesuffix("/v1")
         """Without `/v1`."""
-        self.tolerance = tolerance
-        self._model = model
-        self._timeout_seconds = timeout_seconds
-        self._key_variable = key_variable
 
     def load(self, version: PolicyVersion) -> None:
         """Make the server able to sample from a version; loading an adapter twice changes nothing.
@@ -64,11 +70,11 @@ class VLLMServer:
         An adapter comes beside what is loaded; full weights replace the server's own, once the requests
         on their way have ended. Raises `PolicyError` if the folder is gone.
         """
-        name = served_name(version, self._model)
+        name = served_name(version, self.model)
         path = str(Path(version.path).resolve())
         if is_adapter(version):
             try:
-                self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+                self._request("/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
             except ServerError:
                 # Loaded by another process in the meantime, or before: the name says that it is the same.
                 with contextlib.suppress(ServerError):
@@ -76,19 +82,19 @@ class VLLMServer:
                         return
                 raise
             return
-        self._post("/pause?mode=wait")
+        self._request("/pause?mode=wait", {})
         try:
-            self._post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": path}})
-            if not self._post("/reset_prefix_cache").get("success", False):
+            self._request("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": path}})
+            if not self._request("/reset_prefix_cache", {}).get("success", False):
                 raise ServerError(f"{self.address} did not empty its prefix cache after taking new weights")
         finally:
-            self._post("/resume")
+            self._request("/resume", {})
 
     def unload(self, version: PolicyVersion) -> None:
         """Let an adapter go, if it is loaded; full weights stay until others replace them."""
-        name = served_name(version, self._model)
+        name = served_name(version, self.model)
         if is_adapter(version) and name in self._names():
-            self._post("/v1/unload_lora_adapter", {"lora_name": name})
+            self._request("/v1/unload_lora_adapter", {"lora_name": name})
 
     def logprobs(
         self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
@@ -104,7 +110,7 @@ class VLLMServer:
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
         body = {
-            "model": served_name(version, self._model),
+            "model": served_name(version, self.model),
             "prompt": prefixes,
             "max_tokens": 1,
             "logprobs": _TOP,
@@ -112,7 +118,7 @@ class VLLMServer:
             **PLAIN_SOFTMAX,
         }
         try:
-            choices = sorted(self._post("/v1/completions", body)["choices"], key=lambda one: one["index"])
+            choices = sorted(self._request("/v1/completions", body)["choices"], key=lambda one: one["index"])
             places = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
             found = [
                 float(place.get(f"token_id:{token}", -math.inf))
@@ -130,7 +136,7 @@ class VLLMServer:
         body: dict[str, object] = {"model": name, "prompt": prompt}
         if not isinstance(prompt, str):
             body = {"model": name, "messages": [{"role": one.role, "content": one.content} for one in prompt]}
-        found = self._post("/tokenize", body)
+        found = self._request("/tokenize", body)
         try:
             return int(found["count"]), int(found["max_model_len"])
         except (KeyError, TypeError, ValueError) as error:
@@ -138,18 +144,15 @@ class VLLMServer:
 
     def pause(self) -> None:
         """Answer no more requests, because what is loaded must not be sampled from."""
-        self._post("/pause?mode=keep")
+        self._request("/pause?mode=keep", {})
 
     def _names(self) -> set[str]:
-        return {str(model.get("id")) for model in self._request("/v1/models", None).get("data", ())}
+        return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}
 
-    def _post(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
-        return self._request(path, body or {})
-
-    def _request(self, path: str, body: dict[str, object] | None) -> dict[str, Any]:
+    def _request(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
         """Return the JSON object of an answer, empty for another kind of text; GET without a body."""
         try:
-            status, text = fetch(self.address + path, body, self._key_variable, self._timeout_seconds)
+            status, text = fetch(self.address + path, body, self.key_variable, self.timeout_seconds)
         except OSError as error:
             raise ServerError(
                 f"{self.address} cannot be reached for {path} ({error}); is the server running?"

@@ -36,7 +36,7 @@ from evovpo.proposers.policies import served_name  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
-from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
+from evovpo.types import Call, CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -425,15 +425,10 @@ def test_a_ticket_is_one_request_for_the_plain_softmax(url: str, server: FakeSer
 
 @pytest.mark.parametrize("statuses", [[429], [503, 500], [408, 409, 502]])
 def test_a_busy_server_is_asked_again(url: str, server: FakeServer, statuses: list[int]) -> None:
-    proposers: list[OpenAIProposer] = []
-
-    def make() -> OpenAIProposer:
-        proposers.append(make_openai(url))
-        return proposers[0]
-
+    calls: list[Call] = []
     server.faults.statuses = list(statuses)
-    assert len(replies(make, make_prompt(), range(4))) == 4
-    assert proposers[0].retried == len(statuses)
+    assert len(replies(partial(make_openai, url, record=calls.append), make_prompt(), range(4))) == 4
+    assert [call.outcome for call in calls] == [CallOutcome.RETRIED] * len(statuses) + [CallOutcome.OK]
 
 
 def test_the_wait_that_a_server_asks_for_is_kept(url: str, server: FakeServer) -> None:

@@ -40,7 +40,6 @@ class FormulaSampler:
         if not 1 <= inputs <= len(ARGUMENTS):
             raise ConfigError(f"formulas have 1 to {len(ARGUMENTS)} inputs, found {inputs}; use fewer")
         self._rng = rng
-        self._inputs = inputs
         self._names = ARGUMENTS[:inputs]
 
     def formula(self) -> str:
@@ -64,7 +63,7 @@ class FormulaSampler:
 
     def _usable(self, tree: ast.expr) -> str | None:
         """Return the text of a formula if it is one worth having."""
-        text = canonical(ast.unparse(ast.fix_missing_locations(tree)), self._inputs)
+        text = canonical(ast.unparse(ast.fix_missing_locations(tree)), len(self._names))
         if text is None or not any(isinstance(node, ast.Name) for node in values(tree)):
             return None
         function = function_of(text)
@@ -196,19 +195,14 @@ class FormulaSampler:
         return _put(tree, place, new)
 
 
-class _Put(ast.NodeTransformer):
-    """Puts a copy of another node in place of one."""
-
-    def __init__(self, old: ast.expr, new: ast.expr) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        return copy.deepcopy(self._new) if node is self._old else self.generic_visit(node)
-
-
 def _put(tree: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
     """Return the formula with `new` in place of `old`; the formula is changed, `new` is copied."""
-    changed: ast.expr = _Put(old, new).visit(tree)
+
+    class Put(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            return copy.deepcopy(new) if node is old else self.generic_visit(node)
+
+    changed: ast.expr = Put().visit(tree)
     return changed
 
 
