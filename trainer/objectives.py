@@ -28,20 +28,14 @@ EPSILON = 1e-6
 """Added to every denominator; a group with a smaller standard deviation teaches nothing."""
 
 
-def draw_weights(
-    components: int,
-    draws: int,
-    rng: np.random.Generator,
-    *,
-    alpha: float = 1.0,
-    sampler: str = "dirichlet",
-) -> Floats:
+def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
     """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
 
-    `sobol` maps a scrambled Sobol sequence through the inverse of the Gamma distribution function and
-    normalises. `rng` is advanced; the same state gives the same weightings.
+    K is `draws`. The sampler `sobol` maps a scrambled Sobol sequence through the inverse of the Gamma
+    distribution function and normalises. `rng` is advanced; the same state gives the same weightings.
     """
-    if sampler == "dirichlet":
+    draws, alpha = settings.draws, settings.alpha
+    if settings.sampler == "dirichlet":
         return rng.dirichlet(np.full(components, alpha), draws)
     from scipy.special import gammaincinv
     from scipy.stats import qmc
@@ -200,7 +194,7 @@ def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCo
 
 def _random_weight(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GRPO on w·r with one weighting for the group (random-weighting baseline of arXiv 2605.22817)."""
-    weights = draw_weights(rewards.shape[2], 1, rng, alpha=settings.alpha, sampler=settings.sampler)
+    weights = draw_weights(rewards.shape[2], settings.model_copy(update={"draws": 1}), rng)
     return _z_scores(rewards[:, 0] @ weights[0])
 
 
@@ -219,7 +213,7 @@ def _maxrl(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig)
 
 def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """VPO (arXiv 2605.22817): set scores under weightings that the whole group shares, then z-scores."""
-    return _z_scores(_best_GK(rewards, _weights(rewards, rng, settings)).mean(axis=1))
+    return _z_scores(_best_GK(rewards, draw_weights(rewards.shape[2], settings, rng)).mean(axis=1))
 
 
 def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
@@ -228,7 +222,7 @@ def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
     For each weighting the max@k transform with k = c over the chains' best scores; the mean over
     weightings; then the group's z-score. c = 1 is VPO.
     """
-    best = _best_GK(rewards, _weights(rewards, rng, settings))
+    best = _best_GK(rewards, draw_weights(rewards.shape[2], settings, rng))
     c = max(1, min(settings.c, len(best) - 1))
     return _z_scores(max_at_k(best, c).mean(axis=1))
 
@@ -239,7 +233,7 @@ def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCon
     Answer i gets the chain's set score less that of the answers before it, which it could not change;
     less the slot's mean over the group; over one standard deviation of the set score.
     """
-    weights = _weights(rewards, rng, settings)
+    weights = draw_weights(rewards.shape[2], settings, rng)
     so_far = np.maximum.accumulate(rewards @ weights.T, axis=1)
     before = np.zeros(so_far.shape[:2])
     before[:, 1:] = so_far.mean(axis=2)[:, :-1]
@@ -271,10 +265,6 @@ OBJECTIVES: Mapping[str, Objective] = {
 
 
 # ---------------------------------------------------------------- shared arithmetic
-
-
-def _weights(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    return draw_weights(rewards.shape[2], settings.draws, rng, alpha=settings.alpha, sampler=settings.sampler)
 
 
 def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evovpo.errors import ConfigError
+from trainer.config import ObjectiveConfig
 from trainer.objectives import (
     OBJECTIVES,
     Floats,
@@ -49,14 +50,14 @@ def for_objective(name: str, rewards: Floats) -> Floats:
 def test_one_hot_answers_score_the_harmonic_number_over_d(
     components: int, answers: int, sampler: str
 ) -> None:
-    weights = draw_weights(components, 1 << 15, rng(), sampler=sampler)
+    weights = draw_weights(components, ObjectiveConfig(draws=1 << 15, sampler=sampler), rng())
     rewards = np.eye(components)[None, :answers]
     wanted = sum(1 / i for i in range(1, answers + 1)) / components
     assert set_scores(rewards, weights)[0] == pytest.approx(wanted, abs=3e-3)
 
 
 def test_copies_of_an_answer_score_its_weighted_mean_exactly() -> None:
-    weights = draw_weights(3, 50, rng())
+    weights = draw_weights(3, ObjectiveConfig(draws=50), rng())
     answer = np.array([0.2, 0.9, 0.4])
     copies = np.tile(answer, (1, 4, 1))
     assert set_scores(copies, weights)[0] == pytest.approx(float((weights @ answer).mean()))
@@ -64,11 +65,13 @@ def test_copies_of_an_answer_score_its_weighted_mean_exactly() -> None:
 
 def test_with_one_component_a_set_scores_its_best_answer() -> None:
     rewards = [[[0.1], [0.7], [0.3]], [[0.2]], []]
-    assert set_scores(rewards, draw_weights(1, 7, rng())).tolist() == pytest.approx([0.7, 0.2, 0.0])
+    assert set_scores(rewards, draw_weights(1, ObjectiveConfig(draws=7), rng())).tolist() == pytest.approx(
+        [0.7, 0.2, 0.0]
+    )
 
 
 def test_set_scores_equal_plain_loops() -> None:
-    rewards, weights = group(1), draw_weights(4, 20, rng(2))
+    rewards, weights = group(1), draw_weights(4, ObjectiveConfig(draws=20), rng(2))
     slow = [
         sum(max(sum(w * r for w, r in zip(ws, row, strict=True)) for row in chain) for ws in weights) / 20
         for chain in rewards
@@ -77,7 +80,7 @@ def test_set_scores_equal_plain_loops() -> None:
 
 
 def test_repeating_an_answer_or_adding_a_zero_row_leaves_the_score_alone() -> None:
-    weights = draw_weights(4, 30, rng())
+    weights = draw_weights(4, ObjectiveConfig(draws=30), rng())
     chain = group(3, rollouts=1)[0]
     scores = set_scores([chain, [*chain, chain[1]], [*chain, np.zeros(4)], chain[::-1]], weights)
     assert scores == pytest.approx(np.full(4, scores[0]))
@@ -87,7 +90,7 @@ def test_repeating_an_answer_or_adding_a_zero_row_leaves_the_score_alone() -> No
 @pytest.mark.parametrize("sampler", ["dirichlet", "sobol"])
 def test_weightings_have_the_moments_of_their_distribution(alpha: float, sampler: str) -> None:
     components = 5
-    weights = draw_weights(components, 1 << 14, rng(4), alpha=alpha, sampler=sampler)
+    weights = draw_weights(components, ObjectiveConfig(draws=1 << 14, alpha=alpha, sampler=sampler), rng(4))
     variance = (components - 1) / (components**2 * (components * alpha + 1))
     assert weights.min() >= 0
     assert weights.sum(axis=1) == pytest.approx(np.ones(1 << 14))
@@ -97,7 +100,9 @@ def test_weightings_have_the_moments_of_their_distribution(alpha: float, sampler
 
 @pytest.mark.parametrize("sampler", ["dirichlet", "sobol"])
 def test_the_same_seed_draws_the_same_weightings_and_another_draws_others(sampler: str) -> None:
-    first, again, other = (draw_weights(3, 10, rng(seed), sampler=sampler) for seed in (5, 5, 6))
+    first, again, other = (
+        draw_weights(3, ObjectiveConfig(draws=10, sampler=sampler), rng(seed)) for seed in (5, 5, 6)
+    )
     assert (first == again).all()
     assert not (first == other).any()
 
@@ -106,7 +111,10 @@ def test_sobol_weightings_estimate_a_set_score_with_less_noise() -> None:
     rewards = group(7, rollouts=1)
     spread = {
         sampler: np.std(
-            [set_scores(rewards, draw_weights(4, 64, rng(s), sampler=sampler)) for s in range(80)]
+            [
+                set_scores(rewards, draw_weights(4, ObjectiveConfig(draws=64, sampler=sampler), rng(s)))
+                for s in range(80)
+            ]
         )
         for sampler in ("dirichlet", "sobol")
     }
@@ -237,14 +245,14 @@ SLOW: dict[str, Callable[[Floats, Floats], object]] = {
 @pytest.mark.parametrize("seed", range(3))
 def test_objectives_of_weightings_equal_slow_versions(name: str, seed: int) -> None:
     rewards = group(seed)
-    weights = draw_weights(4, 12, rng(seed))
+    weights = draw_weights(4, ObjectiveConfig(draws=12), rng(seed))
     found = advantages(name, rewards, rng=rng(seed), draws=12, c=3)
     assert found == pytest.approx(np.array(SLOW[name](rewards, weights)), abs=1e-9)
 
 
 def test_random_weight_uses_one_weighting_for_the_group() -> None:
     rewards = group(11, answers=1)
-    weighting = draw_weights(4, 1, rng(3))[0]
+    weighting = draw_weights(4, ObjectiveConfig(draws=1), rng(3))[0]
     wanted = slow_z([float(weighting @ rollout[0]) for rollout in rewards])
     assert advantages("random-weight", rewards, rng=rng(3)) == pytest.approx(wanted)
 
@@ -324,7 +332,7 @@ def test_with_one_component_the_best_answer_of_the_chain_is_what_counts(name: st
 
 
 def test_returns_to_go_start_at_the_set_score_and_fall_by_each_answer_s_gain() -> None:
-    rewards, weights = group(22), draw_weights(4, 100, rng(5))
+    rewards, weights = group(22), draw_weights(4, ObjectiveConfig(draws=100), rng(5))
     found = advantages("vpo-to-go", rewards, rng=rng(5))
     scores = set_scores(rewards, weights)
     assert found[:, 0] == pytest.approx(slow_z(scores.tolist()))

@@ -21,6 +21,7 @@ from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
 from evovpo.types import Rewards
+from trainer.config import ObjectiveConfig
 from trainer.domains.domain import Domain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
@@ -29,7 +30,7 @@ from trainer.objectives import batch_advantages, draw_weights
 
 _PROMPTS_AT_ONCE = 12
 """Prompts sampled in one batch when measuring."""
-_WEIGHTINGS = 64
+_WEIGHTINGS = ObjectiveConfig(draws=64)
 """Of `expected_at_k`, the same for all models."""
 
 
@@ -299,7 +300,7 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
     figures = []
     for group in groups:
         rewards = [np.array(chain) for chain in group.rewards_G_M_D]
-        weights = draw_weights(rewards[0].shape[1], 100, np.random.default_rng(0))
+        weights = draw_weights(rewards[0].shape[1], ObjectiveConfig(), np.random.default_rng(0))
         keys = [[answer.key for answer in chain] for chain in group.answers_G_M]
         figures.append(group_figures(rewards, keys, weights))
     return mean_figures(figures)._asdict() | {

@@ -293,4 +293,4 @@ def _advantage_tensor(rows: Floats, batch: JudgedBatch, out: Mapping[str, Any]) 
 def _weights(args: VPOConfig, components: int) -> Floats:
     """Return the weightings under which figures are comparable over a whole training."""
     rng = np.random.default_rng([args.seed, _FIGURES])
-    return draw_weights(components, args.draws, rng, alpha=args.alpha, sampler=args.weight_sampler)
+    return draw_weights(components, ObjectiveConfig(**args.objective_settings()), rng)

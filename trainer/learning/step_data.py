@@ -121,10 +121,7 @@ def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]
     groups = [*step.groups, *step.alike]
     found = []
     for group in groups:
-        rng, components = np.random.default_rng(0), group.rewards[0].shape[1]
-        weights = draw_weights(
-            components, objective.draws, rng, alpha=objective.alpha, sampler=objective.sampler
-        )
+        weights = draw_weights(group.rewards[0].shape[1], objective, np.random.default_rng(0))
         rewards = list(compress(group.rewards, group.judged.valid_G))
         programs = list(compress(group.judged.programs_G_M, group.judged.valid_G))
         found.append(group_figures(rewards, programs, weights))
