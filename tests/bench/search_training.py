@@ -19,8 +19,7 @@ from evovpo.problem.suites import load_suite
 from evovpo.types import Problem
 from trainer.domains.on_policy import Arm
 from trainer.experiments.while_searching import plan_search_training
-from trainer.loop.parts import SearchTrainingResult
-from trainer.loop.search_training import search_while_training
+from trainer.loop.search_training import SearchTrainingResult, search_while_training
 
 ANSWERS_PER_ASK = 12
 ANSWERS = {"vpo": 3, "grpo": 1}

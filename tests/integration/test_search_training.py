@@ -26,9 +26,16 @@ from evovpo.store import Store
 from evovpo.types import PolicyVersion, Prompt, RunStatus
 from trainer.domains.on_policy import Arm
 from trainer.experiments.while_searching import plan_search_training
-from trainer.loop.parts import SearchPart, TrainingPart, store_url
+from trainer.loop.loop import SearchTraining
 from trainer.loop.retrain import serve_start_model
-from trainer.loop.search_training import SearchTraining, search_part, search_while_training, training_part
+from trainer.loop.search_training import (
+    SearchPart,
+    TrainingPart,
+    search_part,
+    search_while_training,
+    store_url,
+    training_part,
+)
 
 # ---------------------------------------------------------------- runs in parts
 

@@ -20,8 +20,8 @@ from trainer.experiments.export import Export
 from trainer.experiments.records import Study, StudyArm
 from trainer.experiments.searches import search_row, settings_of
 from trainer.experiments.trainings import chosen
-from trainer.loop.parts import SearchPart, TrainingPart, store_url
-from trainer.loop.search_training import SearchTraining, search_while_training
+from trainer.loop.loop import SearchTraining
+from trainer.loop.search_training import SearchPart, TrainingPart, search_while_training, store_url
 from trainer.objectives import find_objective
 
 

@@ -59,6 +59,36 @@ class Loop:
         return None
 
 
+@dataclass(frozen=True)
+class SearchTraining(Loop):
+    """A loop whose rounds carry the same runs on, without held-out problems."""
+
+    rounds: int
+    """Parts of a run, of which `search.evaluations` is the budget; between two of them is a training."""
+
+    @cached_property
+    def id(self) -> str:
+        """Return a hash of all that it does."""
+        versions = (problem.version for problem in self.searched)
+        return content_id(self.search.to_json(), self.train.to_json(), str(self.rounds), *versions)
+
+    def run_id(self, round_number: int, index: int) -> str:
+        """Return the id of the run of problem `index`, the same in every round."""
+        return content_id("search-training", self.id, self.searched[index].id)
+
+    def owns(self, run_id: str) -> bool:
+        """True for the id of one of its runs."""
+        return run_id in self.run_ids(1)
+
+    def settings(self, round_number: int) -> Config:
+        """Return the settings of the runs."""
+        return self.search
+
+    def pause_at(self, round_number: int) -> int:
+        """Return after how many evaluations of a run a round (from 1) ends."""
+        return self.search.search.evaluations * round_number // self.rounds
+
+
 def plan_loop(
     problems: Sequence[Problem], search: Config, train: TrainConfig, *, limit: int | None = None
 ) -> Loop:

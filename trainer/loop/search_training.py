@@ -4,69 +4,179 @@ Every problem is one run. A round carries each run that is not solved a part of 
 model served then; a training on the groups of the round gives the model of the next round. Populations go
 on, so that nothing but the model changes: with one round this is a plain search, its baseline.
 
-All of it lies in one folder: the store, the policies, and a file for each part that is done. Killed
-anywhere, the same call goes on; what was stored of a part that was cut short is kept, but not the CPU time
-that it took. No held-out problem guards a training: only one that diverges is not served. The optimiser
-begins anew in each training.
+All of it lies in one folder: the store, the policies, and a file for each part that is done, because the
+store knows no CPU time. Killed anywhere, the same call goes on; what was stored of a part that was cut short
+is kept, but not the CPU time that it took. No held-out problem guards a training: only one that diverges is
+not served. The optimiser begins anew in each training.
 """
 
+import dataclasses
 import json
 import multiprocessing
 import os
+import resource
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
-from evovpo.config import Config
+from evovpo.errors import ConfigError
 from evovpo.experiments.pool import end_with_parent
-from evovpo.store import Store
-from evovpo.types import content_id
-from trainer.loop.loop import Loop
-from trainer.loop.parts import (
-    SearchPart,
-    SearchTrainingResult,
-    TrainingPart,
-    claim,
-    done_once,
-    store_url,
-    sum_up,
-)
+from evovpo.files import write_json
+from evovpo.store import Store, solved_at
+from trainer.loop.loop import SearchTraining
 from trainer.loop.turns import LoopWatch, Turns, parts_of
+
+_Part = TypeVar("_Part", "SearchPart", "TrainingPart")
 
 
 @dataclass(frozen=True)
-class SearchTraining(Loop):
-    """A loop whose rounds carry the same runs on, without held-out problems."""
+class SearchPart:
+    """One round of one run."""
 
-    rounds: int
-    """Parts of a run, of which `search.evaluations` is the budget; between two of them is a training."""
+    run: str
+    problem: str
+    round: int
+    evaluations: int
+    """Of the run so far."""
+    solved: bool
+    is_ended: bool
+    """True if there is nothing left for later rounds."""
+    cpu_seconds: float = 0.0
+    """Of the process that sampled, and of the sandbox."""
+    seconds: float = 0.0
 
-    @cached_property
-    def id(self) -> str:
-        """Return a hash of all that it does."""
-        versions = (problem.version for problem in self.searched)
-        return content_id(self.search.to_json(), self.train.to_json(), str(self.rounds), *versions)
 
-    def run_id(self, round_number: int, index: int) -> str:
-        """Return the id of the run of problem `index`, the same in every round."""
-        return content_id("search-training", self.id, self.searched[index].id)
+@dataclass(frozen=True)
+class TrainingPart:
+    """The training after a round."""
 
-    def owns(self, run_id: str) -> bool:
-        """True for the id of one of its runs."""
-        return run_id in self.run_ids(1)
+    round: int
+    version: int | None
+    """The policy version that it made; none if it made none."""
+    why_not: str
+    """Why it made none: nothing to train on, or diverged; else empty."""
+    through: dict[str, str]
+    """The prompt of the last group that it read, by run."""
+    steps: int
+    groups: int
+    """Trained on, each as often as it was."""
+    tokens: int
+    """Completion tokens trained on, likewise."""
+    cpu_seconds: float = 0.0
+    """Reading the groups, training, writing and checking the version."""
+    seconds: float = 0.0
 
-    def settings(self, round_number: int) -> Config:
-        """Return the settings of the runs."""
-        return self.search
 
-    def pause_at(self, round_number: int) -> int:
-        """Return after how many evaluations of a run a round (from 1) ends."""
-        return self.search.search.evaluations * round_number // self.rounds
+@dataclass(frozen=True)
+class ProblemResult:
+    """What the search of one problem came to."""
+
+    problem: str
+    run: str
+    evaluations: int
+    solved_after: int | None
+    """Evaluations up to the first program that is right on all training rows; none if there is none."""
+    curve: tuple[tuple[int, float], ...]
+    """Evaluations and best mean reward, wherever that rises."""
+    tokens: int
+    """Completion tokens sampled."""
+    cpu_seconds: float
+    """Of the search alone."""
+
+
+@dataclass(frozen=True)
+class SearchTrainingResult:
+    """What all of it came to; `result.json` in the folder holds the same."""
+
+    problems: tuple[ProblemResult, ...]
+    trainings: tuple[TrainingPart, ...]
+    search_cpu_seconds: float
+    training_cpu_seconds: float
+
+    @property
+    def compute_ratio(self) -> float:
+        """Return all CPU seconds by those of the searches alone: what a frozen search may use as well."""
+        return 1.0 + self.training_cpu_seconds / self.search_cpu_seconds
+
+
+def _claim(plan: SearchTraining, folder: Path) -> None:
+    """Make a folder the plan's own. Raises `ConfigError` if it is another's."""
+    path = folder / "plan.json"
+    (folder / "parts").mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        about = {"id": plan.id, "rounds": plan.rounds, "problems": [one.id for one in plan.searched]}
+        write_json(path, about | {"search": plan.search.to_json(), "train": plan.train.to_json()})
+    elif json.loads(path.read_text())["id"] != plan.id:
+        raise ConfigError(
+            f"{folder} holds searches that train with other settings, problems or rounds ({path}); "
+            "finish them with those, or give another folder"
+        )
+
+
+def store_url(folder: Path) -> str:
+    """Return the store in a folder."""
+    return f"sqlite:///{(folder / 'runs.db').resolve()}"
+
+
+def _done_once(kind: type[_Part], folder: Path, name: str, work: Callable[[Store], _Part]) -> _Part:
+    """Return a part from its file, or else do it and write it there with the time that it took."""
+    file = folder / "parts" / f"{name}.json"
+    if file.exists():
+        return kind(**json.loads(file.read_text()))
+    cpu, began = _cpu_seconds(), time.monotonic()
+    with Store.open(store_url(folder), create=False) as store:
+        found = work(store)
+    cpu, seconds = _cpu_seconds() - cpu, time.monotonic() - began
+    part = dataclasses.replace(found, cpu_seconds=round(cpu, 3), seconds=round(seconds, 3))
+    write_json(file, dataclasses.asdict(part))
+    return part
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of the children that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _sum_up(
+    plan: SearchTraining, folder: Path, searches: Sequence[SearchPart], trainings: Sequence[TrainingPart]
+) -> SearchTrainingResult:
+    """Return what the parts of all problems came to, and write it to `result.json`."""
+    found = []
+    with Store.open(store_url(folder), create=False) as store:
+        for problem in plan.searched:
+            parts = [part for part in searches if part.problem == problem.id]
+            summary = store.run_summary(parts[0].run)
+            curve: list[tuple[int, float]] = []
+            for point in summary.curve:
+                if not curve or point.best_mean_reward > curve[-1][1]:
+                    curve.append((point.evaluations, point.best_mean_reward))
+            found.append(
+                ProblemResult(
+                    problem=problem.id,
+                    run=parts[0].run,
+                    evaluations=summary.proposed,
+                    solved_after=solved_at(summary.curve, len(problem.objectives)),
+                    curve=tuple(curve),
+                    tokens=summary.tokens,
+                    cpu_seconds=round(sum(part.cpu_seconds for part in parts), 3),
+                )
+            )
+    result = SearchTrainingResult(
+        tuple(found),
+        tuple(trainings),
+        round(sum(part.cpu_seconds for part in searches), 3),
+        round(sum(part.cpu_seconds for part in trainings), 3),
+    )
+    shown = dataclasses.asdict(result) | {"compute_ratio": round(result.compute_ratio, 4)}
+    write_json(folder / "result.json", shown)
+    return result
 
 
 def search_while_training(
@@ -81,8 +191,7 @@ def search_while_training(
     another plan, `StoreError` as the store does (also if another process searches the same runs),
     `TrainingError` and `PublishError` as `retrain` does.
     """
-    about = {"rounds": plan.rounds, "problems": [problem.id for problem in plan.searched]}
-    claim(folder, plan.id, about | {"search": plan.search.to_json(), "train": plan.train.to_json()})
+    _claim(plan, folder)
     with Store.open(store_url(folder), create=True) as store:
         Turns(plan, store, folder / "policies").begin()
     searches: list[SearchPart] = []
@@ -106,7 +215,7 @@ def search_while_training(
                 break
             trainings.append(pool.submit(training_part, plan, folder, number).result())
             on_part(trainings[-1])
-    return sum_up(folder, plan.searched, searches, trainings)
+    return _sum_up(plan, folder, searches, trainings)
 
 
 def search_part(plan: SearchTraining, folder: Path, number: int, index: int) -> SearchPart:
@@ -123,7 +232,7 @@ def search_part(plan: SearchTraining, folder: Path, number: int, index: int) -> 
             is_ended=store.run(outcome.run).status.is_finished,
         )
 
-    return done_once(SearchPart, folder, f"{number:03d}-search-{index:03d}", search)
+    return _done_once(SearchPart, folder, f"{number:03d}-search-{index:03d}", search)
 
 
 def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPart:
@@ -155,7 +264,7 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
             tokens=sum(step.tokens for step in steps),
         )
 
-    return done_once(TrainingPart, folder, f"{number:03d}-training", train)
+    return _done_once(TrainingPart, folder, f"{number:03d}-training", train)
 
 
 def _watch_parent() -> None:
