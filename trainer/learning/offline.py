@@ -52,10 +52,7 @@ class Updater:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was taken."""
-        parameters = dict(self.model.named_parameters())
-        with torch.no_grad():
-            for name, value in state["model"].items():
-                parameters[name].copy_(value)
+        self.model.load_state_dict(state["model"], strict=False)  # what is not trained is not there
         self._optimizer.load_state_dict(state["optimizer"])
 
     def update(self, groups: Sequence[Sequence[TrainingRow]]) -> dict[str, float]:
