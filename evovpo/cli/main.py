@@ -1,4 +1,4 @@
-"""The `evovpo` command with all its panels, and which errors end it with which exit code."""
+"""The `evovpo` command: its panels, the commands of Setting up, and which errors end it with which code."""
 
 import contextlib
 import errno
@@ -6,13 +6,15 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from evovpo.cli import batch, evolve, problems, runs, setting_up
+from evovpo.cli import batch, evolve, options, problems, runs
+from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, leave, say
-from evovpo.errors import EvovpoError, SandboxError
+from evovpo.errors import ConfigError, EvovpoError, SandboxError
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
@@ -34,6 +36,8 @@ Every command explains itself: evovpo COMMAND --help.""",
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+setting_up = typer.Typer()
+store_app = typer.Typer(help="Look after the database that runs are kept in.", no_args_is_help=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -45,7 +49,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def before_commands(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
@@ -54,9 +58,69 @@ def options(
     """Take the options that stand before a command; the help text is that of `app`."""
 
 
-for _panel in (problems.app, evolve.app, runs.app, setting_up.app, batch.app):
+@setting_up.command("config", rich_help_panel="Setting up")
+def show_config(config_file: options.ConfigFile = None, overrides: options.Overrides = None) -> None:
+    """Print all settings with their values and what they are for, as a TOML file.
+
+    [dim]Example:[/dim]  evovpo config --set search.islands=8 > mine.toml
+    """
+    from evovpo.config import Config
+
+    say(Config.load(config_file, overrides or ()).to_toml().rstrip("\n"))
+
+
+@setting_up.command("prompts", rich_help_panel="Setting up")
+def show_prompts(
+    problem_name: Annotated[
+        str | None, argument("PROBLEM", "Folder of a problem, or the name of a bundled one.")
+    ] = None,
+    write: Annotated[
+        Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
+    ] = None,
+    config_file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+) -> None:
+    """Show what a run would first ask a model about a problem, or write the prompt templates.
+
+    [dim]Examples:[/dim]
+
+    evovpo prompts strings/phone-with-hyphens --set prompt.style=rewrite
+
+    evovpo prompts --write mine
+    """
+    from evovpo.prompts.templates import write_templates
+    from evovpo.runs.choices import example_prompts
+    from evovpo.runs.request import open_request
+
+    if write is not None:
+        files = write_templates(write)
+        say(f"{write} holds {len(files)} templates; delete those that you do not change.")
+        say(f"To use the others:  --set prompt.templates={write.resolve()}")
+    if problem_name is not None:
+        named = open_request(problem_name, config_file, overrides or ())
+        for kind, messages in example_prompts(named.problem, named.config).items():
+            for message in messages:
+                say(f"----- {kind}, {message.role} -----\n{message.content}\n")
+    elif write is None:
+        raise ConfigError("expected a PROBLEM, or --write FOLDER, found neither; name one of the two")
+
+
+@store_app.command("upgrade")
+def upgrade_store(
+    store_url: Annotated[str | None, argument("URL", "Database.", "sqlite:///evovpo.db")] = None,
+) -> None:
+    """Bring a database of an older version to the one of this package; all its rows are kept.
+
+    [dim]Example:[/dim]  evovpo store upgrade sqlite:///evovpo.db
+    """
+    from evovpo.store import upgrade
+
+    say(f"The store has schema version {upgrade(store_url)}.")
+
+
+for _panel in (problems.app, evolve.app, runs.app, setting_up, batch.app):
     app.registered_commands += _panel.registered_commands
-app.add_typer(setting_up.store_app, name="store", rich_help_panel="Setting up")
+app.add_typer(store_app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:

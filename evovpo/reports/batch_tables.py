@@ -79,9 +79,7 @@ def results_json(results: Results) -> dict[str, Json]:
 
 
 def _interval_json(interval: Interval | None) -> Json:
-    if interval is None:
-        return None
-    return {"value": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+    return None if interval is None else dict(zip(("value", "low", "high", "n"), interval, strict=True))
 
 
 def _curve_json(curve: Curve | None, figure: str) -> dict[str, Json]:
