@@ -62,7 +62,7 @@ def clearly_worse(new: ProbeResult, parent: ProbeResult, *, budget: int, margin:
     """
     ks = sorted({1, min(budget, new.sampled, parent.sampled)})
     differences = differences_by_k(new, parent, "best_at_k", ks)
-    shown = ", ".join(f"best@{k} {signed(interval)}" for k, interval in differences.items())
+    shown = ", ".join(f"best@{k} {interval:+.3f}" for k, interval in differences.items())
     worse = [f"best@{k}" for k, i in differences.items() if i.is_below_zero and i.mean < -margin]
     problems = len(new.problems)
     is_worse = bool(worse) and problems >= FEWEST_PROBLEMS
@@ -88,11 +88,6 @@ def differences_by_k(
         )
     pairs = zip(ks, new.values(figure, ks).T, parent.values(figure, ks).T, strict=True)
     return {k: paired_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
-
-
-def signed(interval: Interval) -> str:
-    """Return a difference in words: `+0.031 [-0.004, +0.066]`."""
-    return f"{interval.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def compare_with_parent(

@@ -10,7 +10,7 @@ from rich.text import Text
 from evovpo.analysis.statistics import Array, Interval, mean_interval
 from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
 from evovpo.reports.text import plain_table, right
-from trainer.loop.guard import differences_by_k, signed
+from trainer.loop.guard import differences_by_k
 from trainer.loop.probe import ProbeResult
 
 
@@ -48,7 +48,7 @@ def before_after_table(
         means = zip(panel.before.means, panel.after.means, strict=True)
         for (k, difference), pair in zip(differences.items(), means, strict=True):
             style = ("bold green" if difference.mean > 0 else "bold red") if difference.is_clear else ""
-            table.add_row(str(k), *(f"{mean:.3f}" for mean in pair), Text(signed(difference), style))
+            table.add_row(str(k), *(f"{mean:.3f}" for mean in pair), Text(f"{difference:+.3f}", style))
         tables.append(table)
     return Group(
         "Before and after, on problems outside the training", *tables, _what_was_measured(before, after)

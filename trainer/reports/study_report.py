@@ -313,8 +313,7 @@ def _cost_table(results: Results) -> str:
 def _text(found: Interval | Difference, digits: int) -> str:
     """Return an interval; one of a difference with signs, and bold if it is clear."""
     sign = "+" if isinstance(found, Difference) else ""
-    mean, *ends = (f"{end:{sign}.{digits}f}" for end in _interval(found)[:3])
-    text = f"{mean} [{', '.join(ends)}]"
+    text = f"{_interval(found):{sign}.{digits}f}"
     return f"**{text}**" if isinstance(found, Difference) and found.is_clear else text
 
 
