@@ -21,6 +21,7 @@ from evovpo.types import RunStatus
 
 _GRID = 60
 """Points of a curve."""
+_AS_SUMMED_UP = ("proposed", "executed", "tokens", "sampling_seconds", "evaluation_seconds", "curve")
 _SOLVED, _BEST = attrgetter("solved"), attrgetter("best_mean_reward")
 
 
@@ -143,13 +144,8 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None, judge: Heldou
         solved=after is not None,
         solved_after=after,
         best_mean_reward=summary.best_mean_reward or 0.0,
-        proposed=summary.proposed,
-        executed=summary.executed,
-        tokens=summary.tokens,
-        sampling_seconds=summary.sampling_seconds,
-        evaluation_seconds=summary.evaluation_seconds,
-        curve=summary.curve,
         solved_heldout=judge.solved_heldout(problem, solution),
+        **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
     )
 
 

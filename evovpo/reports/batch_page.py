@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.errors import ConfigError
-from evovpo.experiments.heat_map import HeatMap, read_heat_map
 from evovpo.experiments.results import CellResult, Results, verdict
 from evovpo.reports import pictures
-from evovpo.reports.batch_tables import arm_rows, csv_tables, short_label
+from evovpo.reports.batch_tables import HeatMap, arm_rows, csv_tables, read_heat_map, short_label
 from evovpo.reports.text import counted, printable, reward_text
 from evovpo.store import Store
 

@@ -75,7 +75,7 @@ def program_view(source: str) -> RenderableType:
     return Group(text)  # printed bare, a text loses that it is not to be wrapped
 
 
-def plain_table(*columns: str | Column, show_footer: bool = False) -> Table:
+def plain_table(*columns: str | Column, show_footer: bool = False, title: str | None = None) -> Table:
     """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
     return Table(
         *columns,
@@ -84,6 +84,8 @@ def plain_table(*columns: str | Column, show_footer: bool = False) -> Table:
         show_edge=False,
         header_style="dim",
         show_footer=show_footer,
+        title=title,
+        title_justify="left",
     )
 
 

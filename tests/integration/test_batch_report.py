@@ -19,11 +19,10 @@ from shell import Shell
 
 from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
-from evovpo.experiments.heat_map import HeatMap, read_heat_map
 from evovpo.experiments.plan import plan
 from evovpo.experiments.results import CellResult, read_results, summarise, verdict
 from evovpo.reports.batch_page import page_text, write_report
-from evovpo.reports.batch_tables import results_json
+from evovpo.reports.batch_tables import HeatMap, read_heat_map, results_json
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import CurvePoint, Store

@@ -30,7 +30,7 @@ from trainer.loop.probe import (
     probe,
     root_prompts,
 )
-from trainer.reports.before_after import before_after_table, write_before_after_png
+from trainer.reports.training import before_after_table, write_before_after_png
 
 pytestmark = pytest.mark.slow
 

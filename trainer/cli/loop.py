@@ -86,7 +86,7 @@ def loop(
     from trainer.loop.retrain import default_policies
     from trainer.loop.turns import Turns, best_by_round, compare
     from trainer.objectives import find_objective
-    from trainer.reports.before_after import before_after_table, write_before_after_png
+    from trainer.reports.training import before_after_table, write_before_after_png
 
     if side_by_side and half is not None:
         raise ConfigError(

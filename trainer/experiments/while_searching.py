@@ -134,12 +134,7 @@ def plan_search_training(
     for problem in problems:
         check_proposer(problem, config)
         choose_format(problem, config)
-    update = UpdateConfig(
-        learning_rate=arm.learning_rate,
-        kl=arm.kl,
-        entropy=arm.entropy,
-        passes=arm.passes,
-        groups_per_step=groups_per_step,
-    )
+    of_arm = {name: getattr(arm, name) for name in ("learning_rate", "kl", "entropy", "passes")}
+    update = UpdateConfig(**of_arm, groups_per_step=groups_per_step)
     train = TrainConfig(objective=objective, update=update, run=RunConfig(seed=seed))
     return SearchTraining(tuple(problems), (), config, train, rounds)

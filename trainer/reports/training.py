@@ -1,19 +1,24 @@
-"""What a training will read, what it did, and which versions there are: tables for people."""
+"""What a training will read, what it did, how two versions compare, and which there are: for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Column, Table
+from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
+from evovpo.analysis.statistics import Interval
+from evovpo.experiments.intervals import mean
+from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, TrainingStep
 
 if TYPE_CHECKING:  # it loads torch, which tables do without
+    from trainer.loop.probe import ProbeResult
     from trainer.loop.training_plan import Plan
 
 _FIGURES = (
@@ -34,7 +39,7 @@ def plan_table(plan: Plan) -> Table:
     from trainer.learning.data import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
-    table = _titled("Groups", "run", *map(right, ("complete", "used", *map(str, reasons))))
+    table = plain_table("run", *map(right, ("complete", "used", *map(str, reasons))), title="Groups")
     counts = {
         one.run_id: [one.total, len(one.groups), *(one.skipped.get(reason, 0) for reason in reasons)]
         for one in plan.data
@@ -44,12 +49,6 @@ def plan_table(plan: Plan) -> Table:
     if len(counts) > 1:
         table.add_section()
         table.add_row("all", *(str(sum(column)) for column in zip(*counts.values(), strict=True)))
-    return table
-
-
-def _titled(title: str, *columns: str | Column) -> Table:
-    table = plain_table(*columns)
-    table.title, table.title_justify = title, "left"
     return table
 
 
@@ -68,10 +67,10 @@ def steps_table(steps: Sequence[TrainingStep]) -> Table:
     part = max(1, len(steps) // 4)
     ends = {"first": steps[:part], "last": steps[-part:]}
     heads = (right(f"{name} {len(some)}") for name, some in ends.items())
-    table = _titled("Training", "mean over steps", *heads)
+    table = plain_table("mean over steps", *heads, title="Training")
     for label, field in _FIGURES:
         means = (sum(float(getattr(step, field)) for step in some) / part for some in ends.values())
-        table.add_row(label, *(f"{mean:.4f}" for mean in means))
+        table.add_row(label, *(f"{value:.4f}" for value in means))
     return table
 
 
@@ -80,7 +79,7 @@ def probe_table(found: Mapping[str, Any]) -> Table:
     new, parent = found["version"], found["parent"]
     title = f"Probe: {new['problems']} problems outside the training, {new['sampled']} answers each"
     heads = (f"{figure} {name}" for figure in ("best@k", "pass@k") for name in ("parent", "new"))
-    table = _titled(title, *map(right, ("k", *heads)))
+    table = plain_table(*map(right, ("k", *heads)), title=title)
     columns = [result[figure] for figure in ("best_at_k", "pass_at_k") for result in (parent, new)]
     for k in columns[0]:
         table.add_row(k, *(f"{values[k]:.3f}" for values in columns))
@@ -135,3 +134,72 @@ def _from_here(path: str) -> str:
     """Return a path without the current directory, if it lies there."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def _panels(
+    before: ProbeResult, after: ProbeResult, names: tuple[str, str]
+) -> Iterator[tuple[BeforeAfter, dict[int, Interval]]]:
+    """Yield best@k and pass@k of two versions, with after minus before by k, paired over the problems."""
+    from trainer.loop.guard import differences_by_k
+
+    ks = [k for k in before.ks if k in after.ks]
+    for title, figure in (
+        ("best@k: best mean reward of k answers", "best_at_k"),
+        ("pass@k: one of k answers is right on all rows", "pass_at_k"),
+    ):
+        differences = differences_by_k(after, before, figure, ks)
+        first, second = (
+            Curve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
+            for name, found in zip(names, (before, after), strict=True)
+        )
+        yield (
+            BeforeAfter(title, first, second, tuple(one.is_clear for one in differences.values())),
+            differences,
+        )
+
+
+def before_after_table(
+    before: ProbeResult, after: ProbeResult, names: tuple[str, str] = ("start", "trained")
+) -> Group:
+    """Return best@k and pass@k of two versions by k, a table each, with the paired difference.
+
+    A difference whose 95 % interval excludes zero is bold. Raises `ConfigError` for probes of other problems.
+    """
+    tables = []
+    for panel, differences in _panels(before, after, names):
+        difference_head = right("difference [95 % interval]", no_wrap=True)
+        table = plain_table(*map(right, ("k", *names)), difference_head, title=panel.panel)
+        means = zip(panel.before.means, panel.after.means, strict=True)
+        for (k, difference), pair in zip(differences.items(), means, strict=True):
+            style = ("bold green" if difference.mean > 0 else "bold red") if difference.is_clear else ""
+            table.add_row(str(k), *(f"{value:.3f}" for value in pair), Text(f"{difference:+.3f}", style))
+        tables.append(table)
+    return Group(
+        "Before and after, on problems outside the training", *tables, _what_was_measured(before, after)
+    )
+
+
+def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
+    """Write best@k and pass@k of two versions against k, with 95 % bands over the problems.
+
+    Marks of the second are filled where the paired difference, which is what tells two versions apart, has a
+    95 % interval that excludes zero. Raises `ConfigError` for probes of different problems and for a file
+    that cannot be written.
+    """
+    panels = [panel for panel, _ in _panels(before, after, ("start model", "trained"))]
+    write_before_after(
+        path,
+        panels,
+        title="Before and after training, on problems outside the training",
+        note=f"{_what_was_measured(before, after)} Bands: 95 % bootstrap over problems. Filled circles: "
+        "the 95 % interval of the paired difference excludes zero.",
+    )
+
+
+def _what_was_measured(before: ProbeResult, after: ProbeResult) -> str:
+    sampled = min(before.sampled, after.sampled)
+    lengths = " and ".join(map(str, dict.fromkeys((before.answers, after.answers))))
+    chains = "" if lengths == "1" else f" in chains of {lengths}"
+    faults = before.faults + after.faults
+    lost = f" {faults} completions were left out because the sandbox failed on them." if faults else ""
+    return f"{len(before.problems)} problems, {sampled} answers each{chains}, root prompts.{lost}"
