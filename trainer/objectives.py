@@ -166,9 +166,6 @@ def find_objective(name: str) -> Objective:
     return OBJECTIVES[name]
 
 
-# ---------------------------------------------------------------- the objectives
-
-
 def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GRPO (arXiv 2402.03300) on the mean of the vector."""
     return _z_scores(rewards[:, 0].mean(axis=1))
@@ -262,9 +259,6 @@ OBJECTIVES: Mapping[str, Objective] = {
     )
 }
 """Every objective by name."""
-
-
-# ---------------------------------------------------------------- shared arithmetic
 
 
 def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802

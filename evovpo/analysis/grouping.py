@@ -33,9 +33,6 @@ _DECIMALS = 9
 """Correlations are rounded before they are compared, so that ties break alike on every machine."""
 
 
-# ---------------------------------------------------------------- applying a grouping
-
-
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
     """Return rewards `[..., D]` as a trainer takes them, `[..., C]`; without groups they stay as they are."""
     values = np.asarray(rewards, dtype=np.float64)
@@ -54,9 +51,6 @@ def component_names(problem: Problem) -> tuple[str, ...]:
     groups = problem.groups or tuple((index,) for index in range(len(names)))
     members = [[names[index] for index in group] for group in groups]
     return tuple("+".join(one) if len(one) < 3 else f"{one[0]}+{len(one) - 1} more" for one in members)
-
-
-# ---------------------------------------------------------------- finding one
 
 
 class Merge(NamedTuple):

@@ -131,9 +131,6 @@ def _all_below(population: int, drawn: int) -> Array:
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
 
 
-# ---------------------------------------------------------------- how sure a comparison is
-
-
 class Interval(NamedTuple):
     """A mean with the ends of its confidence interval."""
 

@@ -149,9 +149,6 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None, judge: Heldou
     )
 
 
-# ---------------------------------------------------------------- figures
-
-
 class _Cells:
     """The cells of one arm, and which problems have ended with every seed."""
 

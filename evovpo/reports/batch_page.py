@@ -59,9 +59,6 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
     return page, tables
 
 
-# ---------------------------------------------------------------- HTML
-
-
 def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
     """Return the report as one HTML document."""
     batch = results.batch
@@ -164,9 +161,6 @@ def _text(text: str) -> str:
 def _picture(figure: Any, meaning: str) -> str:
     data = base64.b64encode(pictures.png_bytes(figure)).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{_text(meaning)}">'
-
-
-# ---------------------------------------------------------------- pictures
 
 
 def _curves_figure(results: Results) -> Any:

@@ -149,9 +149,6 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     return Group(*parts)
 
 
-# ---------------------------------------------------------------- for machines
-
-
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
     """Return an outcome for machines; `combined_score` only where there is one."""
     fields: dict[str, Json] = dict(outcome._asdict())
@@ -199,9 +196,6 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "curve": [{key: getattr(point, key) for key in point_keys} for point in view.summary.curve],
         **metrics,
     }
-
-
-# ---------------------------------------------------------------- the same run for several seeds
 
 
 def repeats_table(repeats: Mapping[int, Outcome]) -> Table:

@@ -141,9 +141,6 @@ class _Rows:
         return float(self.field(field).sum(axis=1).mean())
 
 
-# ---------------------------------------------------------------- figures
-
-
 def summarise(study: Study, export: Export) -> Results:
     """Return the figures of what is exported so far. Raises `ConfigError` if no search is."""
     names = {arm.name for arm in study.arms}

@@ -11,7 +11,7 @@ from evovpo.experiments.pool import Failed
 from evovpo.experiments.reading import raise_faults
 from trainer.experiments.export import Export
 from trainer.experiments.records import Study, store_url
-from trainer.experiments.searches import run_searches, trial_batches
+from trainer.experiments.searches import run_searches, trial_batch
 from trainer.experiments.trainings import finals, grid, run_tests, run_trainings, tuned_arms
 from trainer.experiments.while_searching import check_while_searching, run_while_searching
 
@@ -25,8 +25,7 @@ def check(study: Study, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     if study.test.tasks:
         return
-    batches = [batch for arm in study.arms for batch in trial_batches(study, arm)]
-    plan_cells(batches, store_url(work), faults)
+    plan_cells([trial_batch(study, arm) for arm in study.arms], store_url(work), faults)
     check_while_searching(study, faults)
     raise_faults(faults)
 

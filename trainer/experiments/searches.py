@@ -5,7 +5,7 @@ seed i. A search counts as solved by the first of its programs that is right on 
 one is right on all held-out rows too; which it is, is judged here, after the search.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import model_of
 
 
-def trial_batches(study: Study, arm: StudyArm) -> Iterator[Batch]:
-    """Yield what an arm will search, with the start model in the place of those that are not there yet."""
+def trial_batch(study: Study, arm: StudyArm) -> Batch:
+    """Return what an arm will search, with the start model in the place of those that are not there yet."""
     batch = _batch(study, arm, study.start, 0, [study.strategy(name) for name in arm.strategies])
-    yield batch.model_copy(update={"name": f"{study.name} (trial)"})
+    return batch.model_copy(update={"name": f"{study.name} (trial)"})
 
 
 def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:

@@ -118,9 +118,6 @@ class Reader(NamedTuple):
     staleness_limit: int
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
     """Return the groups of a run, or of a part of it.
 

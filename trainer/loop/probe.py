@@ -207,9 +207,6 @@ def _sample_chains(
     return found
 
 
-# ---------------------------------------------------------------- the problems to probe on
-
-
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
     """Return `count` problems on strings made by the generator of the pretraining tasks.
 

@@ -151,9 +151,6 @@ def _stored_before(store: Store, trained: Trainable, made: PolicyVersion) -> Pol
     return last
 
 
-# ---------------------------------------------------------------- whether what is offered is what was trained
-
-
 def make_warm_up(model: Any) -> WarmUp:
     """Return what the model says of a fixed text: its likeliest next tokens and their log-probabilities.
 

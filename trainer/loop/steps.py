@@ -118,9 +118,6 @@ def _differences(plan: Plan, model: Any, rows: Sequence[TrainingRow]) -> torch.T
     return computed - torch.tensor([value for row in rows for value in row.logprobs])
 
 
-# ---------------------------------------------------------------- checkpoints
-
-
 def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
     """Write the state of an `Updater` after some steps into `folder`, then remove the older ones there.
 

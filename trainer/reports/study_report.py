@@ -32,9 +32,6 @@ def write_report(results: Results) -> tuple[str, list[Path]]:
     return text, [folder / "report.md", folder / "results.json", *pictures]
 
 
-# ---------------------------------------------------------------- for machines
-
-
 def report_json(results: Results) -> dict[str, Any]:
     """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
 
@@ -194,9 +191,6 @@ def _interval(found: Interval | Difference) -> Interval:
     return found.interval if isinstance(found, Difference) else found
 
 
-# ---------------------------------------------------------------- for people
-
-
 def report_markdown(results: Results, pictures: Sequence[str] = ()) -> str:
     """Return the verdict and the tables of a study."""
     study = results.study
@@ -315,9 +309,6 @@ def _text(found: Interval | Difference, digits: int) -> str:
     sign = "+" if isinstance(found, Difference) else ""
     text = f"{_interval(found):{sign}.{digits}f}"
     return f"**{text}**" if isinstance(found, Difference) and found.is_clear else text
-
-
-# ---------------------------------------------------------------- pictures
 
 
 def _pictures(folder: Path, results: Results) -> Iterator[Path]:

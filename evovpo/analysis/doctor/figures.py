@@ -185,9 +185,6 @@ def score_sets(sample: Sample, groups: Groups, alpha: float) -> Scores:
     )
 
 
-# ---------------------------------------------------------------- the whole sample
-
-
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What is measured. Shares and rewards lie in [0, 1]."""

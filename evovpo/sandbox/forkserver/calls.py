@@ -30,9 +30,6 @@ class CandidateError(RuntimeError):
     """What the candidate raised, or that it ended or answered with something that is not acceptable."""
 
 
-# ---------------------------------------------------------------- values
-
-
 def pack(value: Any) -> Any:
     """Return a value in the form that passes; raises TypeError for what cannot.
 
@@ -82,9 +79,6 @@ def _array(parts: Any) -> Any:
     if not numpy.isfinite(found).all():
         raise ValueError("an array with a number that is not finite")
     return found
-
-
-# ---------------------------------------------------------------- frames
 
 
 def _send(descriptor: int, message: dict[str, Any]) -> None:
