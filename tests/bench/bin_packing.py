@@ -219,7 +219,7 @@ class Trainer:
         overrides = [f"objective.name={objective}", f"run.seed={seed}", "probe.problems=0", *settings]
         self._config = TrainConfig.load(None, overrides)
         self._due = interval
-        self._after: dict[str, str] = {}
+        self._after: str | None = None
         self.seconds = 0.0
         self.figures: list[dict[str, float]] = []
         self.nothing = 0
