@@ -74,7 +74,9 @@ def measure(prompts: int, rollouts: int, steps: int, repetitions: int) -> dict[s
         "components": sorted({group.shape[2] for group in groups}),
         "ms_per_step": {name: round(1e3 * value / steps, 2) for name, value in seconds.items()},
         "objective_ms_per_step": {name: round(1e3 * value, 3) for name, value in objectives.items()},
-        "objective_share": {name: round(value / (rest + value), 5) for name, value in objectives.items()},
+        "objective_share": {
+            name: float(f"{value / (rest + value):.3g}") for name, value in objectives.items()
+        },
         "noise": noise([group for group in groups if is_spread(group)], repetitions),
     }
 
