@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.register_assert_rewrite("proposer_conformance")
 
 from fake_server import FakeServer, Faults, serve  # noqa: E402

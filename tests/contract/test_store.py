@@ -61,6 +61,8 @@ from evovpo.types import (
     content_id,
 )
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs" / "store.md"
 
 
@@ -238,7 +240,6 @@ def test_a_locked_store_is_a_store_error_and_works_again_afterwards(tmp_path: Pa
         other.close()
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_a_store_error_and_loses_nothing_that_was_told(tmp_path: Path) -> None:
     history = scripted_history("run-a", 5, 200)
     with Store.open(str(tmp_path / "runs.db")) as store:
@@ -298,7 +299,6 @@ def test_two_runs_written_at_the_same_time_share_their_evaluations(store_url: st
         assert known == [{"n": len(store.known_evaluations("v1"))}]
 
 
-@pytest.mark.slow
 def test_a_store_that_two_processes_create_at_once_is_created_once(tmp_path: Path) -> None:
     path = str(tmp_path / "runs.db")
     code = "import sys; from evovpo.store import Store; sys.stdin.read(); Store.open(sys.argv[1]).close()"
@@ -335,7 +335,6 @@ with Store.open(path) as store:
 """
 
 
-@pytest.mark.slow
 def test_after_kill_9_the_store_holds_a_prefix_with_all_that_was_acknowledged(tmp_path: Path) -> None:
     path = str(tmp_path / "runs.db")
     rng = random.Random(0)
