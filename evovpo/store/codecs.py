@@ -10,10 +10,11 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from sqlalchemy import Dialect, LargeBinary, Row, String, Table, Text
+from sqlalchemy import Column, Dialect, LargeBinary, Row, String, Table, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_id
@@ -105,9 +106,12 @@ def _as(kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         return tuple(_as(get_args(kind)[0], item) for item in value)
     if is_dataclass(kind):
-        kinds = get_type_hints(kind)
+        kinds = _kinds(kind)
         return kind(**{name: _as(kinds[name], item) for name, item in value.items()})  # type: ignore[operator]
     return kind(value) if issubclass(kind, StrEnum) else value
+
+
+_kinds = cache(get_type_hints)
 
 
 class Encoded(TypeDecorator[Any]):
@@ -165,11 +169,16 @@ PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (pr
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
     """Return the row of a record: its fields that the table has columns for, and the columns in `others`."""
-    names = (field.name for field in fields(record))
-    return {name: getattr(record, name) for name in names if name in table.c} | others
+    return {name: getattr(record, name) for name in _shared(type(record), table)} | others
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
     """Return the record in a row: the fields that the table has columns for, and those in `others`."""
-    names = (field.name for field in fields(kind) if field.name in table.c)  # type: ignore[arg-type]
-    return kind(**{name: row._mapping[table.c[name]] for name in names} | others)
+    mapping = row._mapping
+    return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
+
+
+@cache
+def _shared(kind: Any, table: Table) -> dict[str, Column[Any]]:
+    """Return the fields of a record that a table has columns for, once for all rows."""
+    return {field.name: table.c[field.name] for field in fields(kind) if field.name in table.c}
