@@ -24,6 +24,7 @@ _ESCAPE = "\ue000"
 """A private-use character that text for programs does not hold; escaped itself where it does."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
+_kinds = cache(get_type_hints)
 
 
 def pack_ints(values: Sequence[int]) -> bytes:
@@ -106,12 +107,9 @@ def _as(kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         return tuple(_as(get_args(kind)[0], item) for item in value)
     if is_dataclass(kind):
-        kinds = _kinds(kind)
+        kinds = _kinds(kind)  # type: ignore[arg-type]
         return kind(**{name: _as(kinds[name], item) for name, item in value.items()})  # type: ignore[operator]
     return kind(value) if issubclass(kind, StrEnum) else value
-
-
-_kinds = cache(get_type_hints)
 
 
 class Encoded(TypeDecorator[Any]):
@@ -169,7 +167,7 @@ PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (pr
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
     """Return the row of a record: its fields that the table has columns for, and the columns in `others`."""
-    return {name: getattr(record, name) for name in _shared(type(record), table)} | others
+    return {name: getattr(record, name) for name in _shared(type(record), table)} | others  # type: ignore[arg-type]
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
