@@ -24,7 +24,7 @@ from random import Random
 from typing import NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.strings.grammar import has_branch, render, size
+from evovpo.builtin.strings.grammar import has_branch, render, size, spell
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
@@ -95,9 +95,9 @@ def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> tuple[str, li
     sampler = Sampler(rng, train)
     for _ in range(8):
         tree = sampler.program()
-        if not has_branch(tree) or not is_interesting(train, run_own(render(tree), train), rng):
+        if not has_branch(tree) or not is_interesting(train, run_own(spell(tree), train), rng):
             continue
-        tree = shortest(tree, train, run_own(render(tree), train))
+        tree = shortest(tree, train, run_own(spell(tree), train))
         text = render(tree)
         outputs = [
             output for output in run_own(text, rows) if output is not None and len(output) <= MAX_OUTPUT
@@ -107,7 +107,7 @@ def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> tuple[str, li
         if len(text) > _LONGEST_PROGRAM or len(outputs) < len(rows):
             continue
         # Rows that the test holds for: it is shown by a program that says so.
-        sides = run_own(render(("if", ("lit", "a"), tree[2], ("lit", "b"))), rows)
+        sides = run_own(spell(("if", ("lit", "a"), tree[2], ("lit", "b"))), rows)
         shares = [sides[:TRAIN_ROWS].count("a"), sides[TRAIN_ROWS:].count("a")]
         if not (2 <= shares[0] <= TRAIN_ROWS - 2 and 1 <= shares[1] <= HELDOUT_ROWS - 1):
             continue

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings.format import encode_prompt
-from evovpo.builtin.strings.grammar import ARGUMENTS, Tree, has_branch, render, shorter_variants, size
+from evovpo.builtin.strings.grammar import ARGUMENTS, Tree, has_branch, render, shorter_variants, size, spell
 from evovpo.builtin.strings.mutation import mutate
 from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import column
@@ -49,7 +49,7 @@ def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
 def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
     """Return `tree` without the operations that change nothing on these rows."""
     for variant in shorter_variants(tree):
-        if run_own(render(variant), rows) == outputs:
+        if run_own(spell(variant), rows) == outputs:
             return shortest(variant, rows, outputs)
     return tree
 
@@ -79,16 +79,16 @@ def sample_task(rng: Random) -> Task:
         sampler = Sampler(rng, rows)
         for _ in range(6):
             tree = sampler.program()
-            outputs = run_own(render(tree), rows)
+            outputs = run_own(spell(tree), rows)
             if not is_interesting(rows, outputs, rng):
                 continue
             branched = has_branch(tree)
             tree = shortest(tree, rows, outputs)
-            text = render(tree)
             if branched and not has_branch(tree) and rng.random() < 0.8:
                 continue
             if size(tree) < 2 and rng.random() < 0.6:
                 continue
+            text = render(tree)
             if tree[0] == "arg" or tree[0] == "lit" or len(text) > 120:
                 continue
             return Task(rows, [output or "" for output in outputs], tree, text)
