@@ -56,6 +56,14 @@ def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
     return next((point.evaluations for point in curve if point.examples_passed == objectives), None)
 
 
+def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
+    """Return evaluations and best mean reward, rounded if so asked, wherever that rises."""
+    points = ((p.evaluations, p.best_mean_reward) for p in curve)
+    if digits is not None:
+        points = ((evaluations, round(best, digits)) for evaluations, best in points)
+    return [next(same) for _, same in groupby(points, key=itemgetter(1))]
+
+
 class RunSummary(NamedTuple):
     """What one run did so far."""
 

@@ -18,7 +18,7 @@ from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.judging.executors import HeldoutJudge
 from evovpo.judging.measure import measure_groups
-from evovpo.store import Store, solved_at
+from evovpo.store import Store, rises, solved_at
 from evovpo.types import Problem, Program, Tell
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import Strategy, Study, StudyArm, store_url
@@ -113,11 +113,6 @@ def search_row(
     solved_after = solved_at(summary.curve, full)
     source = None if solved_after is None else _first_solution(store, run_id)
     heldout = judge.solved_heldout(problem, None if source is None else Program(source))
-    curve: list[list[float]] = []
-    for point in summary.curve:
-        best = round(point.best_mean_reward, 5)
-        if not curve or best > curve[-1][1]:
-            curve.append([point.evaluations, best])
     row: dict[str, Any] = {
         "run": run_id,
         "evaluations": summary.proposed,
@@ -125,7 +120,7 @@ def search_row(
         "solved_train": source is not None,
         "solved_heldout": heldout,
         "is_right": source is not None and heldout is not False,
-        "curve": curve,
+        "curve": rises(summary.curve, 5),
         "tokens": summary.tokens,
         "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
     }

@@ -10,7 +10,6 @@ is kept, but not the CPU time that it took. No held-out problem guards a trainin
 not served. The optimiser begins anew in each training.
 """
 
-import dataclasses
 import json
 import multiprocessing
 import os
@@ -19,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +27,7 @@ import torch
 from evovpo.errors import ConfigError
 from evovpo.experiments.pool import end_with_parent
 from evovpo.files import write_json
-from evovpo.store import Store, solved_at
+from evovpo.store import Store, rises, solved_at
 from trainer.loop.loop import SearchTraining
 from trainer.loop.turns import LoopWatch, Turns, parts_of
 
@@ -133,8 +132,8 @@ def _done_once(kind: type[_Part], folder: Path, name: str, work: Callable[[Store
     with Store.open(store_url(folder), create=False) as store:
         found = work(store)
     cpu, seconds = _cpu_seconds() - cpu, time.monotonic() - began
-    part = dataclasses.replace(found, cpu_seconds=round(cpu, 3), seconds=round(seconds, 3))
-    write_json(file, dataclasses.asdict(part))
+    part = replace(found, cpu_seconds=round(cpu, 3), seconds=round(seconds, 3))
+    write_json(file, asdict(part))
     return part
 
 
@@ -153,17 +152,13 @@ def _sum_up(
         for problem in plan.searched:
             parts = [part for part in searches if part.problem == problem.id]
             summary = store.run_summary(parts[0].run)
-            curve: list[tuple[int, float]] = []
-            for point in summary.curve:
-                if not curve or point.best_mean_reward > curve[-1][1]:
-                    curve.append((point.evaluations, point.best_mean_reward))
             found.append(
                 ProblemResult(
                     problem=problem.id,
                     run=parts[0].run,
                     evaluations=summary.proposed,
                     solved_after=solved_at(summary.curve, len(problem.objectives)),
-                    curve=tuple(curve),
+                    curve=tuple(rises(summary.curve)),
                     tokens=summary.tokens,
                     cpu_seconds=round(sum(part.cpu_seconds for part in parts), 3),
                 )
@@ -174,7 +169,7 @@ def _sum_up(
         round(sum(part.cpu_seconds for part in searches), 3),
         round(sum(part.cpu_seconds for part in trainings), 3),
     )
-    shown = dataclasses.asdict(result) | {"compute_ratio": round(result.compute_ratio, 4)}
+    shown = asdict(result) | {"compute_ratio": round(result.compute_ratio, 4)}
     write_json(folder / "result.json", shown)
     return result
 
