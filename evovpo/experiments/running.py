@@ -1,10 +1,9 @@
 """The cells of a batch as work: each starts, or goes on where its last stored judgement left it."""
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +85,7 @@ def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) 
     for work in works:
         chosen = work.config.sandbox
         sandbox = {"workers": chosen.workers or share, "executor": executor or chosen.executor}
-        found.append(dataclasses.replace(work, config=work.config.changed(sandbox=sandbox)))
+        found.append(replace(work, config=work.config.changed(sandbox=sandbox)))
     return found
 
 

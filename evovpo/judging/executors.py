@@ -5,7 +5,6 @@ An executor is a `Judge`, called from several threads. Ray is imported only wher
 
 import contextlib
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
 from functools import cached_property
 
 from evovpo.config import Config
@@ -51,7 +50,7 @@ def open_cluster(executors: Collection[str]) -> Iterator[None]:
         yield
 
 
-class HeldoutJudge(ExitStack):
+class HeldoutJudge(contextlib.ExitStack):
     """Judges programs of any problems; a context manager that keeps one sandbox open once it is needed."""
 
     @cached_property

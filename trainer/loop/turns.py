@@ -72,8 +72,6 @@ class Turns:
             if trains:
                 self.train_what_is_new(runs=self.loop.run_ids(number))
 
-    # ---------------------------------------------------------------- searching
-
     def search_round(self, number: int) -> None:
         """Make the runs of one round that are not finished yet; an interrupted one goes on."""
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
@@ -94,8 +92,6 @@ class Turns:
         outcome = start_or_resume(request, self.store, self.watch.started, self.watch.told)
         self.watch.searched(outcome)
         return outcome
-
-    # ---------------------------------------------------------------- training
 
     def train_what_is_new(self, at_least: int = 1, runs: Sequence[str] | None = None) -> bool:
         """Train on the groups that no training read, if there are `at_least` so many; say if one was made.
