@@ -74,11 +74,10 @@ class _Layer(NamedTuple):
 
     qkv: Tensor
     """(h, (H + 2K) D), with the norm, the attention scale and the rotary order folded in."""
-    qkv_bias: Tensor
-    """Zeros where the model has none."""
+    qkv_bias: Tensor | None
     out: Tensor
     """(H D, h)"""
-    out_bias: Tensor
+    out_bias: Tensor | None
     gate_up: Tensor
     """(h, 2 I), with the norm folded in."""
     down: Tensor
@@ -115,15 +114,21 @@ class Weights:
         scale = self.head_size**-0.5
         before = self._norm_weight(layer.input_layernorm)
         between = self._norm_weight(layer.post_attention_layernorm)
-        inner = (attention.q_proj, attention.k_proj, attention.v_proj)
-        q, k, v = (_float32(part.weight) * before for part in inner)
-        q_bias, k_bias, v_bias = map(_bias, inner)
+        q, k, v = (
+            _float32(p.weight) * before for p in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        qkv = torch.cat([self._paired(q) * scale, self._paired(k), v])
+        bias = None
+        if attention.q_proj.bias is not None:
+            q, k, v = (_float32(p.bias) for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+            bias = torch.cat([self._paired(q) * scale, self._paired(k), v])
+        out_bias = attention.o_proj.bias
         gate_up = torch.cat([_float32(mlp.gate_proj.weight), _float32(mlp.up_proj.weight)]) * between
         return _Layer(
-            qkv=torch.cat([self._paired(q) * scale, self._paired(k), v]).t().contiguous(),
-            qkv_bias=torch.cat([self._paired(q_bias) * scale, self._paired(k_bias), v_bias]),
+            qkv=qkv.t().contiguous(),
+            qkv_bias=bias,
             out=_float32(attention.o_proj.weight).t().contiguous(),
-            out_bias=_bias(attention.o_proj),
+            out_bias=None if out_bias is None else _float32(out_bias),
             gate_up=gate_up.t().contiguous(),
             down=_float32(mlp.down_proj.weight).t().contiguous(),
         )
@@ -155,10 +160,6 @@ class Weights:
 
 def _float32(weight: Tensor) -> Tensor:
     return weight.detach().float()
-
-
-def _bias(part: Any) -> Tensor:
-    return torch.zeros(part.out_features) if part.bias is None else _float32(part.bias)
 
 
 def check_supported(name: str, config: Any) -> None:
@@ -295,7 +296,11 @@ class _Batch:
         rotation_q = rotation.unsqueeze(3)
         x = w.embedding.index_select(0, tokens)
         for i, layer in enumerate(w.layers):
-            torch.addmm(layer.qkv_bias, w.norm(x), layer.qkv, out=self.qkv)
+            y = w.norm(x)
+            if layer.qkv_bias is None:
+                torch.mm(y, layer.qkv, out=self.qkv)
+            else:
+                torch.addmm(layer.qkv_bias, y, layer.qkv, out=self.qkv)
             if not self.is_full:
                 torch.index_select(self.qkv, 0, self.gather_in, out=self.grid)
             torch.mul(self.q_in, rotation_q, out=self.q_pairs)
@@ -313,7 +318,8 @@ class _Batch:
             self.mixed_slots.copy_(self.mixed_transposed)
             mixed = self.mixed_flat if self.is_full else self.mixed_flat.index_select(0, self.gather_out)
             x.addmm_(mixed, layer.out)
-            x.add_(layer.out_bias)
+            if layer.out_bias is not None:
+                x.add_(layer.out_bias)
             w.feed_forward(layer, x)
         self.length += 1
         return w.norm(x) @ w.head
@@ -335,7 +341,9 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
         start = padded - len(ids)
         x = w.embedding[torch.tensor(ids)]
         for i, layer in enumerate(w.layers):
-            qkv = torch.addmm(layer.qkv_bias, w.norm(x), layer.qkv).view(len(ids), -1, size)
+            y = w.norm(x)
+            qkv = y @ layer.qkv if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, y, layer.qkv)
+            qkv = qkv.view(len(ids), -1, size)
             pairs = torch.view_as_complex(qkv[:, : w.heads + k_heads].view(len(ids), -1, size // 2, 2))
             qk = torch.view_as_real(pairs * w.rotations[: len(ids), None]).flatten(-2).transpose(0, 1)
             q, k, v = qk[: w.heads], qk[w.heads :], qkv[:, w.heads + k_heads :].transpose(0, 1)
@@ -348,7 +356,8 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
                 q[None], k[None], v[None], is_causal=not is_last, scale=1.0, enable_gqa=True
             )
             x = torch.addmm(x, mixed[0].transpose(0, 1).flatten(1), layer.out)
-            x.add_(layer.out_bias)
+            if layer.out_bias is not None:
+                x.add_(layer.out_bias)
             w.feed_forward(layer, x)
         last.append(x)
     return _Prefix(keys, values, lengths), w.norm(torch.cat(last)) @ w.head
