@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from evovpo.errors import FileHeldError
@@ -15,7 +14,7 @@ PARTIAL = ".partial"
 """End of the name of what is still being written."""
 
 
-def hold(path: Path) -> AbstractContextManager[object]:
+def hold(path: Path) -> contextlib.AbstractContextManager[object]:
     """Hold a file, made if need be, until the end of a `with` block, or of this process however that ends.
 
     Its text becomes the process id. Raises `FileHeldError` if it is held already, and `OSError` if it cannot

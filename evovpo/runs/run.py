@@ -7,7 +7,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -108,7 +107,7 @@ def start_or_resume(
     return resume(request.run_id, store, None, on_start, on_tell, executor, request.pause_at)
 
 
-def _only_searcher(store: Store, run_id: str) -> AbstractContextManager[None]:
+def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
     """Hold a run; one in memory has no other process."""
     if store.file is None and store.name.startswith("sqlite"):
         return contextlib.nullcontext()

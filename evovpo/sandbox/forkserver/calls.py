@@ -98,9 +98,6 @@ def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
     return frame if len(frame) == length else b""
 
 
-# ---------------------------------------------------------------- the candidate's side
-
-
 def serve(descriptor: int, code: str) -> None:
     """Load a candidate and answer calls of its functions until the other side closes."""
     try:
@@ -118,9 +115,6 @@ def serve(descriptor: int, code: str) -> None:
             _send(descriptor, answer)
         except BaseException as error:
             _send(descriptor, program.exception_line(error))
-
-
-# ---------------------------------------------------------------- the evaluator's side
 
 
 class Client(ModuleType):
