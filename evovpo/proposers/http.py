@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import os
 import urllib.error
 import urllib.request
@@ -9,15 +10,18 @@ from typing import Any
 
 from evovpo.errors import ConfigError, ServerError, nearest_hint
 
+_log = logging.getLogger(__name__)
+
 KEY_VARIABLE = "OPENAI_API_KEY"
 """Environment variable that holds a server's key, if no other is named."""
 
 
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
-    """Raise unless the server at `base_url` is there, takes the key and lists the model `name`.
+    """Raise unless the server at `base_url` is there and takes the key; warn if it does not list a model.
 
-    `ServerError` if it cannot be reached, `ConfigError` for a key, an address or a model that it lacks.
-    A server that is busy or failing, or lists no models at all, passes: the first request will tell.
+    `ServerError` if it cannot be reached, `ConfigError` for a key or an address that is wrong.
+    A server that is busy or failing, or lists no models at all, passes: the first request will tell. So will
+    it of a model that is not listed: routers take names that they do not list.
     """
     base_url = base_url.rstrip("/")
     try:
@@ -46,9 +50,10 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
     # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
     known = {*names, *(one.removeprefix("models/") for one in names), *(one.split(":")[0] for one in names)}
     if name not in known:
-        raise ConfigError(
-            f"{base_url} does not offer the model {name!r}; {nearest_hint(name, names)}; set proposer.model "
-            "(or models.name) to one of them"
+        _log.warning(
+            "%s does not list the model %r and is asked for it all the same; %s; set proposer.model (or "
+            "models.name) to one of them if that fails",
+            *(base_url, name, nearest_hint(name, names)),
         )
 
 

@@ -674,9 +674,17 @@ def test_a_server_that_is_not_there_is_told(address: str) -> None:
         checked(address)
 
 
-def test_an_unknown_model_is_told_with_those_there_are(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"does not offer the model 'bass'; did you mean 'base'\?"):
-        checked(url, "bass")
+def test_a_model_that_is_not_listed_is_warned_of_with_those_there_are(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    checked(url)
+    assert not caplog.records
+    checked(url, "bass")
+    (record,) = caplog.records
+    assert "does not list the model 'bass'" in record.getMessage()
+    assert "did you mean 'base'?" in record.getMessage()
+    with pytest.raises(ServerError, match=r"does not serve 'bass' .*set proposer\.model"):
+        replies(partial(make, url, [], models=[model("bass")]), make_prompt(), range(1))
 
 
 def test_a_server_that_lists_no_models_passes(url: str, server: FakeServer) -> None:
