@@ -52,7 +52,11 @@ class SearchConfig(Section):
     root_share: Share = 0.5
     """Share of asks that show no parent; raise it where the model solves from scratch."""
     inspirations: Annotated[int, Field(ge=0, le=64)] = 0
-    """Further programs shown beside the parent; for large models with room in the prompt."""
+    """Further programs shown that add to what the parent achieves; for models with room in the prompt."""
+    top_programs: Annotated[int, Field(ge=0, le=64)] = 0
+    """Best programs of its island shown beside a parent; also useful with one objective."""
+    diverse_programs: Annotated[int, Field(ge=0, le=64)] = 0
+    """Others shown that are least like those; raise it where programs become alike."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
     """Archive size of an island; raise it for problems with many objectives."""
     migration_interval: Positive = 10
@@ -252,6 +256,8 @@ class EvaluatorConfig(Section):
     """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
     metrics: str = ""
     """TOML file with bounds of metrics; empty for metrics.toml beside the evaluator, if there is one."""
+    initial_program: str = ""
+    """File or folder of the initial program; empty for the one of the usual name in the project."""
     timeout_seconds: AboveZero = 300.0
     """Longest evaluation, all stages together; lower it to lose less to endless loops."""
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096
@@ -282,6 +288,8 @@ class PromptConfig(Section):
     """alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits."""
     templates: str = ""
     """Folder with templates of your own, which override those of the package one by one."""
+    enforce_blocks: bool = True
+    """Where a program has EVOLVE-BLOCKs only these may change; off where all of it may."""
     feedback_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 1500
     """Most characters shown of what judging a program gave; raise it for models with room."""
     attempt_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 600

@@ -168,9 +168,12 @@ class Island:
         self._grid = grid
         self._elites = Front(elites)
         self._cells: dict[Cell, Front] = {}
+        self.offered: dict[str, Member] = {}
+        """Every program that came here, by id, whether or not it stayed."""
 
     def insert(self, member: Member) -> InsertionStatus:
         """Offer a program to the archive and, once there are edges, to its cell."""
+        self.offered[member.program_id] = member
         joined = self._elites.insert(member)
         status = InsertionStatus.IMPROVED if joined else InsertionStatus.REJECTED
         if self._grid.is_frozen:

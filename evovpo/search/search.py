@@ -16,6 +16,7 @@ from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
+from evovpo.search.selection import examples
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import make_strategy
 from evovpo.search.strategies.strategy import Plan, Reply
@@ -32,6 +33,9 @@ from evovpo.types import (
     Status,
     Tell,
 )
+
+_PROMPT = 4
+"""Stream of random numbers for what a prompt shows; those below it are of strategies."""
 
 
 class Search(Standing):
@@ -183,7 +187,8 @@ class Search(Standing):
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        parents = list(filter(self.can_show, plan.parents))
+        chance = np.random.default_rng([self._seed, len(self._tickets), _PROMPT])
+        parents = list(filter(self.can_show, [*plan.parents, *self._examples(plan, chance)]))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
             shown[item.role].append(self.programs[item.program_id])
@@ -212,3 +217,13 @@ class Search(Standing):
             answers=answers,
             neighbours=self._population.islands[plan.island].members if has_novelty else (),
         )
+
+    def _examples(self, plan: Plan, rng: np.random.Generator) -> list[Parent]:
+        """Return the best and the diverse programs of an island to show beside a parent, inspirations too."""
+        top, diverse = self.config.top_programs, self.config.diverse_programs
+        if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
+            return []
+        pool = self._population.islands[plan.island].offered.values()
+        found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
+        picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]
+        return [pick for pick in picks if pick not in plan.parents]

@@ -360,6 +360,50 @@ def test_shares_above_one_are_refused() -> None:
         SearchConfig(crossover_share=0.6, repair_share=0.5)
 
 
+# Examples
+
+
+def test_a_prompt_shows_top_and_diverse_programs_although_none_of_them_adds_anything() -> None:
+    loop = PlainLoop(top_programs=1, diverse_programs=1, rollouts=3)
+    loop.step("0.9 0.9 # best", "0.5 0.5 # middle", "0.3 0.3 # low")
+    prompt = loop.ask()
+    (parent, *others) = loop.parents(prompt)
+    assert parent == ("0.9 0.9 # best", ParentRole.PARENT)  # alone on the front
+    assert others[0] == ("0.5 0.5 # middle", ParentRole.INSPIRATION)
+    assert [role for _, role in others] == [ParentRole.INSPIRATION] * 2
+    assert [shown.program.source for shown in loop.requests[-1].inspirations] == [text for text, _ in others]
+    without = PlainLoop(rollouts=3, inspirations=2)
+    without.step("0.9 0.9 # best", "0.5 0.5 # middle", "0.3 0.3 # low")
+    assert without.parents(without.ask()) == [parent]
+    assert without.search.open_tickets[-1][0].seed == prompt.seed  # they take nothing from other draws
+    rebuilt(loop)
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "beam", "puct", "iid", "best-of-n"])
+def test_strategies_with_memory_show_examples_and_independent_draws_none(strategy: str) -> None:
+    loop = PlainLoop(strategy=strategy, top_programs=2, rollouts=2, attempts=0)
+    loop.step("0.9 0.9 # best", "0.5 0.5 # middle")
+    shown = [role for _, role in loop.parents(loop.ask())]
+    examples = 0 if strategy in ("iid", "best-of-n") else 2
+    assert shown.count(ParentRole.INSPIRATION) == examples
+
+
+def test_an_island_shows_its_own_programs_and_forgets_them_when_it_starts_anew() -> None:
+    loop = PlainLoop(islands=2, top_programs=9, migration_interval=99, restart_after=2)
+    first = loop.step("0.9 0.9 # one")
+    assert first.island == 0
+    second = loop.step("0.3 0.3 # two")
+    for _ in range(20):
+        prompt = loop.step("bad")
+        sources = {source for source, _ in loop.parents(prompt)}
+        if loop.search.restarts and prompt.island == second.island:
+            break
+        own, other = ("0.9 0.9 # one", "0.3 0.3 # two")[:: 1 if prompt.island == first.island else -1]
+        assert own in sources
+        assert other not in sources
+    assert sources == {"0.9 0.9 # one"}  # founded anew with the best of the other island
+
+
 # Together
 
 
@@ -369,7 +413,7 @@ def test_a_search_with_everything_switched_on_replays() -> None:
         islands=3, rollouts=2, answers=2, evaluations=400, root_share=0.2, inspirations=2,
         crossover_share=0.2,
         repair_share=0.2, attempts=3, notes_interval=7, novelty=0.95,
-        restart_after=6, migration_interval=4,
+        restart_after=6, migration_interval=4, top_programs=2, diverse_programs=1,
     )  # fmt: skip
     waiting: list[tuple[Prompt, int]] = []
     kinds: Counter[PromptKind] = Counter()

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evovpo.config import SelectionName
-from evovpo.search.selection import SELECTIONS, inspirations, lexicase, map_elites, non_dominated, power_law
+from evovpo.search.population import Member
+from evovpo.search.selection import (
+    SELECTIONS,
+    examples,
+    inspirations,
+    lexicase,
+    map_elites,
+    non_dominated,
+    power_law,
+)
 
 MATRIX = np.array(
     [
@@ -153,3 +162,44 @@ def test_inspirations_each_raise_the_best_of_the_set(rows: list[tuple[float, ...
         gains = np.maximum(matrix - best, 0).sum(axis=1)
         assert gains[pick] == pytest.approx(gains.max())
         best = raised
+
+
+def scored(name: str, reward: float, source: str = "") -> Member:
+    return Member(name, source or name, (reward,), 0)
+
+
+POOL = [
+    scored("parent", 0.5, "return sorted(words)"),
+    scored("best", 0.9, "return sorted(words, key=len)"),
+    scored("second", 0.8, "return sorted(words, key=str)"),
+    scored("twin", 0.5, "return sorted(words) "),
+    scored("far", 0.25, "while True: heap.push(next(stream))"),
+    scored("near", 0.25, "return sorted(words, key=ord)"),
+    scored("dead", 0.0, "raise NotImplementedError"),
+]
+
+
+def shown(top: int, diverse: int, seed: int = 0) -> list[str]:
+    found = examples(POOL, "parent", top, diverse, np.random.default_rng(seed))
+    return [member.program_id for member in found]
+
+
+def test_examples_are_the_best_by_rank_then_those_unlike_all_shown() -> None:
+    assert shown(2, 0) == ["best", "second"]
+    # New rewards come before new text, and of two with new rewards the one with the further text.
+    assert shown(2, 1) == ["best", "second", "far"]
+    assert shown(2, 2)[3] == "near"  # neither of the rest has rewards that are new; its text is further
+    # Never the parent, nor what earns nothing.
+    assert shown(2, 9) == ["best", "second", "far", "near", "twin"]
+    assert shown(0, 0) == []
+
+
+def test_examples_of_a_large_pool_follow_from_the_generator_and_differ_between_draws() -> None:
+    pool = [scored(f"p{n}", (n + 1) / 200, f"value = {n} * {n % 7}") for n in range(199)]
+    draws = [
+        [member.program_id for member in examples(pool, "p0", 3, 2, np.random.default_rng(seed))]
+        for seed in (1, 1, 2, 3)
+    ]
+    assert draws[0] == draws[1]
+    assert all(draw[:3] == ["p198", "p197", "p196"] and len(set(draw)) == 5 for draw in draws)
+    assert len({tuple(draw) for draw in draws}) > 1
