@@ -75,6 +75,14 @@ def evolve(
     ] = None,
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
+    initial_program: options.InitialProgram = None,
+    for_training: Annotated[
+        bool,
+        typer.Option(
+            "--for-training",
+            help="Of an OpenEvolve project, sample every prompt as often as training needs, not once.",
+        ),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
@@ -89,6 +97,7 @@ def evolve(
 
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
+    from evovpo.config import SearchConfig
     from evovpo.experiments.reading import parse_seeds
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
@@ -107,7 +116,12 @@ def evolve(
         "proposer.model": model,
         "proposer.base_url": base_url,
         "evaluator.metrics": metrics,
+        "evaluator.initial_program": initial_program,
     }
+    if for_training:
+        group = SearchConfig().rollouts
+        overrides = [f"search.rollouts={group}", *(overrides or ())]
+        say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     request = open_request(problem_name, config_file, settings(overrides, given), openevolve_config)
     check_proposer(request.problem, request.config)
     if request.project is not None:

@@ -79,6 +79,9 @@ def show_prompts(
     ] = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
+    openevolve_config: options.OpenEvolveConfig = None,
+    metrics: options.MetricsFile = None,
+    initial_program: options.InitialProgram = None,
 ) -> None:
     """Show what a run would first ask a model about a problem, or write the prompt templates.
 
@@ -97,7 +100,9 @@ def show_prompts(
         say(f"{write} holds {len(files)} templates; delete those that you do not change.")
         say(f"To use the others:  --set prompt.templates={write.resolve()}")
     if problem_name is not None:
-        named = open_request(problem_name, config_file, overrides or ())
+        given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
+        changes = options.settings(overrides, given)
+        named = open_request(problem_name, config_file, changes, openevolve_config)
         for kind, messages in example_prompts(named.problem, named.config).items():
             for message in messages:
                 say(f"----- {kind}, {message.role} -----\n{message.content}\n")

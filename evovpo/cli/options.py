@@ -52,6 +52,14 @@ MetricsFile = Annotated[
         resolve_path=True,
     ),
 ]
+InitialProgram = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "Of an OpenEvolve project, the initial program (or its folder), where there are several or none.",
+        resolve_path=True,
+    ),
+]
 
 
 def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:

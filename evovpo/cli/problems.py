@@ -81,6 +81,7 @@ def check(
     overrides: options.Overrides = None,
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
+    initial_program: options.InitialProgram = None,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
 
@@ -94,7 +95,12 @@ def check(
     from evovpo.reports.tables import check_view, settings_table
     from evovpo.runs.request import open_request
 
-    changes = settings(overrides, {"store.url": store_url, "evaluator.metrics": metrics})
+    given = {
+        "store.url": store_url,
+        "evaluator.metrics": metrics,
+        "evaluator.initial_program": initial_program,
+    }
+    changes = settings(overrides, given)
     named = open_request(path, config_file, changes, openevolve_config)
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)

@@ -75,14 +75,15 @@ def read_edits(answer: str) -> list[Edit]:
     return edits
 
 
-def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+def apply_edits(files: Mapping[str, str], edits: Sequence[Edit], has_blocks: bool = True) -> dict[str, str]:
     """Return the files (path -> text) with every edit made.
 
     Where a file has EVOLVE-BLOCK markers, edits lie inside of its blocks; then a file without markers is not
-    edited at all. Raises `AnswerError` if an edit cannot be made.
+    edited at all. Without `has_blocks` markers are lines like others. Raises `AnswerError` if an edit cannot
+    be made.
     """
     lines = {path: _unix(text).split("\n") for path, text in files.items()}
-    ranges = editable_ranges(files)
+    ranges = editable_ranges(files) if has_blocks else None
     places: list[_Place] = []
     for edit in edits:
         if edit.path and edit.path not in files:

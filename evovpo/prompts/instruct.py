@@ -25,7 +25,7 @@ class _InstructFormat:
     reply_tokens = 4096
     max_rows = 7
     _form: ClassVar[str]
-    _read: Callable[[Problem, str, Program | None, bool], Program]
+    _read: Callable[[Problem, str, Program | None, bool, bool], Program]
 
     def __init__(self, settings: PromptConfig | None = None, templates: Templates | None = None) -> None:
         self._settings = settings or PromptConfig()
@@ -80,7 +80,8 @@ class _InstructFormat:
         found = []
         for number, text in enumerate(texts, start=1):
             try:
-                program = self._read(problem, text, base, is_cut and number == len(texts))
+                is_last_cut = is_cut and number == len(texts)
+                program = self._read(problem, text, base, is_last_cut, self._settings.enforce_blocks)
                 if len(program.source) > self._settings.program_characters:
                     raise AnswerError(
                         f"the program has {len(program.source)} characters; "
@@ -133,7 +134,8 @@ class _InstructFormat:
         }
         form = f"answer_{self._form}_files" if problem.suffix == "/" else f"answer_{self._form}"
         parts = [self._templates.fill(form, values)]
-        if base is not None and any(layout(text) for text in files_of(problem, base).values()):
+        has_blocks = base is not None and any(map(layout, files_of(problem, base).values()))
+        if has_blocks and self._settings.enforce_blocks:
             parts.append(self._templates.fill("blocks", values))
         if request.answers > 1:
             chain = {"count": str(request.answers), "first": delimiter(1), "second": delimiter(2)}

@@ -19,14 +19,17 @@ _ALONE = ""
 _CUT = "the token limit cut the reply off within its code block"
 
 
-def read_rewrite(problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
+def read_rewrite(
+    problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
+) -> Program:
     """Return the program in the code blocks of an answer: a new version of `base`, if there is one.
 
-    `is_cut` if the token limit ended the answer. Raises `AnswerError` or `BundleError` without a program.
+    `is_cut` if the token limit ended the answer; EVOLVE-BLOCKs mean nothing unless `has_blocks`. Raises
+    `AnswerError` or `BundleError` without a program.
     """
     found = blocks(text)
     if problem.suffix == "/":
-        return _read_files(problem, found, base, is_cut)
+        return _read_files(problem, found, base, is_cut, has_blocks)
     language = showing.language_of(problem.suffix)
     if not found:
         # Without a fence only what Python takes as definitions is code: a refusal is no program.
@@ -36,9 +39,10 @@ def read_rewrite(problem: Problem, text: str, base: Program | None, is_cut: bool
     named = [block for block in found if showing.same_language(block.language, language)]
     programs: list[Program] = []
     faults: list[AnswerError] = []
+    kept = base.source if base and has_blocks else ""
     for block in named or found:
         try:
-            programs.append(_whole_program(problem, block, base, is_cut and block is found[-1]))
+            programs.append(_whole_program(problem, block, kept, is_cut and block is found[-1]))
         except AnswerError as error:
             faults.append(error)
     if not programs:
@@ -48,7 +52,9 @@ def read_rewrite(problem: Problem, text: str, base: Program | None, is_cut: bool
     return next(fitting, programs[0])
 
 
-def read_diff(problem: Problem, text: str, base: Program | None, is_cut: bool) -> Program:
+def read_diff(
+    problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
+) -> Program:
     """Return the program that the edits of an answer make of `base`; otherwise as `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
@@ -57,20 +63,22 @@ def read_diff(problem: Problem, text: str, base: Program | None, is_cut: bool) -
     except AnswerError as error:
         raise AnswerError(f"{error}{' (the token limit cut the reply off)' * is_cut}") from error
     old = files_of(problem, base)
-    edited = apply_edits(old, edits)
+    edited = apply_edits(old, edits, has_blocks)
     return _checked(problem, {path: text for path, text in edited.items() if text != old[path]}, old)
 
 
-def _whole_program(problem: Problem, block: Block, base: Program | None, is_cut: bool) -> Program:
+def _whole_program(problem: Problem, block: Block, old: str, is_cut: bool) -> Program:
     if not block.is_closed and is_cut and showing.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
     source = _trimmed(block.text)
     if not source.strip():
         raise AnswerError("the code block is empty")
-    return _checked(problem, {_ALONE: keep_fixed(base.source if base else "", source)}, {})
+    return _checked(problem, {_ALONE: keep_fixed(old, source)}, {})
 
 
-def _read_files(problem: Problem, found: list[Block], base: Program | None, is_cut: bool) -> Program:
+def _read_files(
+    problem: Problem, found: list[Block], base: Program | None, is_cut: bool, has_blocks: bool
+) -> Program:
     """Return the folder program that an answer's files make, the rest as in `base`."""
     old = {} if base is None else files_of(problem, base)
     new: dict[str, str] = {}
@@ -90,7 +98,7 @@ def _read_files(problem: Problem, found: list[Block], base: Program | None, is_c
         new |= given
     if not new:
         raise AnswerError("no code block in the reply stands under a line '=== FILE: PATH ==='")
-    has_markers = editable_ranges(old) is not None
+    has_markers = has_blocks and editable_ranges(old) is not None
     changed: dict[str, str] = {}
     for path, source in new.items():
         if path in old and source.rstrip() == old[path].rstrip():
@@ -98,7 +106,7 @@ def _read_files(problem: Problem, found: list[Block], base: Program | None, is_c
         if has_markers and (path not in old or layout(old[path]) is None):
             raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
         try:
-            changed[path] = keep_fixed(old.get(path, ""), source)
+            changed[path] = keep_fixed(old.get(path, "") if has_blocks else "", source)
         except AnswerError as error:
             raise AnswerError(f"{path}: {error}") from error
     return _checked(problem, changed, old)

@@ -53,7 +53,13 @@ def open_request(
         return RunRequest(problem, opened.config, judged, project=opened)
     if yaml is not None:
         raise ConfigError(f"--openevolve-config is for OpenEvolve projects, and {name} is none; leave it out")
-    return RunRequest(load_problem(path), Config.load(config_file, overrides))
+    config = Config.load(config_file, overrides)
+    if config.evaluator.initial_program:
+        raise ConfigError(
+            f"evaluator.initial_program (--initial-program) is for OpenEvolve projects, and {name} is none; "
+            "leave it out, and put starting programs into the folder as seed_*.py"
+        )
+    return RunRequest(load_problem(path), config)
 
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:

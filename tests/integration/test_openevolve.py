@@ -25,7 +25,7 @@ from evovpo.judging.check import check_problem
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
-from evovpo.problem.openevolve.folder import content_digest, is_project, read_project
+from evovpo.problem.openevolve.folder import content_digest, is_project, own_settings, read_project
 from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
 from evovpo.problem.openevolve.metrics import CombinedPoint
 from evovpo.problem.openevolve.opening import open_project
@@ -58,7 +58,7 @@ def test_a_directory_and_its_evaluator_file_are_the_same_project(tmp_path: Path)
     )
     assert project.initial == Program(PROGRAM)
     assert (project.stages, project.has_evaluate, project.metrics) == ((), True, None)
-    assert project.config == folder / "config.yml"
+    assert own_settings(folder) == own_settings(folder / "evaluator.py") == folder / "config.yml"
     assert resolve_problem(folder) == folder
     assert resolve_problem(folder / "evaluator.py") == folder / "evaluator.py"
 
@@ -103,7 +103,7 @@ def test_stages_count_up_to_the_first_gap(tmp_path: Path) -> None:
         ({"evaluator.py": PLAIN}, "expected an initial program"),
         (
             {"evaluator.py": PLAIN, "initial_program.py": PROGRAM, "initial_program.rs": ""},
-            "found initial_program.py, initial_program.rs; move all but one",
+            "found initial_program.py, initial_program.rs; name one with --initial-program, or move",
         ),
         (
             {"a.py": PLAIN, "b.py": PLAIN, "initial_program.py": PROGRAM},

@@ -74,7 +74,7 @@ evaluator:
         "sampling.max_tokens": 2000,
         "proposer.timeout_seconds": 30,
         "proposer.attempts": 3,
-        "search.inspirations": 4,  # two, and the two diverse programs of the default
+        "search.top_programs": 2,
         "evaluator.artifacts": False,
         "evaluator.artifact_bytes": 20480,
         "search.islands": 4,

@@ -381,6 +381,28 @@ def test_a_change_outside_of_the_blocks_is_refused_with_the_line(old: str, new: 
     assert reason in answer.reason
 
 
+def test_where_all_of_a_program_may_change_markers_are_lines_like_others() -> None:
+    settings = PromptConfig(enforce_blocks=False)
+    free, edits = RewriteFormat(settings), DiffFormat(settings)
+    bare = "def area(r):\n    return 3.14 * r * r\n"
+    for new in (bare, MARKED.replace("import math", "import os")):
+        (answer,) = free.answers(EVALUATED, rollout(f"```python\n{new}```"), 1, Program(MARKED))
+        assert answer.program == Program(new)
+    edit = "<<<<<<< SEARCH\nimport math\n=======\nimport os\n>>>>>>> REPLACE"
+    (answer,) = edits.answers(EVALUATED, rollout(edit), 1, Program(MARKED))
+    assert answer.program == Program(MARKED.replace("import math", "import os"))
+    old = {"main.py": MARKED, "other.py": "x = 1\n"}
+    text = "=== FILE: other.py ===\n```\nx = 2\n```\n=== FILE: main.py ===\n```\nx = 3\n```"
+    (answer,) = free.answers(FOLDER, rollout(text), 1, Program(pack(old)))
+    assert answer.program == Program(pack({"main.py": "x = 3\n", "other.py": "x = 2\n"}))
+    parent = judged(MARKED, (0.125, 0.625), "")
+    rule = user_text(RewriteFormat(), EVALUATED, Request(1, PromptKind.MUTATE, parent))
+    assert "EVOLVE-BLOCK" in rule.replace(MARKED, "")
+    assert "EVOLVE-BLOCK" not in user_text(free, EVALUATED, Request(1, PromptKind.MUTATE, parent)).replace(
+        MARKED.strip(), ""
+    )
+
+
 def test_without_a_parent_the_starting_program_says_what_is_fixed() -> None:
     assert only(EVALUATED, "```python\nx = 1\n```").reason.startswith("the EVOLVE-BLOCK markers are missing")
 

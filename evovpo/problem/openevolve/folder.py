@@ -43,8 +43,6 @@ class Project(NamedTuple):
     """Of the initial program, with the dot; `/` for a folder."""
     initial_name: str
     """File or folder name of the initial program."""
-    config: Path | None
-    """Its YAML file, if it has one of the usual name."""
     metrics: Path | None
     """Its `metrics.toml`, if it has one."""
 
@@ -61,11 +59,18 @@ def is_project(path: Path) -> bool:
     return bool(_evaluators(path) or _signs(path))
 
 
-def read_project(path: Path) -> Project:
+def own_settings(path: Path) -> Path | None:
+    """Return the YAML file of the project in the folder `path`, or around the evaluator file `path`."""
+    folder = (path.parent if path.is_file() else path).resolve()
+    return next((folder / name for name in _CONFIGS if (folder / name).is_file()), None)
+
+
+def read_project(path: Path, initial_program: str = "") -> Project:
     """Return the project in the folder `path`, or around the evaluator file `path`.
 
-    Raises `ProblemError` where there is no evaluator or no initial program, where several files could be
-    one, and for files that cannot be read.
+    `initial_program` is the file or folder of the initial program, in or out of the project; empty to look
+    for one of the usual name. Raises `ProblemError` where there is no evaluator or no initial program, where
+    several files could be one, and for files that cannot be read.
     """
     folder = (path.parent if path.is_file() else path).resolve()
     evaluator = path.resolve() if path.is_file() else _the_evaluator(folder)
@@ -78,7 +83,7 @@ def read_project(path: Path) -> Project:
             f"{evaluator}: expected a function evaluate(program_path), found none; define it, or give the "
             "file that does"
         )
-    initial = _initial(folder, evaluator.name)
+    initial = Path(initial_program).resolve() if initial_program else _initial(folder, evaluator.name)
     return Project(
         folder=folder,
         evaluator=evaluator.name,
@@ -87,7 +92,6 @@ def read_project(path: Path) -> Project:
         initial=_program(initial),
         suffix="/" if initial.is_dir() else initial.suffix,
         initial_name=initial.name,
-        config=next((folder / name for name in _CONFIGS if (folder / name).is_file()), None),
         metrics=folder / _METRICS if (folder / _METRICS).is_file() else None,
     )
 
@@ -98,7 +102,7 @@ def content_digest(project: Project) -> str:
     Left out are settings (what they change is hashed with the problem), hidden files, caches, pictures,
     databases, logs and notes: what runs and people leave behind.
     """
-    settings = (project.config, project.metrics)
+    settings = (own_settings(project.folder), project.metrics)
     read = (path for path in _files(project.folder) if path not in settings)
     digests = file_digests(
         project.folder, (path for path in read if not path.name.endswith(_SKIPPED_ENDINGS))
@@ -173,7 +177,8 @@ def _initial(folder: Path, evaluator: str) -> Path:
         if found:
             names = ", ".join(path.name for path in found)
             raise ProblemError(
-                f"{folder}: expected one initial program, found {names}; move all but one out of the folder"
+                f"{folder}: expected one initial program, found {names}; name one with "
+                "--initial-program, or move all but one out of the folder"
             )
     raise ProblemError(
         f"{folder}: expected an initial program (initial_program.*, init_program.*, initial_*.* or a folder "

@@ -59,7 +59,7 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     """True if the directory of a stored problem still is the one that its version was made from."""
     assert problem.folder is not None
     assert problem.evaluator is not None
-    project = read_project(Path(problem.folder, problem.evaluator.file))
+    project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
     return _version(problem, _content(project, _declared(project, config))) == problem.version
 
 
@@ -82,7 +82,7 @@ def load_openevolve(
     number, and `SandboxError` if it cannot be run here.
     """
     config = config or Config()
-    project = read_project(path)
+    project = read_project(path, config.evaluator.initial_program)
     declared = _declared(project, config)
     draft = _draft(project, config, settings)
     content = _content(project, declared)

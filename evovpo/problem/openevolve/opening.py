@@ -9,14 +9,17 @@ from evovpo.config import Config
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError
 from evovpo.problem.openevolve.evaluator import open_openevolve
-from evovpo.problem.openevolve.folder import read_project
+from evovpo.problem.openevolve.folder import own_settings
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
 from evovpo.types import Problem
 
-_SEARCH: dict[str, object] = {"root_share": 0.0, "joins": False}
-"""What is searched otherwise unless someone says so: the task alone tells a model nothing of the program's
-interface, so every prompt shows a program."""
+_USUAL: dict[str, dict[str, object]] = {
+    "search": {"root_share": 0.0, "joins": False, "rollouts": 1, "top_programs": 3, "diverse_programs": 2},
+    "prompt": {"enforce_blocks": False},
+}
+"""What is otherwise than for our own problems unless someone says so. The task alone tells a model nothing of
+the program's interface, so every prompt shows a program; the rest is OpenEvolve's default."""
 
 
 class Opened(NamedTuple):
@@ -42,12 +45,12 @@ def open_project(
     `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
     takes. Raises what that raises, and `ConfigError`.
     """
-    project = read_project(path)
-    file = project.config if yaml is None else yaml
+    file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
     base = _with_own_models(settings, config_file, overrides)
-    given = base.get("search")
-    base["search"] = _SEARCH | (given if isinstance(given, dict) else {})
+    for section, usual in _USUAL.items():
+        given = base.get(section)
+        base[section] = usual | (given if isinstance(given, dict) else {})
     config = Config.load(config_file, overrides, base, f"{file}, as settings here")
     return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
 
