@@ -16,7 +16,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
 from evovpo.proposers import Checked
-from evovpo.runs.choices import check_proposer, choose_format, open_proposer
+from evovpo.runs.choices import check_proposer, choose_format, open_proposer, with_style
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url
@@ -83,7 +83,7 @@ def _works(
             try:
                 named = _open(path, loaded, settings)
                 check_proposer(named.problem, named.config)
-                choose_format(named.problem, named.config)
+                choose_format(named.problem, with_style(named.problem, named.config))
                 if proposer not in asked:
                     asked.add(proposer)
                     _check_proposer(named, store)
@@ -182,8 +182,11 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
     """Yield in what a stored run differs from a cell; how many programs run at a time, and where, is not."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
+    earlier = Config.from_json(stored.config_json)
+    if config.prompt.style == "auto":  # what became of it is stored
+        config = config.changed(prompt={"style": earlier.prompt.style})
     now = _comparable(config)
-    for section, before in _comparable(Config.from_json(stored.config_json)).items():
+    for section, before in _comparable(earlier).items():
         if isinstance(before, dict):
             for key, was in before.items():
                 if was != now[section][key]:

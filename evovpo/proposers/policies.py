@@ -19,6 +19,8 @@ from evovpo.types import PolicyVersion
 POLICY_FILE = "policy.json"
 """Beside the weights: whose version this is, and its `WarmUp`."""
 ADAPTER_FILE = "adapter_config.json"
+SERVED = "policy-v"
+"""Beginning of the names under which servers offer adapters of ours."""
 
 
 class WarmUp(NamedTuple):
@@ -76,7 +78,7 @@ def served_name(version: PolicyVersion, model: str) -> str:
     """
     if version.number > 0:
         require_folder(version)
-    return f"policy-v{version.number}-{_digest(version.path)}" if is_adapter(version) else model
+    return f"{SERVED}{version.number}-{_digest(version.path)}" if is_adapter(version) else model
 
 
 def require_folder(version: PolicyVersion) -> None:

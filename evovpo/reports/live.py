@@ -16,6 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from evovpo.config import Config
 from evovpo.reports.text import calls_text, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
 from evovpo.search.search import Search
@@ -76,7 +77,7 @@ class LiveProgress(LiveView):
         self.proposed = 0
         """Candidates proposed so far, also by an earlier process."""
         self._spinner = Spinner("dots")
-        self._waiting_for = ""
+        self._waiting_for = self._style = ""
         self._status = self._best = Text()
         self._proposed_before: int | None = None
         super().__init__(console)
@@ -92,7 +93,11 @@ class LiveProgress(LiveView):
         self._begin = time.monotonic()
         self._shown_at = float("-inf")
         self._waiting_for = ""
-        self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}")
+        style = Config.from_json(run.config_json).prompt.style
+        self._style = "" if style == "auto" else f", asks in style {style}"
+        self._line(
+            f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}{self._style}"
+        )
 
     def told(self, progress: Progress) -> None:
         """Take note of a tell; shown if the last update is long enough ago."""
@@ -122,7 +127,9 @@ class LiveProgress(LiveView):
         done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
         seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
         bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
-        head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, seed {run.seed}", "dim"))
+        head = Text.assemble(
+            (run.problem_id, "bold"), (f"   run {run.id}, seed {run.seed}{self._style}", "dim")
+        )
         return Group(head, bar, self._status, self._best)
 
 

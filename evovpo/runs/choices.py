@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model, random_proposer
 from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
-from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
+from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expression_fault
 from evovpo.config import BudgetConfig, Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
@@ -22,6 +22,7 @@ from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.prompts.templates import load_templates
 from evovpo.proposers import Checked, Proposer
 from evovpo.proposers.limits import Spent
+from evovpo.proposers.policies import SERVED, base_version
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, PromptKind
 
@@ -32,11 +33,11 @@ _LONG_PROGRAM = 2000
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
 
-    By itself: the format of the built-in model that fits the problem, behind a server only that for strings
-    and not where chat is asked for, for a proposer of the user's own none of these; else edits for a long or
-    partly fixed starting program, and whole programs for any other. Raises `ProblemError` for a problem that
-    does not fit, and `ConfigError` for templates that cannot be used and a proposer that knows one format
-    only.
+    By itself: the format of the built-in model that fits the problem, for a proposer of the user's own none
+    of these; else edits for a long or partly fixed starting program, and whole programs for any other. A new
+    run with a server has its style from `with_style`; a stored one that has `auto` is asked for strings as
+    the built-in model is, unless by chat. Raises `ProblemError` for a problem that does not fit, and
+    `ConfigError` for templates that cannot be used and a proposer that knows one format only.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment", "formula"):
@@ -48,13 +49,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         is_chat = proposer.name == "own" or (proposer.name == "openai" and proposer.endpoint == "chat")
         if proposer.name in ("local", "random"):
             return built_in_format(problem)
-        if not (expression_fault(problem) or is_chat):
-            style = "alignment"
-        else:
-            start = next((seed.source for seed in problem.seeds), "")
-            # Of a long program, or one with fixed parts, an answer had better be edits.
-            is_for_edits = len(start) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in start
-            style = "diff" if is_for_edits else "rewrite"
+        style = _instruct_style(problem) if expression_fault(problem) or is_chat else "alignment"
     if style == "alignment":
         return ExpressionFormat(problem)
     if style == "formula":
@@ -63,12 +58,53 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     return (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
 
 
+def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
+    start = next((seed.source for seed in problem.seeds), "")
+    # Of a long program, or one with fixed parts, an answer had better be edits.
+    return "diff" if len(start) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in start else "rewrite"
+
+
+def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
+    """Return the settings of a new run with the style in which a server is asked in place of `auto`.
+
+    That of the built-in model where the server is known to offer a policy of its family and the problem fits,
+    one for instruction models everywhere else.
+    """
+    if config.proposer.name != "openai" or config.prompt.style != "auto":
+        return config
+    is_ours = config.proposer.endpoint != "chat" and not expression_fault(problem)
+    style = "alignment" if is_ours and _offers_ours(config, store) else _instruct_style(problem)
+    return config.changed(prompt={"style": style})
+
+
+def _offers_ours(config: Config, store: Store | None) -> bool:
+    """True if a server's model is of the built-in model's family, as far as names and folders here say.
+
+    vLLM names a model by its folder, and `served_name` an adapter of ours. A policy version is one of ours
+    unless its folder is here and says otherwise.
+    """
+    settings = config.proposer
+    name = settings.model or next((model.name for model in config.models), "")
+    if settings.policy == "start":
+        return name.startswith(SERVED) or _reads_marks(Path(name))
+    start = PolicyVersion(0, None, name)
+    version = start if store is None else _choose_policy(settings.policy, start, store)[0]
+    folder = Path(base_version(version).path)
+    return not folder.is_dir() or _reads_marks(folder)
+
+
+def _reads_marks(folder: Path) -> bool:
+    """True for the folder of a model whose tokenizer has the marks of the built-in model's prompts."""
+    file = folder / "tokenizer.json"
+    return file.is_file() and PROMPT_END in file.read_text(encoding="utf-8")
+
+
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
     """Return what a run would ask first: without a parent, and to improve the first starting program.
 
     That program is judged for it, in the sandbox. Raises what `choose_format` and `open_evaluator` raise.
     """
-    made_by = choose_format(problem, config)
+    made_by = choose_format(problem, with_style(problem, config))
     rows = choose_rows(len(problem.train), made_by.max_rows, np.random.default_rng(config.run.seed))
     requests = []
     if config.search.root_share > 0.0:

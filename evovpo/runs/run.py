@@ -7,6 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
-from evovpo.runs.choices import Servers, open_servers
+from evovpo.runs.choices import Servers, open_servers, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest
@@ -39,7 +40,8 @@ def start(
 
     Without `proposer` the configured one writes.
     """
-    problem, config = request.problem, request.config
+    problem, config = request.problem, with_style(request.problem, request.config, store)
+    request = replace(request, config=config)
     run = Run(
         id=request.run_id or uuid.uuid4().hex[:12],
         problem_id=problem.id,

@@ -735,6 +735,7 @@ def searched(built_in_server: tuple[FakeServer, str]) -> tuple[FakeServer, str]:
 def config_for(url: str, *more: str) -> Config:
     settings = ["search.evaluations=32", "search.rollouts=4", "search.joins=false", "search.in_flight=4"]
     settings += ["search.stop_when_solved=false", "proposer.name=openai", "proposer.model=base"]
+    settings += ["prompt.style=alignment"]
     return Config.load(None, [*settings, f"proposer.base_url={url}", *more])
 
 
@@ -820,6 +821,7 @@ def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_
     monkeypatch.chdir(tmp_path)
     evovpo = Shell(capsys)
     changes = ["search.rollouts=4", "search.joins=false", "search.in_flight=4", "proposer.attempts=2"]
+    changes += ["prompt.style=alignment"]
     given = [part for change in changes for part in ("--set", change)]
     server.faults.manners = ["ok"] * 2 + ["500"] * 100
     arguments = ["strings/date-to-iso", "-n", "32", "--base-url", url, "--model", "base", *given]

@@ -167,7 +167,7 @@ def test_logprobs_are_those_of_the_model_at_the_temperature(
 
 def test_a_search_gives_the_rows_that_the_model_in_process_gives(store: Store, vllm_url: str) -> None:
     settings = ["search.evaluations=64", "search.rollouts=8", "search.joins=false", "search.answers=3"]
-    settings += ["search.stop_when_solved=false", "proposer.name=openai"]
+    settings += ["search.stop_when_solved=false", "proposer.name=openai", "prompt.style=alignment"]
     settings += [f"proposer.model={NAME}", f"proposer.base_url={vllm_url}"]
     problem = load_problem(resolve_problem("strings/date-to-iso"))
     outcome = start(RunRequest(problem, Config.load(None, settings)), store)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from openevolve_problems import served
 from shell import Shell
 
 from evovpo.config import Config
@@ -89,3 +90,29 @@ def test_the_command_shows_what_a_run_would_ask(
     again = evovpo("prompts", "--write", "templates")
     assert (again.code, "without templates" in again.err) == (2, True)
     assert evovpo("prompts").code == 2
+
+
+def test_any_server_is_asked_about_ones_own_examples_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = new_problem(tmp_path / "mine")
+    command, url = Shell(capsys), f"sqlite:///{tmp_path}/runs.db"
+    swap = (
+        "def solve(name):\n    last, comma, first = name.partition(', ')\n"
+        "    return first + ' ' + last if comma else name\n"
+    )
+    with served([f"```python\n{swap}```"] * 8) as (address, bodies):
+        answer = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "8")
+        )
+    assert answer.code == 0, answer.err
+    assert answer.json["solved_train"]
+    assert answer.json["solved_heldout"]
+    assert "asks in style rewrite" in answer.err
+    for body in bodies:
+        system, user = (message["content"] for message in body["messages"])
+        assert "Turn 'Last, First' into 'First Last'" in system + user
+        assert "solve('Lovelace, Ada') == 'Ada Lovelace'" in user
+        assert not set("⟦⟧") & set(system + user)
+    assert command("replay", "latest", "--verify", "--store", url).code == 0

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from prompt_cases import EVALUATED, PARENT, SCORED
 from toy_runs import PROBLEM
 
+from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.request import Request
 from evovpo.prompts.templates import PLACES, Templates, load_templates, write_templates
-from evovpo.runs.choices import choose_format
-from evovpo.types import Problem, Program, PromptKind
+from evovpo.runs.choices import choose_format, with_style
+from evovpo.store import Store
+from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 
 
 def config(*overrides: str) -> Config:
@@ -118,6 +120,37 @@ def test_the_format_fits_the_problem_and_the_proposer(
     problem: Problem, overrides: tuple[str, ...], wanted: type
 ) -> None:
     assert type(choose_format(problem, config(*overrides))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("problem", "overrides", "wanted"),
+    [
+        (PROBLEM, (*SERVER, "proposer.model=m"), "rewrite"),
+        (LONG, (*SERVER, "proposer.model=m"), "diff"),
+        (PROBLEM, (*SERVER, "proposer.model=m", "prompt.style=alignment"), "alignment"),
+        (PROBLEM, (*SERVER, f"proposer.model={BUILT_IN_MODEL}"), "alignment"),
+        (PROBLEM, (*SERVER, f"proposer.model={BUILT_IN_MODEL}", "proposer.endpoint=chat"), "rewrite"),
+        (PROBLEM, (*SERVER, "proposer.model=policy-v3-0123abcd"), "alignment"),
+        (SCORED, (*SERVER, "proposer.model=policy-v3-0123abcd"), "rewrite"),
+        (PROBLEM, (*SERVER, "proposer.model=m", "proposer.policy=served"), "alignment"),
+        (PROBLEM, ("proposer.name=local",), "auto"),
+        (PROBLEM, ("proposer.name=own",), "auto"),
+    ],
+)
+def test_a_server_is_asked_in_the_built_in_models_style_only_for_policies_of_ours(
+    problem: Problem, overrides: tuple[str, ...], wanted: str
+) -> None:
+    assert with_style(problem, config(*overrides)).prompt.style == wanted
+
+
+def test_a_served_policy_that_was_trained_from_another_model_gets_instructions(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    settings = config(*SERVER, "proposer.model=m", "proposer.policy=served")
+    with Store.open(f"sqlite:///{tmp_path}/runs.db") as store:
+        for number, folder, wanted in ((1, tmp_path, "rewrite"), (2, BUILT_IN_MODEL, "alignment")):
+            store.add_policy_version(PolicyVersion(number, None, str(folder)))
+            store.serve(number, "test")
+            assert with_style(PROBLEM, settings, store).prompt.style == wanted
 
 
 @pytest.mark.parametrize("overrides", [(), ("proposer.name=random",), (*SERVER, "prompt.style=alignment")])

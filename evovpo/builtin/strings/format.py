@@ -23,8 +23,9 @@ from evovpo.builtin.strings.references import alignment_tokens, describe_inputs,
 from evovpo.prompts.request import Request
 from evovpo.types import Evaluation, Message, Problem, Program
 
+PROMPT_END = "⟦out⟧"
 _MARKS = (
-    "⟦unk⟧", "⟦ex⟧", "⟦to⟧", "⟦par⟧", "⟦ran⟧", "⟦ok⟧", "⟦no⟧", "⟦out⟧",
+    "⟦unk⟧", "⟦ex⟧", "⟦to⟧", "⟦par⟧", "⟦ran⟧", "⟦ok⟧", "⟦no⟧", PROMPT_END,
     *(f"⟦m{m}⟧" for m in range(1, MAX_ANSWERS + 1)),
 )  # fmt: skip
 
@@ -83,7 +84,7 @@ def encode_prompt(
         got = describe_outputs(inputs, parent_outputs)
         for output, wanted_output, text in zip(parent_outputs, outputs, got, strict=True):
             parts.append("⟦ok⟧" if output == wanted_output else f"⟦no⟧{text}")
-    parts.append("⟦out⟧")
+    parts.append(PROMPT_END)
     return "".join(parts)
 
 
