@@ -227,7 +227,10 @@ def import_openevolve(
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
-    say(f"  {found.parents_gone} without parent; {found.copies} copies, {len(found.faults)} files left out")
+    say(
+        f"  {found.parents_gone} without parent; {found.copies} copies ({found.migrants} migrants), "
+        f"{len(found.faults)} files left out"
+    )
     say(
         f"  {found.prompts} with their prompt, {found.joined} of them joined to a logged call; "
         f"{found.judged} further answers judged, {found.unclaimed} calls of no program here"

@@ -16,6 +16,7 @@ from evovpo.errors import ProblemError
 from evovpo.integrations.openevolve import CALLS, HANDED, foreign_run
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
+from evovpo.problem.openevolve.loading import imported_version
 from evovpo.problem.openevolve.metrics import learn, read_rewards
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.proposers import rollout_id, text_rollout
@@ -56,7 +57,9 @@ class Imported:
     """False where this checkpoint was imported before: nothing was changed."""
     programs: int = 0
     copies: int = 0
-    """Programs left out because migration had copied them."""
+    """Further programs that are copies of these, stored as such on their islands."""
+    migrants: int = 0
+    """Programs of the checkpoint that migration brought to their islands."""
     parents_gone: int = 0
     """Programs whose parent is not in the checkpoint."""
     prompts: int = 0
@@ -93,7 +96,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     `ProblemError` if no program has a number.
     """
     if project is not None:
-        return dataclasses.replace(project, version=content_id("imported", project.version))
+        return dataclasses.replace(project, version=imported_version(project.version))
     metrics = next(
         (found for program in checkpoint.programs if (found := learn(dict(program.metrics), {}))), ()
     )
@@ -197,30 +200,44 @@ class _Importer:
     def events(self) -> Iterator[Prompt | Tell]:
         """Yield the asks, each followed by its tells."""
         known: set[str] = set()
-        kept: list[Evolved] = []
+        copies: set[str] = set()
         for evolved in self.checkpoint.programs:
             program = self.programs[evolved.id] = Program(evolved.code)
-            if program.id in known and (evolved.is_copy or not evolved.iteration):
-                self.found.copies += 1
-            else:
-                kept.append(evolved)
+            # Into an empty island OpenEvolve puts a copy of the best program, without saying so.
+            is_asked = evolved.messages or self.programs.get(evolved.parent or "") != program
+            if program.id in known and (evolved.is_copy or not (evolved.iteration and is_asked)):
+                copies.add(evolved.id)
             known.add(program.id)
+        self.found.copies = len(copies)
+        self.found.migrants = sum(evolved.is_copy for evolved in self.checkpoint.programs)
+        kept = [evolved for evolved in self.checkpoint.programs if evolved.id not in copies]
         self.found.programs = len(kept)
         seeds = [item for item in kept if not item.iteration and item.parent is None] or kept[:1]
-        programs = tuple(self.programs[seed.id] for seed in seeds)
-        prompt = self._ask(PromptKind.SEED, proposals=programs)
-        answers = [
-            _Answer(program, "", self._theirs(seed)) for seed, program in zip(seeds, programs, strict=True)
-        ]
-        yield prompt
-        yield self._told(prompt, None, answers)
-        for evolved in kept:
-            if evolved not in seeds:
+        yield from self._as_it_is(seeds)
+        for evolved in self.checkpoint.programs:
+            if evolved.id in copies:
+                yield from self._as_it_is([evolved], evolved.island)
+            elif evolved not in seeds:
                 yield from self._evolved(evolved)
         self.found.unclaimed = sum(map(len, self.logged.values()))
 
-    def _evolved(self, evolved: Evolved) -> Iterator[Prompt | Tell]:
+    def _as_it_is(self, evolved: Sequence[Evolved], island: int = 0) -> Iterator[Prompt | Tell]:
+        """Yield the ask and the tell of programs that no model wrote: the starting ones, or a copy."""
+        programs = tuple(self.programs[item.id] for item in evolved)
+        source = self._parent(evolved[0])
+        parents = () if source is None else (Parent(source.id, ParentRole.PARENT),)
+        prompt = self._ask(PromptKind.SEED, island=island, parents=parents, proposals=programs)
+        yield prompt
+        judged = zip(programs, evolved, strict=True)
+        yield self._told(prompt, None, [_Answer(program, "", self._theirs(item)) for program, item in judged])
+
+    def _parent(self, evolved: Evolved) -> Program | None:
+        """Return the parent of a program if it was told before it."""
         parent = self.programs.get(evolved.parent or "")
+        return parent if parent is not None and parent.id in self.evaluations else None
+
+    def _evolved(self, evolved: Evolved) -> Iterator[Prompt | Tell]:
+        parent = self._parent(evolved)
         self.found.parents_gone += parent is None
         self.found.prompts += bool(evolved.messages)
         calls = self.logged.get(evolved.response)

@@ -94,7 +94,10 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
         self._rollouts = rollouts
         self._answers = answers
         self._run_id = uuid.uuid4().hex[:12]
+        self._store: Store | None = None
+        """Open from the first call on; a process that just ends loses nothing of it."""
         self._calls = 0
+        self._told = 0
         self._sent: list[Call] = []
         """Requests of the call under way."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,29 +117,27 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
 
         Raises `ServerError` when the server keeps failing, and `StoreError` if the call cannot be stored.
         """
+        store = self._store = self._store or self._open_store()
         prompt = self._prompt(system_message, messages)
-        with Store.open(self._store_url, create=True) as store:
-            if not self._calls:
-                store.add_problem(CALLS)
-                run = foreign_run(store, self._run_id, CALLS, datetime.now(UTC))
-                store.add_run(dataclasses.replace(run, seed=self._seed, status=RunStatus.STOPPED))
-            store.add_prompt(prompt)
-            try:
-                replies = await self._in_own_loop(self._propose(prompt))
-            finally:
-                for call in self._sent:
-                    store.add_call(call)
-                self._sent.clear()
-            texts = [slot_texts(reply.text, self._answers) for reply in replies]
-            chosen = _first_with_code(texts)
-            for index, reply in enumerate(replies):
-                tell = _tell(prompt, reply, texts[index], chosen)
-                store.add_tell(self._run_id, tell, prompt.tells_before + index)
+        store.add_prompt(prompt)
         self._calls += 1
+        try:
+            replies = await self._in_own_loop(self._propose(prompt))
+        finally:
+            for call in self._sent:
+                store.add_call(call)
+            self._sent.clear()
+        texts = [slot_texts(reply.text, self._answers) for reply in replies]
+        chosen = _first_with_code(texts)
+        tells = [_tell(prompt, reply, texts[reply.index], chosen) for reply in replies]
+        store.add_tells(self._run_id, tells, self._told)
+        self._told += len(tells)
         return texts[chosen[0]][chosen[1]]
 
     async def aclose(self) -> None:
         """Close the connections; OpenEvolve, whose worker processes just end, never does."""
+        if self._store is not None:
+            self._store.close()
         if self._loop is None or self._thread is None or self._proposer is None:
             return
         await self._in_own_loop(self._proposer.aclose())
@@ -144,6 +145,18 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
         self._thread.join()
         self._loop.close()
         self._loop = self._thread = self._proposer = None
+
+    def _open_store(self) -> Store:
+        """Return the store, with a run in it for the calls of this client."""
+        store = Store.open(self._store_url, create=True)
+        try:
+            store.add_problem(CALLS)
+            run = foreign_run(store, self._run_id, CALLS, datetime.now(UTC))
+            store.add_run(dataclasses.replace(run, seed=self._seed, status=RunStatus.STOPPED))
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     async def _in_own_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what `work` gives in an event loop that outlives the call.
@@ -185,7 +198,7 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
             id=content_id(self._run_id, str(self._calls)),
             run_id=self._run_id,
             sequence=self._calls,
-            tells_before=self._calls * self._rollouts,
+            tells_before=self._told,
             kind=PromptKind.ROOT,
             messages=tuple(asked),
             rollouts=self._rollouts,

@@ -5,23 +5,33 @@ write; every other database is used through plain SQLAlchemy.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import URL, Connection, Table, create_engine, event, insert, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import (
+    ArgumentError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+    StatementError,
+)
 from sqlalchemy.pool import StaticPool
 
 from evovpo.errors import StoreError
 from evovpo.store.tables import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
-BUSY_SECONDS = 10.0
-"""How long a write waits for another process's write; `?timeout=SECONDS` in a SQLite URL overrides it."""
+BUSY_SECONDS = 60.0
+"""How long a write waits for other processes' writes; `?timeout=SECONDS` in a SQLite URL overrides it."""
+_RETRY_SECONDS = 0.05
+"""Pause where SQLite says at once that it is locked: it waits for a writer, not for every other lock."""
 _ATTEMPTS = 3
 """A write that collides with another writer's equal row finds that row when it runs again."""
 _ADVICE = (
@@ -76,10 +86,11 @@ class Database:
         self.file = Path(place) if is_file else None
         """The file that the database is in, or None where it is not a SQLite file."""
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
-        if self._is_sqlite and "timeout" not in url.query:
-            options["connect_args"] = {"timeout": BUSY_SECONDS}
         with self._faults():
             try:
+                self._busy_seconds = float(str(url.query.get("timeout", BUSY_SECONDS)))
+                if self._is_sqlite:
+                    options["connect_args"] = {"timeout": self._busy_seconds}
                 self._pool = create_engine(url, **options)
             except (NoSuchModuleError, ModuleNotFoundError) as error:
                 raise StoreError(
@@ -124,19 +135,36 @@ class Database:
 
     def read(self, query: Callable[[Connection], T]) -> T:
         """Return what `query` returns; it sees one consistent state and cannot change it."""
-        with self._faults(), self._pool.connect() as connection:
-            return query(connection)
+
+        def once() -> T:
+            with self._pool.connect() as connection:
+                return query(connection)
+
+        return self._patiently(once)
 
     def write(self, append: Callable[[Connection], T]) -> T:
         """Return what `append` returns, after committing all that it wrote, or nothing of it."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            with self._faults():
+
+        def once() -> T:
+            with self._one_writer, self._writer.begin() as connection:
+                return append(connection)
+
+        return self._patiently(once)
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, trying again while the database is locked or a writer was as fast."""
+        until = time.monotonic() + self._busy_seconds
+        with self._faults():
+            for attempt in count(1):
                 try:
-                    with self._one_writer, self._writer.begin() as connection:
-                        return append(connection)
+                    return work()
                 except IntegrityError:
                     if self._is_sqlite or attempt == _ATTEMPTS:
                         raise
+                except OperationalError as error:
+                    if "database is locked" not in str(error.orig) or time.monotonic() > until:
+                        raise
+                    time.sleep(_RETRY_SECONDS)
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -162,8 +190,15 @@ class Database:
         # ours must not be changed.
         if self._is_sqlite:
             outside = self._pool.execution_options(evovpo_begin=None)
-            with self._faults(), outside.connect() as connection:
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+            def log_ahead() -> None:
+                with outside.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+            self._patiently(log_ahead)
+        # Imported only here, because opening a store that exists must stay fast, and before the lock is held.
+        import alembic.command  # noqa: F401
+
         self.write(self._migrate)
 
     def _find_version(self, connection: Connection) -> str | None:
@@ -178,12 +213,13 @@ class Database:
         return None
 
     def _migrate(self, connection: Connection) -> None:
-        # Imported only here, because opening a store that exists must stay fast.
         from alembic import command
         from alembic.config import Config
         from alembic.util import CommandError
 
         found = self._find_version(connection)
+        if found == SCHEMA_VERSION:  # another process was as fast
+            return
         config = Config()
         folder = Path(__file__).parent / "migrations"
         config.set_main_option("script_location", str(folder).replace("%", "%%"))

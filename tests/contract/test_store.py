@@ -110,7 +110,7 @@ def test_sqlite_writes_ahead_checks_references_and_waits_when_busy(tmp_path: Pat
     with Store.open(str(tmp_path / "runs.db")) as store:
         found = [store.query(f"PRAGMA {name}")[0] for name in ("journal_mode", "foreign_keys", "synchronous")]
         assert found == [{"journal_mode": "wal"}, {"foreign_keys": 1}, {"synchronous": 1}]
-        assert store.query("PRAGMA busy_timeout") == [{"timeout": 10_000}]
+        assert store.query("PRAGMA busy_timeout") == [{"timeout": 60_000}]
 
 
 def test_opening_an_existing_store_does_not_load_alembic(tmp_path: Path) -> None:
@@ -238,6 +238,18 @@ def test_a_locked_store_is_a_store_error_and_works_again_afterwards(tmp_path: Pa
         store.add_run(RUN)
         assert store.run("run-a") == RUN
         other.close()
+
+
+def test_opening_waits_while_another_process_makes_the_store(tmp_path: Path) -> None:
+    # SQLite itself does not wait here: it refuses to change the journal of a file that is being written.
+    other = sqlite3.connect(tmp_path / "runs.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.2, lambda: other.execute("ROLLBACK"))
+    release.start()
+    with Store.open(str(tmp_path / "runs.db")) as store:
+        assert store.runs() == []
+    release.join()
+    other.close()
 
 
 def test_a_full_disk_is_a_store_error_and_loses_nothing_that_was_told(tmp_path: Path) -> None:

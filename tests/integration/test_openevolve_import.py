@@ -6,28 +6,46 @@ import asyncio
 import dataclasses
 import functools
 import json
+import multiprocessing
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import shell
-from openevolve.config import LLMModelConfig
+from openevolve.config import Config as OpenEvolveConfig
+from openevolve.config import DatabaseConfig, EvaluatorConfig, LLMConfig, LLMModelConfig
+from openevolve.controller import OpenEvolve
+from openevolve.database import ProgramDatabase
 from openevolve.llm.ensemble import LLMEnsemble
-from openevolve_problems import BETTER, PROGRAM, SHAPES, answering, served, write_project
+from openevolve_problems import BETTER, LOAD, PROGRAM, SHAPES, answering, numbered, served, write_project
 
-from evovpo.errors import ProblemError, ReplayError
+from evovpo.errors import ProblemError, ReplayError, ServerError
 from evovpo.integrations.importing import import_checkpoint, imported_problem
 from evovpo.integrations.openevolve import client
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.loading import load_openevolve
+from evovpo.proposers import text_rollout
 from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
 from evovpo.runs.stored import read_run
 from evovpo.store import Store
-from evovpo.types import Message, ParseStatus, Prompt, PromptKind, RunStatus, Status, Tell, Trust
+from evovpo.types import (
+    Message,
+    ParseStatus,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    RunStatus,
+    Sampling,
+    Status,
+    Tell,
+    Trust,
+)
 
 BEST = PROGRAM.replace("1.0", "3.5")
 
@@ -129,6 +147,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     problem = imported_problem(checkpoint, None)
     found = import_checkpoint(store, checkpoint, problem)
     assert (found.programs, found.copies, found.parents_gone, found.prompts, found.joined) == (4, 1, 1, 1, 0)
+    assert found.migrants == 1
     view = read_run(store, found.run)
     assert view.run.status is RunStatus.STOPPED
     assert view.best is not None
@@ -144,8 +163,9 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     again = import_checkpoint(store, checkpoint, problem)
     assert again == dataclasses.replace(found, is_new=False)
     assert list(store.history(found.run)) == history
-    kinds = [event.kind for event in history if isinstance(event, Prompt)]
-    assert kinds == [PromptKind.SEED, PromptKind.MUTATE, PromptKind.MUTATE, PromptKind.MUTATE]
+    kinds = [(event.kind, event.island) for event in history if isinstance(event, Prompt)]
+    seed, mutate = PromptKind.SEED, PromptKind.MUTATE
+    assert kinds == [(seed, 0), (seed, 1), (mutate, 0), (mutate, 1), (mutate, 1)]
 
 
 def test_an_import_that_was_cut_off_is_completed(
@@ -169,7 +189,7 @@ def test_an_import_that_was_cut_off_is_completed(
     found = import_checkpoint(store, checkpoint, problem)
     assert found.is_new
     assert store.run(found.run).status is RunStatus.STOPPED
-    assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 4
+    assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 5
 
 
 def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,13 +197,121 @@ def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
     url = f"sqlite:///{tmp_path}/evovpo.db"
     answer = command("import-openevolve", folder, "--store", url, "--json")
-    assert (answer.code, answer.json["programs"], answer.json["is_new"]) == (0, 4, True)
+    assert (answer.code, answer.json["programs"], answer.json["migrants"]) == (0, 4, 1)
+    assert answer.json["is_new"]
     shown = command("show", "latest", "--store", url, "--no-png", "--json")
     assert (shown.json["problem"], shown.json["trust"], shown.json["status"]) == ("packing", "low", "stopped")
     assert shown.json["combined_curve"][-1] == {"evaluations": 1, "combined_score": 0.75}
     refused = command("replay", "latest", "--store", url)
     assert refused.code == 2
     assert "cannot be replayed" in refused.err
+
+
+# ---------------------------------------------------------------- runs of OpenEvolve itself
+
+EVALUATOR = (
+    LOAD
+    + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"near": max(0.0, 1 - abs(40 - value) / 40), "large": value, "combined_score": value / 40}
+"""
+)
+NOISY = "import random\n" + EVALUATOR.replace(".guess()", ".guess() + random.random()")
+
+
+def written(number: int) -> str:
+    """Return what a scripted server answers first, second, ...: a new program each time, of any length."""
+    program = PROGRAM.replace("1.0", str(number * 17 % 41)) + "#" * (number * 397 % 1000)
+    return f"```python\n{program}\n```"
+
+
+def run_openevolve(folder: Path) -> Path:
+    """Run OpenEvolve's own loop on a scripted server, with migration; return its output folder."""
+    write_project(folder, {"initial_program.py": PROGRAM, "evaluator.py": EVALUATOR})
+    with numbered(written) as url:
+        model = LLMModelConfig(api_base=url, api_key="k", name="m", retries=0, timeout=60)
+        config = OpenEvolveConfig(
+            max_iterations=60,
+            checkpoint_interval=60,
+            diff_based_evolution=False,
+            llm=LLMConfig(models=[model], evaluator_models=[]),
+            database=DatabaseConfig(num_islands=3, migration_interval=4, random_seed=1),
+            evaluator=EvaluatorConfig(cascade_evaluation=False),
+        )
+        asyncio.run(
+            OpenEvolve(
+                initial_program_path=str(folder / "initial_program.py"),
+                evaluation_file=str(folder / "evaluator.py"),
+                config=config,
+                output_dir=str(folder / "openevolve_output"),
+            ).run()
+        )
+    return folder / "openevolve_output"
+
+
+def stored_programs(store: Store, run_id: str) -> Counter[tuple[str, int, str | None, str]]:
+    """Return the programs of a run, each with its island, its parent and its metrics."""
+    found: Counter[tuple[str, int, str | None, str]] = Counter()
+    asked = {event.id: event for event in store.history(run_id) if isinstance(event, Prompt)}
+    for event in store.history(run_id):
+        for judged in event.judged if isinstance(event, Tell) else ():
+            program, evaluation = judged.candidate.program, judged.evaluation
+            assert program is not None
+            assert evaluation is not None
+            parent = asked[event.prompt_id].parent_id
+            metrics = json.dumps(dict(evaluation.metrics or ()), sort_keys=True)
+            found[program.id, asked[event.prompt_id].island, parent, metrics] += 1
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_loads_it(
+    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = run_openevolve(tmp_path / "guessing")
+    checkpoint = next((output / "checkpoints").iterdir())
+    database = ProgramDatabase(DatabaseConfig(num_islands=3))
+    database.load(str(checkpoint))
+    islands = {member: index for index, island in enumerate(database.islands) for member in island}
+    theirs: Counter[tuple[str, int, str | None, str]] = Counter()
+    for item in database.programs.values():
+        parent = database.programs.get(item.parent_id or "")
+        parent_id = None if parent is None else Program(parent.code).id
+        metrics = json.dumps(item.metrics, sort_keys=True)
+        theirs[Program(item.code).id, islands[item.id], parent_id, metrics] += 1
+    migrants = sum(item.metadata.get("migrant", False) for item in database.programs.values())
+
+    command = shell.Shell(capsys)
+    imported = ("import-openevolve", output, "--store", store.name, "--json")
+    answer = command(*imported)
+    assert (answer.code, answer.json["migrants"]) == (0, migrants)
+    assert migrants >= 3
+    assert len(database.programs) > 20
+    assert answer.json["programs"] + answer.json["copies"] == len(database.programs)
+    assert stored_programs(store, answer.json["run"]) == theirs
+    before = store.query("SELECT count(*) AS n FROM tells")
+    assert command(*imported).json == answer.json | {"is_new": False}
+    assert store.query("SELECT count(*) AS n FROM tells") == before
+    best = command("show", answer.json["run"], "--store", store.name, "--no-png", "--json").json
+    expected = database.get_best_program()
+    assert expected is not None
+    assert best["combined_score"] == expected.metrics["combined_score"]
+
+
+def test_importing_again_under_an_evaluator_whose_numbers_vary_changes_nothing(
+    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": NOISY})
+    folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
+    command = shell.Shell(capsys)
+    first, second = (
+        command("import-openevolve", folder, "--problem", tmp_path / "p", "--store", store.name, "--json")
+        for _ in range(2)
+    )
+    assert (first.code, second.code) == (0, 0)
+    assert (second.json["run"], second.json["is_new"]) == (first.json["run"], False)
+    assert len(store.runs()) == len(store.query("SELECT * FROM problems")) == 1
 
 
 # ---------------------------------------------------------------- the client for OpenEvolve's own runs
@@ -269,3 +397,61 @@ def test_without_chains_the_whole_reply_is_handed_over(store: Store, monkeypatch
     tells = [event for event in store.history(row["id"]) if isinstance(event, Tell)]
     statuses = [[item.candidate.parse_status for item in tell.judged] for tell in tells]
     assert statuses == [[ParseStatus.UNPARSED]] * 3
+
+
+def test_a_call_that_the_server_refused_does_not_stop_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    logging = client(LLMModelConfig(api_base="http://127.0.0.1:9/v1", name="m"), store_url=store.name)
+
+    async def propose(prompt: Prompt) -> list[Rollout]:
+        if prompt.sequence != 1:
+            raise ServerError("gone")
+        return [text_rollout(prompt, 0, "just words", Sampling())]
+
+    monkeypatch.setattr(logging, "_propose", propose)
+    for number in range(3):
+        asked = logging.generate(f"question {number}")
+        if number == 1:
+            assert asyncio.run(asked) == "just words"
+            continue
+        with pytest.raises(ServerError):
+            asyncio.run(asked)
+    asyncio.run(logging.aclose())
+    history = list(store.history(store.runs()[0].run))
+    assert [type(event) for event in history] == [Prompt, Prompt, Tell, Prompt]
+
+
+def log_calls(url: str, addresses: multiprocessing.Queue[str], calls: int) -> None:
+    """Ask so many times, as one worker process of OpenEvolve does, once there is an address to ask."""
+    model = LLMModelConfig(api_base=addresses.get(), name="m", timeout=100)
+    logging = client(model, store_url=url, rollouts=2)
+    for number in range(calls):
+        asyncio.run(logging.generate(f"question {number}"))
+
+
+@pytest.mark.slow
+def test_eight_processes_that_begin_at_once_log_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    url = f"sqlite:///{tmp_path}/calls.db"
+    context = multiprocessing.get_context("fork")  # as OpenEvolve does on Linux
+    addresses: multiprocessing.Queue[str] = context.Queue()
+    processes = [context.Process(target=log_calls, args=(url, addresses, 6)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    with numbered(written) as base_url:
+        for _ in processes:
+            addresses.put(base_url)
+        for process in processes:
+            process.join()
+    addresses.close()
+    addresses.join_thread()
+    assert [process.exitcode for process in processes] == [0] * 8
+    with Store.open(url, create=False) as logged:
+        found = [list(logged.history(row.run)) for row in logged.runs()]
+        calls = logged.query("SELECT count(*) AS n FROM calls")[0]["n"]
+    assert [[type(event) for event in events] for events in found] == [[Prompt, Tell, Tell] * 6] * 8
+    assert calls >= 8 * 6

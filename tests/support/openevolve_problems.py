@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -205,10 +206,29 @@ def served(texts: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Serve a chat endpoint that gives the texts as choices, one token a character; yield URL and bodies."""
     bodies: list[dict[str, Any]] = []
 
+    def choose(body: dict[str, Any]) -> list[str]:
+        bodies.append(body)
+        return texts[: body.get("n", 1)]
+
+    with answered(choose) as url:
+        yield url, bodies
+
+
+@contextmanager
+def numbered(write: Callable[[int], str]) -> Iterator[str]:
+    """Serve a chat endpoint whose n-th choice, over all requests, is `write(n)`; yield its URL."""
+    given = itertools.count(1)
+    with answered(lambda body: [write(next(given)) for _ in range(body.get("n") or 1)]) as url:
+        yield url
+
+
+@contextmanager
+def answered(choose: Callable[[dict[str, Any]], list[str]]) -> Iterator[str]:
+    """Serve a chat endpoint that answers the body of a request with these texts; yield its URL."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            bodies.append(body)
             choices = [
                 {
                     "index": index,
@@ -222,7 +242,7 @@ def served(texts: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
                         ]
                     },
                 }
-                for index, text in enumerate(texts[: body.get("n", 1)])
+                for index, text in enumerate(choose(body))
             ]
             answer = {
                 "id": "x",
@@ -247,7 +267,7 @@ def served(texts: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", bodies
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
     finally:
         server.shutdown()
         thread.join()

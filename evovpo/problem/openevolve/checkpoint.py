@@ -118,7 +118,7 @@ class Checkpoint(NamedTuple):
     name: str
     """Of the folder that OpenEvolve ran for, as far as the path tells."""
     programs: tuple[Evolved, ...]
-    """Oldest first."""
+    """Oldest first, each after its parent."""
     suffix: str
     faults: tuple[str, ...]
     """Files that were left out, each with why."""
@@ -159,10 +159,23 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(
         folder=folder,
         name=_name(folder),
-        programs=tuple(sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))),
+        programs=tuple(_parents_first(programs)),
         suffix=suffix if best is None else best.suffix,
         faults=tuple(faults),
     )
+
+
+def _parents_first(programs: list[Evolved]) -> list[Evolved]:
+    """Return programs oldest first, each after its parent: a migrant says iteration 0, whenever it moved."""
+    waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
+    missing = {program.id for program in waiting}
+    found: list[Evolved] = []
+    while waiting:
+        # In a circle, which OpenEvolve does not write, the oldest comes before its parent.
+        place = next((place for place, item in enumerate(waiting) if item.parent not in missing), 0)
+        found.append(waiting.pop(place))
+        missing.discard(found[-1].id)
+    return found
 
 
 def _checkpoint_folder(path: Path) -> Path:

@@ -86,7 +86,7 @@ def load_openevolve(
     declared = _declared(project, config)
     draft = _draft(project, config, settings)
     content = _content(project, declared)
-    kept = next((problem for problem in frozen if _version(problem, content) == problem.version), None)
+    kept = next((problem for problem in frozen if _has_content(problem, content)), None)
     learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
         learned = kept.evaluator.metrics
@@ -182,6 +182,17 @@ def _with_metrics(
         evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
     )
     return dataclasses.replace(problem, version=_version(problem, content))
+
+
+def imported_version(version: str) -> str:
+    """Return the version that judgements by OpenEvolve itself are kept under, which no search takes over."""
+    return content_id("imported", version)
+
+
+def _has_content(problem: Problem, content: tuple[str, str]) -> bool:
+    """True if a stored problem, of a search or of an import, was made from these files."""
+    version = _version(problem, content)
+    return problem.version in (version, imported_version(version))
 
 
 def _version(problem: Problem, content: tuple[str, str]) -> str:
