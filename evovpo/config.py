@@ -56,7 +56,7 @@ class SearchConfig(Section):
     top_programs: Annotated[int, Field(ge=0, le=64)] = 0
     """Best programs of its island shown beside a parent; also useful with one objective."""
     diverse_programs: Annotated[int, Field(ge=0, le=64)] = 0
-    """Others shown that are least like those; raise it where programs become alike."""
+    """Others of other rewards shown, drawn at random; raise it where programs become alike."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
     """Archive size of an island; raise it for problems with many objectives."""
     migration_interval: Positive = 10
@@ -288,6 +288,8 @@ class PromptConfig(Section):
     """alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits."""
     templates: str = ""
     """Folder with templates of your own, which override those of the package one by one."""
+    openevolve: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
+    """`prompt` section of an OpenEvolve configuration whose templates make the prompts; empty for ours."""
     enforce_blocks: bool = True
     """Where a program has EVOLVE-BLOCKs only these may change; off where all of it may."""
     feedback_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 1500

@@ -77,11 +77,7 @@ def evolve(
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
     for_training: Annotated[
-        bool,
-        typer.Option(
-            "--for-training",
-            help="Of an OpenEvolve project, sample every prompt as often as training needs, not once.",
-        ),
+        bool, typer.Option("--for-training", help="Sample groups also of an OpenEvolve project's prompts.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -54,11 +54,7 @@ MetricsFile = Annotated[
 ]
 InitialProgram = Annotated[
     Path | None,
-    option(
-        "FILE",
-        "Of an OpenEvolve project, the initial program (or its folder), where there are several or none.",
-        resolve_path=True,
-    ),
+    option("FILE", "Of an OpenEvolve project, which program (or folder) to begin with.", resolve_path=True),
 ]
 
 

@@ -95,12 +95,8 @@ def check(
     from evovpo.reports.tables import check_view, settings_table
     from evovpo.runs.request import open_request
 
-    given = {
-        "store.url": store_url,
-        "evaluator.metrics": metrics,
-        "evaluator.initial_program": initial_program,
-    }
-    changes = settings(overrides, given)
+    given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
+    changes = settings(overrides, {"store.url": store_url, **given})
     named = open_request(path, config_file, changes, openevolve_config)
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)

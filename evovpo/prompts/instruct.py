@@ -134,8 +134,7 @@ class _InstructFormat:
         }
         form = f"answer_{self._form}_files" if problem.suffix == "/" else f"answer_{self._form}"
         parts = [self._templates.fill(form, values)]
-        has_blocks = base is not None and any(map(layout, files_of(problem, base).values()))
-        if has_blocks and self._settings.enforce_blocks:
+        if self._settings.enforce_blocks and base and any(map(layout, files_of(problem, base).values())):
             parts.append(self._templates.fill("blocks", values))
         if request.answers > 1:
             chain = {"count": str(request.answers), "first": delimiter(1), "second": delimiter(2)}

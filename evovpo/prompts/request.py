@@ -46,6 +46,8 @@ class Request:
     """Training rows to show, in order."""
     notes: str = ""
     """What a model wrote down about the search so far."""
+    draw: int = 0
+    """A random number of this ask, for formats whose texts vary."""
 
 
 class Answer(NamedTuple):

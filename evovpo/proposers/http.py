@@ -48,8 +48,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
         )
     names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
     # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
-    known = {*names, *(one.removeprefix("models/") for one in names), *(one.split(":")[0] for one in names)}
-    if name not in known:
+    if not any(name in one for one in names):
         _log.warning(
             "%s does not list the model %r and is asked for it all the same; %s; set proposer.model (or "
             "models.name) to one of them if that fails",

@@ -17,6 +17,7 @@ from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expressi
 from evovpo.config import BudgetConfig, Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
+from evovpo.problem.openevolve.prompting import TheirPrompts
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.prompts.templates import load_templates
@@ -47,7 +48,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         )
     if style == "auto":
         is_chat = proposer.name == "own" or (proposer.name == "openai" and proposer.endpoint == "chat")
-        if proposer.name in ("local", "random"):
+        if proposer.name in ("local", "random") and problem.evaluator is None:
             return built_in_format(problem)
         style = _instruct_style(problem) if expression_fault(problem) or is_chat else "alignment"
     if style == "alignment":
@@ -55,7 +56,8 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     if style == "formula":
         return FormulaFormat(problem)
     templates = load_templates(config.prompt.templates)
-    return (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
+    ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
+    return TheirPrompts(ours, config.prompt) if config.prompt.openevolve else ours
 
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:

@@ -51,14 +51,10 @@ def open_request(
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds
         judged = (initial,) if initial is not None and is_whole else ()
         return RunRequest(problem, opened.config, judged, project=opened)
-    if yaml is not None:
-        raise ConfigError(f"--openevolve-config is for OpenEvolve projects, and {name} is none; leave it out")
     config = Config.load(config_file, overrides)
-    if config.evaluator.initial_program:
-        raise ConfigError(
-            f"evaluator.initial_program (--initial-program) is for OpenEvolve projects, and {name} is none; "
-            "leave it out, and put starting programs into the folder as seed_*.py"
-        )
+    if yaml or config.evaluator.initial_program:
+        option = "--openevolve-config" if yaml else "--initial-program"
+        raise ConfigError(f"{option} is for OpenEvolve projects, and {name} is none; leave it out")
     return RunRequest(load_problem(path), config)
 
 

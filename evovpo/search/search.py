@@ -34,9 +34,6 @@ from evovpo.types import (
     Tell,
 )
 
-_PROMPT = 4
-"""Stream of random numbers for what a prompt shows; those below it are of strategies."""
-
 
 class Search(Standing):
     """The state of one run, driven by `ask` and `tell`.
@@ -187,7 +184,7 @@ class Search(Standing):
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        chance = np.random.default_rng([self._seed, len(self._tickets), _PROMPT])
+        chance = np.random.default_rng([self._seed, len(self._tickets), 4])  # 1 to 3 are of strategies
         parents = list(filter(self.can_show, [*plan.parents, *self._examples(plan, chance)]))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
@@ -204,6 +201,7 @@ class Search(Standing):
             attempts=tuple(attempts),
             rows=choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only),
             notes=self.notes,
+            draw=int(chance.integers(2**31)),
         )
         has_novelty = self.config.novelty > 0.0 or self.config.novelty_model
         return self._tickets.issue(

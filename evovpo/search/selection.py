@@ -1,6 +1,6 @@
-"""How parents, inspirations and examples are chosen: pure functions of rewards, and for examples of texts.
+"""How parents, inspirations and examples are chosen: pure functions of rewards.
 
-All but that for examples take `rewards_N_D` (N programs, D objectives, values in [0, 1]) and a generator,
+All but `examples` take `rewards_N_D` (N programs, D objectives, values in [0, 1]) and a generator,
 and return an index into N. Ties are broken by the generator, never by position.
 """
 
@@ -9,14 +9,11 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.search.novelty import text_distance
 from evovpo.search.population import Member, by_merit
 
 Matrix = npt.NDArray[np.float64]
 Selection = Callable[[Matrix, Sequence[int], np.random.Generator], int]
 """(rewards_N_D, cell number of each program, generator) -> index of the chosen program."""
-_DRAWN = 32
-"""Programs among which the unlike ones are looked for, so that a long run does not compare all texts."""
 
 
 def lexicase(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
@@ -80,28 +77,16 @@ def inspirations(rewards_N_D: Matrix, parent: int, count: int, rng: np.random.Ge
 def examples(
     pool: Collection[Member], parent_id: str, top: int, diverse: int, rng: np.random.Generator
 ) -> list[Member]:
-    """Return programs to show beside a parent: the `top` best, then up to `diverse` unlike all shown.
+    """Return programs to show beside a parent: the `top` best, then up to `diverse` drawn from the rest.
 
-    Programs without any reward are not shown. Diverse ones are taken in turn among a few of the rest, drawn
-    at random: first those whose rewards no program shown has, then those whose text is furthest from the
-    nearest one.
+    Those drawn have rewards that neither the parent nor another one shown has. What earns nothing is not
+    shown.
     """
     ranked = by_merit(member for member in pool if member.program_id != parent_id and any(member.rewards))
-    rest, count = ranked[top:], top + diverse
-    drawn = [rest[index] for index in rng.permutation(len(rest))[:_DRAWN]] if diverse else []
-    chosen = ranked[:top]
-    shown = [*(member for member in pool if member.program_id == parent_id), *chosen]
-
-    def unlikeness(member: Member) -> tuple[bool, float]:
-        is_new = all(member.rewards != other.rewards for other in shown)
-        return is_new, min((text_distance(member.source, other.source) for other in shown), default=0.0)
-
-    while drawn and len(chosen) < count:
-        pick = max(drawn, key=unlikeness)
-        drawn.remove(pick)
-        chosen.append(pick)
-        shown.append(pick)
-    return chosen
+    best, rest = ranked[:top], ranked[top:]
+    known = {member.rewards for member in pool if member.program_id == parent_id or member in best}
+    drawn = {rest[index].rewards: rest[index] for index in rng.permutation(len(rest))}
+    return best + [member for rewards, member in drawn.items() if rewards not in known][:diverse]
 
 
 def non_dominated(rewards_N_D: Matrix) -> npt.NDArray[np.bool_]:  # noqa: N803

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,16 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.problem.openevolve.opening import open_project
+from evovpo.problem.openevolve.settings import Effect, read_settings
 from evovpo.prompts.reading import read_rewrite
+from evovpo.prompts.request import Attempt, PromptFormat, Request, Shown
+from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.choices import choose_format
-from evovpo.types import Program, Rollout, Sampling
+from evovpo.runs.replay import verify
+from evovpo.runs.request import open_request
+from evovpo.runs.run import start
+from evovpo.store import Store
+from evovpo.types import Evaluation, Problem, Program, Prompt, PromptKind, Rollout, Sampling, Status
 
 ONE_SCORE = (
     LOAD
@@ -103,7 +111,7 @@ def test_of_several_initial_programs_one_is_named(tmp_path: Path, capsys: pytest
     checked = command("check", folder, *named, "--store", url)
     assert checked.code == 0, checked.err
     assert "0.75" in checked.out  # what BETTER scores
-    prompts = command("prompts", folder, *named, "--set", "proposer.name=openai")
+    prompts = command("prompts", folder, *named)
     assert BETTER in prompts.out
     with served([f"```python\n{PROGRAM}```"]) as (address, bodies):
         server = ("--base-url", address, "--model", "m", "--store", url, "--json", "-n", "1")
@@ -129,9 +137,7 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
     assert (version != problem()[0], suffix) == (True, ".rs")
     with pytest.raises(ProblemError, match=r"gone.py: cannot be read: No such file"):
         problem(f"evaluator.initial_program={tmp_path / 'gone.py'}")
-    from evovpo.runs.request import open_request
-
-    with pytest.raises(ConfigError, match=r"initial_program .* is for OpenEvolve projects, and strings/"):
+    with pytest.raises(ConfigError, match=r"--initial-program is for OpenEvolve projects, and strings/"):
         open_request("strings/date-to-iso", None, [f"evaluator.initial_program={start}"])
 
 
@@ -140,8 +146,156 @@ def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.Capt
     yaml, bounds = tmp_path / "other.yaml", tmp_path / "bounds.toml"
     yaml.write_text("prompt: {system_message: Guess four.}\n")
     bounds.write_text("[metrics.combined_score]\nlow = 0.0\nhigh = 0.5\n")
-    options = ("--openevolve-config", yaml, "--metrics", bounds, "--set", "proposer.name=openai")
+    options = ("--openevolve-config", yaml, "--metrics", bounds)
     answer = shell.Shell(capsys)("prompts", folder, *options)
     assert answer.code == 0, answer.err
     assert "Guess four." in answer.out
     assert "combined_score 0.5" in answer.out  # 0.25 between 0 and 0.5
+
+
+# Templates of theirs
+
+EVERY_PLACE = """Metrics:
+{metrics}
+Fitness {fitness_score}, at {feature_coords} of {feature_dimensions}; look at {improvement_areas}.
+{artifacts}
+History:
+{evolution_history}
+{greeting} Improve this {language} program by {{edits}}:
+```{language}
+{current_program}
+```
+"""
+TEMPLATES = {
+    "templates/diff_user.txt": EVERY_PLACE,
+    "templates/system_message.txt": "You are a careful packer of circles.\n",
+    "templates/top_program.txt": "TOP {program_number} {score} {language} {program_snippet} {key_features}\n",
+    "templates/fragments.json": '{"artifact_title": "What it said"}',
+}
+TEMPLATED = """
+prompt:
+  template_dir: templates
+  num_top_programs: 1
+  suggest_simplification_after_chars: 5
+  concise_implementation_max_lines: null
+  template_variations: {greeting: [Hello., Good day., At last.]}
+database: {feature_dimensions: [complexity, near], num_islands: 1}
+"""
+
+
+def their_prompt(
+    folder: Path, greeting: str, parent: Evaluation, source: str, others: list[Shown]
+) -> tuple[str, str]:
+    """Return what OpenEvolve's worker would send for the same programs, variations drawn already."""
+    from openevolve.config import Config as Theirs
+    from openevolve.database import Program as TheirProgram
+    from openevolve.prompt.sampler import PromptSampler
+
+    config = Theirs.from_yaml(folder / "config.yaml").prompt
+    config.template_variations = {"greeting": [greeting]}
+    records = [
+        TheirProgram(
+            id=one.program.id, code=one.program.source, metrics=dict(one.evaluation.metrics or ())
+        ).to_dict()
+        for one in others
+    ]
+    made = PromptSampler(config).build_prompt(
+        current_program=source,
+        parent_program=source,
+        program_metrics=dict(parent.metrics or ()),
+        previous_programs=records[:1],
+        top_programs=records[:1],
+        inspirations=records[1:],
+        language="python",
+        diff_based_evolution=True,
+        program_artifacts={"feedback": parent.feedback},
+        feature_dimensions=["complexity", "near"],
+    )
+    return made["system"], made["user"]
+
+
+def templated(tmp_path: Path, yaml: str = TEMPLATED) -> tuple[Path, PromptFormat, Problem]:
+    folder = write_project(tmp_path / "p", FILES | TEMPLATES | {"config.yaml": yaml})
+    found = open_project(folder, open_evaluator=answering(near=0.5, far=2.0, combined_score=0.25).open)
+    return folder, choose_format(found.loaded.problem, found.config), found.loaded.problem
+
+
+def judged(problem: Problem, source: str, near: float, feedback: str = "") -> Shown:
+    metrics = (("near", near), ("far", 2), ("combined_score", near / 2), ("note", "text"))
+    rewards = (0.5,) * len(problem.objectives)
+    evaluation = Evaluation(Program(source).id, "v", Status.OK, rewards, feedback, 0.1, "none", None, metrics)
+    return Shown(Program(source), evaluation)
+
+
+def test_prompts_by_templates_of_openevolve_are_those_that_openevolve_makes(tmp_path: Path) -> None:
+    folder, made, problem = templated(tmp_path)
+    parent = judged(problem, PROGRAM, 0.5, "it said {this} and {{that}}")
+    others = [judged(problem, BETTER, 0.9), judged(problem, "class A:\n    def __init__(self): ...\n", 0.1)]
+    request = Request(1, PromptKind.MUTATE, parent, inspirations=tuple(others))
+    greetings = set()
+    for draw in range(20):
+        system, user = (message.content for message in made.messages(problem, replace(request, draw=draw)))
+        (greeting,) = (one for one in ("Hello.", "Good day.", "At last.") if one in user)
+        greetings.add(greeting)
+        assert (system, user) == their_prompt(folder, greeting, parent.evaluation, PROGRAM, others)
+        assert [message.content for message in made.messages(problem, replace(request, draw=draw))][1] == user
+    assert len(greetings) == 3
+    assert system == "You are a careful packer of circles.\n"
+    for part in (
+        "TOP 1 0.4500 python",
+        "What it said",
+        "near=0.50",
+        "it said {this} and {{that}}",
+        "exceeds 5 char",
+    ):
+        assert part in user
+    attempts = (Attempt("return 4 ```\n", "it changes nothing"),)
+    _, told = made.messages(problem, replace(request, attempts=attempts))
+    assert "### an earlier answer, it changes nothing\n```\nreturn 4 '''\n" in told.content
+    # What OpenEvolve has no prompt for is asked in our own words.
+    assert "careful packer" not in made.messages(problem, Request(1))[0].content
+
+
+def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> None:
+    folder, _, _ = templated(tmp_path)
+    url = f"sqlite:///{tmp_path}/runs.db"
+    settings = ("proposer.name=scripted", "search.evaluations=12", "search.in_flight=1", f"store.url={url}")
+    named = open_request(str(folder), None, [*settings, "sandbox.workers=1"])
+
+    def write(prompt: Prompt, index: int) -> str:
+        return f"<<<<<<< SEARCH\n    return 1.0\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
+
+    with Store.open(url, create=True) as store:
+        outcome = start(named, store, ScriptedProposer(write))
+        prompts = [event for event in store.history(outcome.run) if isinstance(event, Prompt)]
+        verify(outcome.run, store)
+    texts = [prompt.messages[-1].content for prompt in prompts if prompt.messages]
+    assert len(texts) == 12
+    assert len({one for one in ("Hello.", "Good day.", "At last.") for text in texts if one in text}) > 1
+    assert "TOP 1" in texts[-1]
+
+
+def test_templates_that_cannot_be_used_are_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"config.yaml: prompt.template_dir: expected a folder, found none at .*/gone"
+    ):
+        templated(tmp_path, "prompt: {template_dir: gone}\n")
+    _, made, problem = templated(tmp_path, "prompt: {template_dir: templates}\n")
+    with pytest.raises(
+        ConfigError, match=r"templates: a template .*KeyError\('greeting'\).* such as \{metrics\}"
+    ):
+        made.messages(problem, Request(1, PromptKind.MUTATE, judged(problem, PROGRAM, 0.5)))
+
+
+def test_without_templates_the_prompts_are_ours_and_the_keys_say_so(tmp_path: Path) -> None:
+    write_project(tmp_path, {"config.yaml": "prompt: {use_template_stochasticity: true}\n"})
+    (key,) = read_settings(tmp_path / "config.yaml").keys
+    assert (key.effect, "unless there is prompt.template_dir" in key.remark) == (Effect.NONE, True)
+    folder, made, _ = templated(
+        tmp_path, "prompt: {template_variations: {greeting: [hi]}, use_template_stochasticity: false}\n"
+    )
+    assert type(made).__name__ == "DiffFormat"
+    write_project(folder, {"config.yaml": TEMPLATED})
+    keys = {key.name: key for key in read_settings(folder / "config.yaml").keys}
+    assert keys["prompt.template_variations"].effect is Effect.MAPPED
+    assert "without {changes}" in keys["prompt.template_dir"].remark

@@ -173,7 +173,7 @@ prompt: {template_variations: {greeting: [hi]}}
         "database.feature_bins.complexity": Effect.MAPPED,
         "algotune.size": Effect.UNKNOWN,
         "algotune.deep.er": Effect.UNKNOWN,
-        "prompt.template_variations": Effect.NONE,
+        "prompt.template_variations": Effect.MAPPED,
     }
     assert all(key.remark for key in found.keys)
 

@@ -1,10 +1,20 @@
 """OpenEvolve's keys: the setting that each becomes here, or why it has no effect."""
 
+import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
+THEIR_PROMPTS = "prompt.openevolve"
+"""The setting that has OpenEvolve make the prompts."""
+_OF_THEIR_PROMPTS = (
+    "prompt.template_dir prompt.use_template_stochasticity prompt.template_variations "
+    "prompt.suggest_simplification_after_chars prompt.include_changes_under_chars "
+    "prompt.concise_implementation_max_lines prompt.comprehensive_implementation_min_lines "
+    "prompt.code_length_threshold"
+)
 NO_JUDGE = "judgements come from the evaluator alone"
 
 
@@ -12,6 +22,16 @@ def _elites(config: Any) -> int:
     """An island's part of the archive, which they share there."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
+
+
+def _their_prompts(config: Any) -> str | None:
+    """What of `prompt` is not as usual, where it has templates; None where it has none."""
+    prompt = config.prompt
+    if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
+        return None
+    usual = asdict(type(prompt)())
+    changed = {name: value for name, value in asdict(prompt).items() if value != usual[name]}
+    return json.dumps({name: changed[name] for name in changed if f"prompt.{name}" not in WITHOUT_EFFECT})
 
 
 _SETTINGS = {
@@ -26,6 +46,7 @@ _SETTINGS = {
     "llm.retries": "proposer.attempts",
     "prompt.num_top_programs": "search.top_programs",
     "prompt.num_diverse_programs": "search.diverse_programs",
+    **dict.fromkeys(_OF_THEIR_PROMPTS.split(), THEIR_PROMPTS),
     "enforce_evolve_blocks": "prompt.enforce_blocks",
     "prompt.include_artifacts": "evaluator.artifacts",
     "prompt.max_artifact_bytes": "evaluator.artifact_bytes",
@@ -47,6 +68,7 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     # A negative patience there means: stop where a score is exactly the threshold.
     "search.patience": lambda c: c.early_stopping_patience if c.early_stopping_patience > 0 else None,
     "proposer.attempts": lambda c: c.llm.retries + 1,
+    THEIR_PROMPTS: _their_prompts,
     "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
     "evaluator.artifact_bytes": lambda c: min(c.prompt.max_artifact_bytes, 20_480),
     "search.elites": _elites,
@@ -86,15 +108,9 @@ _REASONS = {
         "llm.evaluator_models prompt.evaluator_system_message evaluator.use_llm_feedback "
         "evaluator.llm_feedback_weight"
     ),
-    "the prompts here are other ones; see prompt.templates": (
-        "prompt.template_dir prompt.use_template_stochasticity prompt.template_variations "
-        "prompt.suggest_simplification_after_chars prompt.include_changes_under_chars "
-        "prompt.concise_implementation_max_lines prompt.comprehensive_implementation_min_lines "
-        "prompt.diff_summary_max_line_len prompt.diff_summary_max_lines prompt.code_length_threshold"
-    ),
     "programs are shown as they are": (
         "prompt.programs_as_changes_description prompt.system_message_changes_description "
-        "prompt.initial_changes_description"
+        "prompt.initial_changes_description prompt.diff_summary_max_line_len prompt.diff_summary_max_lines"
     ),
     "OpenEvolve does not use it either": (
         "prompt.use_meta_prompting prompt.meta_prompt_weight evaluator.distributed"

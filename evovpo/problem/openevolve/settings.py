@@ -21,6 +21,7 @@ from evovpo.problem.openevolve.keys import (
     NO_JUDGE,
     NO_SETTING,
     OF_MODEL,
+    THEIR_PROMPTS,
     TOP_LEVEL_WORKERS,
     WITHOUT_EFFECT,
 )
@@ -109,10 +110,14 @@ def read_settings(path: Path) -> Settings:
         elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
         elif setting and mapped is None:
-            keys.append(Key(name, Effect.NONE, f"{setting} has no such value; it stays as it is"))
+            remark = f"{setting} has no such value; it stays as it is"
+            if setting == THEIR_PROMPTS:
+                remark = "the prompts here are other ones, unless there is prompt.template_dir"
+            keys.append(Key(name, Effect.NONE, remark))
         elif setting:
             values[setting] = mapped
-            keys.append(Key(name, Effect.MAPPED, f"{setting} = {mapped}"))
+            told = "OpenEvolve's own prompts, without {changes}" if setting == THEIR_PROMPTS else mapped
+            keys.append(Key(name, Effect.MAPPED, f"{setting} = {told}"))
         elif name == TOP_LEVEL_WORKERS:
             values["sandbox.workers"] = value
             keys.append(Key(name, Effect.MAPPED, f"sandbox.workers = {value}; OpenEvolve ignores it here"))
@@ -195,9 +200,17 @@ def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
         if model not in llm:
             llm.pop(f"{model}_weight", None)  # of no model
     try:
-        return Config.from_dict(data)
+        loaded = Config.from_dict(data)
     except Exception as error:  # whatever its loader and its data classes raise is a fault of the file
         raise ConfigError(f"{path}: OpenEvolve refuses this file: {_one_line(error)}; correct it") from error
+    if loaded.prompt.template_dir is not None:
+        folder = path.resolve().parent / loaded.prompt.template_dir
+        if not folder.is_dir():
+            raise ConfigError(
+                f"{path}: prompt.template_dir: expected a folder, found none at {folder}; correct it"
+            )
+        loaded.prompt.template_dir = str(folder)
+    return loaded
 
 
 def _without_secrets(value: Any) -> Any:
@@ -214,7 +227,7 @@ def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
     """Yield every key of the file with its value, sections and lists of sections taken apart."""
     for key, inner in value.items():
         name = f"{prefix}{key}"
-        if isinstance(inner, dict) and inner and name not in WITHOUT_EFFECT:
+        if isinstance(inner, dict) and inner and name not in WITHOUT_EFFECT and name not in MAPPED:
             yield from _leaves(inner, f"{name}.")
         elif isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
             for item in inner:

@@ -1,0 +1,75 @@
+"""OpenEvolve's own prompts, for a project that brings its templates: made by its sampler from our records."""
+
+import dataclasses
+import json
+import random
+from typing import Any
+
+from evovpo.config import PromptConfig
+from evovpo.errors import ConfigError
+from evovpo.prompts.instruct import DiffFormat, RewriteFormat
+from evovpo.prompts.request import Request, Shown
+from evovpo.prompts.showing import capped, harmless, language_of
+from evovpo.types import Message, Problem, PromptKind
+
+
+class TheirPrompts:
+    """A format of ours with OpenEvolve's prompts wherever one answer is to improve one program.
+
+    `settings.openevolve` is the `prompt` section of its configuration; variations are drawn by the request.
+    Feedback and earlier answers that came to nothing stand among its artifacts. How programs were changed,
+    its place `{changes}`, is not kept here: those are "Unknown changes".
+    """
+
+    def __init__(self, ours: DiffFormat | RewriteFormat, settings: PromptConfig) -> None:
+        from openevolve.config import PromptConfig as TheirConfig
+        from openevolve.prompt.sampler import PromptSampler
+
+        self._config: Any = TheirConfig(**json.loads(settings.openevolve))
+        self._sampler = PromptSampler(self._config)
+        self._ours, self._characters = ours, settings.feedback_characters
+        self.reply_tokens, self.max_rows = ours.reply_tokens, ours.max_rows
+        self.can_show, self.answers = ours.can_show, ours.answers
+
+    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+        """Return a system and a user message; raises `ConfigError` for a template that cannot be filled."""
+        parent, config = request.parent, self._config
+        if parent is None or request.kind is not PromptKind.MUTATE or request.answers != 1:
+            return self._ours.messages(problem, request)
+        draw = random.Random(request.draw)
+        drawn = {name: [draw.choice(texts)] for name, texts in config.template_variations.items() if texts}
+        self._sampler.config = dataclasses.replace(config, template_variations=drawn)
+        told = {"feedback": parent.evaluation.feedback}
+        told |= {f"an earlier answer, {one.reason[:300]}": one.text for one in request.attempts}
+        others = [_record(shown) for shown in request.inspirations]
+        top = others[: config.num_top_programs]
+        names = (feature.name.removeprefix("reward:") for feature in problem.features)
+        try:
+            made = self._sampler.build_prompt(
+                current_program=parent.program.source,
+                parent_program=parent.program.source,
+                program_metrics=_record(parent)["metrics"],
+                previous_programs=top,
+                top_programs=top,
+                inspirations=others[len(top) :],
+                language=language_of(problem.suffix),
+                diff_based_evolution=isinstance(self._ours, DiffFormat),
+                program_artifacts={
+                    harmless(name): capped(harmless(text), self._characters)
+                    for name, text in told.items()
+                    if text.strip()
+                },
+                feature_dimensions=["complexity" if name == "length" else name for name in names],
+            )
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"{config.template_dir}: a template there cannot be filled ({error!r}); expected places of "
+                "OpenEvolve, such as {metrics}, or of template_variations, other braces doubled; correct it"
+            ) from error
+        return Message("system", made["system"]), Message("user", made["user"])
+
+
+def _record(shown: Shown) -> dict[str, Any]:
+    """Return a judged program as OpenEvolve's sampler takes it."""
+    metrics = dict(shown.evaluation.metrics or ())
+    return {"id": shown.program.id, "code": shown.program.source, "metrics": metrics}
