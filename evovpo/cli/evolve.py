@@ -169,7 +169,7 @@ def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: op
 
 
 def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
-    """Print what a run came to, and exit with 3 if nothing was judged."""
+    """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised."""
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run
 
@@ -185,6 +185,8 @@ def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
     reason = nothing_judged(outcome, store.run_summary(outcome.run))
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
+    if outcome.is_memorised:
+        leave(Exit.MEMORISED)
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:

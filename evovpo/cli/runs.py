@@ -20,16 +20,19 @@ app = typer.Typer()
 def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
-    A run that says running although no process works on it was killed; resume takes it up.
+    Solved: right on every training and every held-out row (unchecked: no held-out row, or a run that ended
+    before they were looked at); memorised: right on every training row, not on every held-out row. A run that
+    says running although no process works on it was killed; resume takes it up.
 
     [dim]Example:[/dim]  evovpo runs
     """
+    from evovpo.reports.tables import row_json, runs_table
+
     with open_store(store_url) as store:
         rows, option = store.runs(), store_option(store)
     if as_json:
-        print_json([row._asdict() for row in rows])
+        print_json([row_json(row) for row in rows])
     elif rows:
-        from evovpo.reports.tables import runs_table
         from evovpo.types import RunStatus
 
         show_answer(runs_table(rows))

@@ -26,6 +26,8 @@ class Exit(IntEnum):
     NOTHING_EVALUATED = 3
     CUT_OFF = 4
     """By a server or the machine (its store, a full disk); the run can be resumed."""
+    MEMORISED = 5
+    """The run is right on every training row and wrong on a held-out one."""
     STOPPED = 130
     """Ctrl-C."""
 

@@ -46,7 +46,7 @@ def nothing_judged(outcome: Outcome, summary: RunSummary) -> str:
 
 def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after: int | None) -> Text:
     """Return the one sentence that says how a run ended; `solved_after` counts evaluations."""
-    rows = outcome.heldout_total
+    rows, what = outcome.heldout_total, "examples" if problem.is_by_example else "objectives"
     text = Text(f"{printable(problem.id)}: ", style="bold")
     if not outcome.solved:
         ends = {
@@ -62,14 +62,17 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
             best = _both_bests(outcome)
         return text.append(f"{ends.get(status, 'interrupted')}{best}", style="yellow")
     after = outcome.evaluations if solved_after is None else solved_after
-    text.append(f"solved after {counted(after, 'evaluation')}", style="bold green")
+    word, style = ("memorised", "bold yellow") if outcome.is_memorised else ("solved", "bold green")
+    text.append(f"{word} after {counted(after, 'evaluation')}", style=style)
     if outcome.is_by_score:
         text.append(_both_bests(outcome), style="yellow")
-    if outcome.solved_heldout:
-        text.append(f", and right on all {rows} held-out examples", style="bold green")
+    if outcome.is_memorised:
+        wrong = f"wrong on {rows - outcome.heldout_passed} of {rows} held-out"
+        text.append(f": right on all {outcome.train_total} training {what}, {wrong}", style=style)
     elif rows:
-        wrong = rows - outcome.heldout_passed
-        text.append(f", but wrong on {wrong} of {rows} held-out examples", style="bold yellow")
+        text.append(f", and right on all {rows} held-out {what}", style=style)
+    else:
+        text.append(f", with no held-out {what} to check it on", style="dim")
     return text
 
 
@@ -124,7 +127,8 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     if view.best is None:
         return Text(f"Run {view.run.id} of {view.problem.id} has judged nothing yet.", style="yellow")
     run = view.run
-    head = Text(f"run {run.id}, {run.status}, seed {run.seed}, {run.created_at}", style="dim")
+    outcome = view.outcome(0.0)
+    head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
     cost = Text(counted(summary.rollouts, "completion"), style="dim")
     if summary.tokens:
         cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
@@ -133,7 +137,6 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         cost.append(f"; {counted(refused, 'answer')} refused as not novel")
     if summary.calls.calls:
         cost.append(f"\n{calls_text(summary.calls)}")
-    outcome = view.outcome(0.0)
     shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
     parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
     parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
@@ -174,7 +177,6 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     return {
         **outcome,
         "problem": view.problem.id,
-        "status": str(view.run.status),
         "seed": view.run.seed,
         "budget": view.run.evaluations,
         "sampling_seconds": view.summary.sampling_seconds,
@@ -203,7 +205,7 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
     outcomes = list(repeats.values())
     mean, deviation = _best(outcomes)
     spread = reward_text(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
-    solved = sum(outcome.solved for outcome in outcomes)
+    solved = sum(outcome.solved and not outcome.is_memorised for outcome in outcomes)
     counts = {
         name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
         for name in ("evaluations", "executed")
@@ -217,7 +219,8 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
         show_footer=True,
     )
     for seed, outcome in repeats.items():
-        cells = (seed, outcome.run, "yes" if outcome.solved else "no", reward_text(outcome.best_mean_reward))
+        end = "memorised" if outcome.is_memorised else "yes" if outcome.solved else "no"
+        cells = (seed, outcome.run, end, reward_text(outcome.best_mean_reward))
         table.add_row(*map(str, (*cells, outcome.evaluations, outcome.executed)))
     if ends := [f"seed {seed} ended early: {one.stopped}" for seed, one in repeats.items() if one.stopped]:
         table.caption, table.caption_justify = Text("\n".join(ends)), "left"

@@ -29,7 +29,7 @@ from evovpo.reports.text import (
 from evovpo.runs.stored import Ancestor, Row, example_rows
 from evovpo.search.search import Search
 from evovpo.store import RunRow, Store
-from evovpo.types import Evaluation, Json, ParentRole, Problem, RunStatus, Status
+from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
 
 _ROWS_SHOWN = 24
 _MISSES_SHOWN = 6
@@ -135,12 +135,24 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
     run, status = (Column(name, no_wrap=True) for name in ("run", "status"))
     figures = (right("evaluations", no_wrap=True), right("best mean reward"))
     table = plain_table(run, folded("problem"), status, *figures)
-    styles = {RunStatus.SOLVED: "green", RunStatus.FAILED: "red", RunStatus.INTERRUPTED: "yellow"}
+    styles = {"solved": "green", "memorised": "yellow", "failed": "red", "interrupted": "yellow"}
     for row in rows:
         best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
-        ended = Text(str(row.status), style=styles.get(row.status, ""))
+        is_unchecked = row.ending == "solved" and row.solved_heldout is None
+        ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
         table.add_row(row.run, Text(printable(row.problem)), ended, str(row.evaluations), best)
     return table
+
+
+def row_json(row: RunRow) -> dict[str, Json]:
+    """Return one run of the list for machines; `solved_heldout` is null where it is unknown, or no row is
+    held out."""
+    return {
+        **row._asdict(),
+        "status": row.ending,
+        "solved_train": row.solved_train,
+        "solved_heldout": row.solved_heldout,
+    }
 
 
 def population_table(search: Search) -> Table:

@@ -85,7 +85,8 @@ def resume(
         if run.status.is_finished:
             on_start(run)
             with open_evaluator(problem, config) as judge:
-                return _outcome(store, run.id, judge, 0.0, "" if search.is_solved else search.stop_reason)
+                stopped = "" if search.is_solved else search.stop_reason
+                return _outcome(store, run.id, judge, 0.0, stopped, run.status)
         request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
         servers = open_servers(problem, config, store, proposer)
         store.set_run_status(run.id, RunStatus.RUNNING)
@@ -141,7 +142,7 @@ def _drive(
     config = request.config.changed(store=StoreConfig(url=store.name))
     problem = request.problem
     started = time.monotonic()
-    status = RunStatus.FAILED
+    status, heldout = RunStatus.FAILED, None
     try:
         _tell_again(servers.proposer, search, store)
         judged = {item.program_id: item for item in request.judged}
@@ -159,22 +160,29 @@ def _drive(
                 pause_at=request.pause_at,
             )
             status = asyncio.run(_run_and_close(driver, servers))
-            return _outcome(store, search.run_id, judge, time.monotonic() - started, driver.stop_reason)
+            seconds = time.monotonic() - started
+            outcome = _outcome(store, search.run_id, judge, seconds, driver.stop_reason, status)
+            if status.is_finished:
+                heldout = outcome.heldout_passed, outcome.heldout_total
+            return outcome
     except (KeyboardInterrupt, asyncio.CancelledError, ServerError):  # a server may be back later
         status = RunStatus.INTERRUPTED
         raise
     finally:
         # A store that failed cannot take the status either; the first error is the one to show.
         try:
-            store.set_run_status(search.run_id, status)
+            store.set_run_status(search.run_id, status, heldout)
         except StoreError:
             if status is not RunStatus.FAILED:
                 raise
 
 
-def _outcome(store: Store, run_id: str, judge: Judge, seconds: float, stopped: str) -> Outcome:
-    """Return what a stored run came to, with its best program run on the held-out rows."""
+def _outcome(
+    store: Store, run_id: str, judge: Judge, seconds: float, stopped: str, status: RunStatus
+) -> Outcome:
+    """Return what a stored run that ends like this came to, with its best program run on the held-out rows."""
     view = stored_run(store, run_id)
+    view = replace(view, run=replace(view.run, status=status))
     heldout = judge.evaluate_heldout(view.best) if view.best is not None and view.problem.heldout else ()
     return view.outcome(seconds, heldout, stopped)
 

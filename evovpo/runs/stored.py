@@ -8,7 +8,7 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.problem.openevolve.metrics import Scored, best_combined
-from evovpo.store import RunSummary, Store
+from evovpo.store import RunSummary, Store, ending
 from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
 
 
@@ -45,6 +45,8 @@ class Outcome(NamedTuple):
     """Of `program`; below `best_mean_reward` where another program has that."""
     best_mean_program_id: str = ""
     """Of the program with the best mean reward."""
+    status: str = ""
+    """How the run ended: as the store has it, but `memorised` where it is solved on training rows only."""
 
     @property
     def solved_train(self) -> bool:
@@ -55,6 +57,11 @@ class Outcome(NamedTuple):
     def solved_heldout(self) -> bool | None:
         """Solved, and the same program right on every held-out row; `None` where there are none."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
+
+    @property
+    def is_memorised(self) -> bool:
+        """Solved, and the same program wrong on some held-out row."""
+        return self.solved and self.solved_heldout is False
 
     @property
     def is_by_score(self) -> bool:
@@ -105,7 +112,7 @@ class RunView:
         passed = [row.passed for row in self.heldout] if heldout is None else heldout
         scored = best_combined(self.scores)
         rewards = (self.evaluation.rewards if self.evaluation else None) or (0.0,)
-        return Outcome(
+        outcome = Outcome(
             run=self.run.id,
             solved=self.best is not None and self.summary.examples_passed == len(self.problem.objectives),
             best_mean_reward=self.summary.best_mean_reward or 0.0,
@@ -125,6 +132,7 @@ class RunView:
             program_mean_reward=sum(rewards) / len(rewards),
             best_mean_program_id=self.summary.best_program_id or "",
         )
+        return outcome._replace(status=ending(self.run.status, outcome.solved_heldout))
 
 
 def find_run(store: Store, name: str) -> str:

@@ -76,10 +76,15 @@ class Runs(Database):
         _append_status(connection, run.id, run.status)
 
     @writing
-    def set_run_status(self, connection: Connection, run_id: str, status: RunStatus) -> None:
-        """Append a status of a run; the latest one holds."""
+    def set_run_status(
+        self, connection: Connection, run_id: str, status: RunStatus, heldout: tuple[int, int] | None = None
+    ) -> None:
+        """Append a status of a run; the latest one holds.
+
+        `heldout` is on how many held-out rows the answer of a run that ended is right, and of how many.
+        """
         require_run(connection, run_id)
-        _append_status(connection, run_id, status)
+        _append_status(connection, run_id, status, heldout)
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
@@ -172,7 +177,11 @@ def with_status() -> Select[Any]:
     events = run_events.alias()
     latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
-    return select(runs, run_events.c.status).select_from(runs).join(run_events, of_run)
+    return (
+        select(runs, run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
+        .select_from(runs)
+        .join(run_events, of_run)
+    )
 
 
 def read_call_totals(connection: Connection, run_id: str) -> CallTotals:
@@ -198,6 +207,10 @@ def _problem_body(connection: Connection, problem_id: str, version: str) -> str 
     return connection.scalar(found)
 
 
-def _append_status(connection: Connection, run_id: str, status: RunStatus) -> None:
+def _append_status(
+    connection: Connection, run_id: str, status: RunStatus, heldout: tuple[int, int] | None = None
+) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    append(connection, run_events, [{"run_id": run_id, "status": status, "at": now}])
+    passed, total = heldout or (None, None)
+    event = {"run_id": run_id, "status": status, "at": now, "heldout_passed": passed, "heldout_total": total}
+    append(connection, run_events, [event])

@@ -38,6 +38,30 @@ class RunRow(NamedTuple):
     """Candidates proposed so far, whatever became of them; the problem's starting programs are none."""
     best_mean_reward: float | None
     """None if nothing was judged yet."""
+    heldout: tuple[int, int] | None = None
+    """On how many held-out rows the answer is right, and of how many; none for a run that has not ended, or
+    ended before this was kept."""
+
+    @property
+    def solved_train(self) -> bool:
+        """Every training row (or objective) at full reward."""
+        return self.best_mean_reward == 1.0
+
+    @property
+    def solved_heldout(self) -> bool | None:
+        """Solved, and right on every held-out row; `None` where there are none, or it is unknown."""
+        passed, total = self.heldout or (0, 0)
+        return self.solved_train and passed == total if total else None
+
+    @property
+    def ending(self) -> str:
+        """The status, or `memorised` for a run solved on training rows only."""
+        return ending(self.status, self.solved_heldout)
+
+
+def ending(status: RunStatus, solved_heldout: bool | None) -> str:
+    """Return how a run ended, in a word: `memorised` if it is solved, but not on held-out rows."""
+    return "memorised" if status is RunStatus.SOLVED and solved_heldout is False else str(status)
 
 
 class CurvePoint(NamedTuple):
@@ -100,7 +124,14 @@ class Summaries(Database):
     def runs(self, connection: Connection) -> list[RunRow]:
         """Return all runs, newest first."""
         return [
-            RunRow(row.id, row.problem_id, row.status, row.proposed, row.best)
+            RunRow(
+                row.id,
+                row.problem_id,
+                row.status,
+                row.proposed,
+                row.best,
+                (row.heldout_passed, row.heldout_total) if row.heldout_total is not None else None,
+            )
             for row in connection.execute(_runs())
         ]
 

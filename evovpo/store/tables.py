@@ -21,7 +21,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
@@ -83,6 +83,7 @@ run_events = _table(
     "run_events",
     _numbered(),
     *_all(run_id=sa.ForeignKey("runs.id"), status=word(RunStatus), at=_DATE),
+    *_some(heldout_passed=sa.Integer, heldout_total=sa.Integer),
     sa.Index("run_events_by_run", "run_id"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -259,9 +260,69 @@ def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
     rows = evovpo("runs", "--store", copied, "--json").json
     assert [row["problem"] for row in rows] == ["strings/user-name", "strings/file-extension"]
     assert [row["status"] for row in rows] == ["exhausted", "solved"]
-    assert set(rows[0]) == {"run", "problem", "status", "evaluations", "best_mean_reward"}
+    assert set(rows[0]) == {
+        *("run", "problem", "status", "evaluations", "best_mean_reward"),
+        *("heldout", "solved_train", "solved_heldout"),
+    }
+    assert [row["solved_train"] for row in rows] == [False, True]
+    assert [row["solved_heldout"] for row in rows] == [False, True]
     table = evovpo("runs", "--store", copied).out
     assert table.index(rows[0]["run"]) < table.index(rows[1]["run"])
+
+
+@pytest.mark.parametrize(
+    ("heldout", "code", "status", "solved_heldout", "listed"),
+    [
+        (
+            [{"inputs": ["b"], "output": "b!"}, {"inputs": ["c"], "output": "c"}],
+            5,
+            "memorised",
+            False,
+            "memorised",
+        ),
+        ([{"inputs": ["b"], "output": "b"}], 0, "solved", True, "solved"),
+        ([], 0, "solved", None, "(unchecked)"),
+    ],
+)
+def test_a_run_that_is_right_on_training_rows_alone_is_memorised_not_solved(
+    evovpo: Shell,
+    tmp_path: Path,
+    heldout: list[dict[str, object]],
+    code: int,
+    status: str,
+    solved_heldout: bool | None,
+    listed: str,
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "problem.toml").write_text('[problem]\nstatement = "Give the text back."\ninputs = ["text"]\n')
+    (folder / "seed.py").write_text("def solve(text):\n    return text\n")
+    train = [{"inputs": ["a"], "output": "a"}, {"inputs": ["aa"], "output": "aa"}]
+    (folder / "examples.json").write_text(json.dumps({"train": train, "heldout": heldout}))
+    answer = evovpo("evolve", "mine", "--proposer", "random")
+    assert (answer.code, status in answer.out) == (code, True)
+    run = evovpo("runs", "--json").json[0]
+    assert (run["status"], run["solved_train"], run["solved_heldout"]) == (status, True, solved_heldout)
+    assert listed in evovpo("runs").out
+    shown = evovpo("show", "latest", "--no-png")
+    assert (shown.code, f", {status}, seed 0" in shown.out) == (0, True)
+    found = evovpo("show", "latest", "--no-png", "--json").json
+    assert (found["status"], found["solved_heldout"]) == (status, solved_heldout)
+    resumed = evovpo("resume", "latest", "--json")
+    assert (resumed.code, resumed.json["status"]) == (code, status)
+    repeats = evovpo("evolve", "mine", "--proposer", "random", "--seeds", "0-1")
+    assert ("0 of 2" if code else "2 of 2") in repeats.out
+
+
+def test_a_run_that_ended_before_held_out_rows_were_kept_is_not_called_checked(
+    evovpo: Shell, copied: str
+) -> None:
+    with closing(sqlite3.connect(copied.removeprefix("sqlite:///"))) as database:
+        database.execute("UPDATE run_events SET heldout_passed = NULL, heldout_total = NULL")
+        database.commit()
+    row = evovpo("runs", "--store", copied, "--json").json[0]
+    assert (row["status"], row["heldout"], row["solved_heldout"]) == ("solved", None, None)
+    assert "(unchecked)" in evovpo("runs", "--store", copied).out
 
 
 def test_show_writes_a_picture_and_says_where(evovpo: Shell, stored: Path, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ from evovpo.types import (
     Program,
     Prompt,
     PromptKind,
+    Rewards,
     Rollout,
     Run,
     RunStatus,
@@ -382,8 +383,33 @@ def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> No
     tell = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 0.5, 0.0))), ("?", None)])
     append(store, "run-a", [prompt, tell])
     newest, oldest = store.runs()
-    assert tuple(newest) == ("run-b", "phones", RunStatus.RUNNING, 0, None)
-    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5)
+    assert tuple(newest) == ("run-b", "phones", RunStatus.RUNNING, 0, None, None)
+    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "heldout", "ending", "solved_heldout"),
+    [
+        ((1.0, 1.0, 1.0), (3, 3), "solved", True),
+        ((1.0, 1.0, 1.0), (2, 3), "memorised", False),
+        ((1.0, 1.0, 1.0), (0, 0), "solved", None),
+        ((1.0, 1.0, 1.0), None, "solved", None),
+        ((1.0, 0.5, 0.0), (3, 3), "exhausted", False),
+    ],
+)
+def test_a_run_that_ended_says_what_its_answer_does_on_held_out_rows(
+    store: Store,
+    rewards: Rewards,
+    heldout: tuple[int, int] | None,
+    ending: str,
+    solved_heldout: bool | None,
+) -> None:
+    prompt = make_prompt(0)
+    append(store, "run-a", [prompt, make_tell(prompt, 0, [("return 1", judge("return 1", rewards))])])
+    store.set_run_status("run-a", RunStatus.SOLVED if min(rewards) == 1.0 else RunStatus.EXHAUSTED, heldout)
+    (row,) = store.runs()
+    assert (row.ending, row.heldout, row.solved_heldout) == (ending, heldout, solved_heldout)
+    assert row.solved_train is (min(rewards) == 1.0)
 
 
 # Asks and tells

@@ -208,7 +208,7 @@ def test_a_long_program_line_is_not_broken() -> None:
         (
             RunStatus.SOLVED,
             {"solved": True, "heldout_total": 0, "evaluations": 1},
-            "solved after 1 evaluation",
+            "solved after 1 evaluation, with no held-out examples",
         ),
         (RunStatus.EXHAUSTED, {}, "not solved, best program passes 2 of 4"),
         (RunStatus.INTERRUPTED, {}, "interrupted, best program passes 2 of 4"),
@@ -239,8 +239,10 @@ def test_json_tells_the_rows_that_were_searched_on_from_those_held_out(
 
 
 def test_the_headline_counts_up_to_the_solution_not_to_the_end_of_its_group(problem: Problem) -> None:
-    text = headline(problem, RunStatus.SOLVED, outcome(solved=True), 7).plain
+    text = headline(problem, RunStatus.SOLVED, outcome(solved=True, heldout_passed=3), 7).plain
     assert "solved after 7 evaluations" in text
+    text = headline(problem, RunStatus.SOLVED, outcome(solved=True), 7).plain
+    assert "memorised after 7 evaluations: right on all 4 training examples, wrong on 3 of 3 held-out" in text
 
 
 def test_a_reward_just_below_one_is_not_written_as_one() -> None:
