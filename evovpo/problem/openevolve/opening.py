@@ -1,13 +1,10 @@
 """An OpenEvolve project with the configuration of its runs: its YAML, a file of ours, settings by hand."""
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evovpo.config import Config
-from evovpo.config_tree import read_toml
-from evovpo.errors import ConfigError
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import own_settings
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
@@ -59,16 +56,10 @@ def _with_own_models(
     settings: Settings, config_file: Path | None, overrides: Sequence[str]
 ) -> dict[str, object]:
     """Return the base settings without the models, or addresses, in whose place the user gives others."""
-    given = {text.partition("=")[0].strip() for text in overrides}
-    written: dict[str, Any] = {}
-    if config_file is not None:
-        with contextlib.suppress(ConfigError):  # reading the configuration says what is wrong with it
-            written = read_toml(config_file)
-    proposer = written.get("proposer")
-    given |= {f"proposer.{key}" for key in proposer} if isinstance(proposer, dict) else set()
+    given = Config.load(config_file, overrides)
     models, values = settings.models, settings.values
-    if "proposer.model" in given or "models" in written:
+    if given.proposer.model or given.models:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}
-    if "proposer.base_url" in given:
+    if given.proposer.base_url:
         models = tuple({key: table[key] for key in table if key != "base_url"} for table in models)
     return settings._replace(models=models, values=values).base()

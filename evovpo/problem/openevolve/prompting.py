@@ -27,7 +27,7 @@ class TheirPrompts:
 
         self._config: Any = TheirConfig(**json.loads(settings.openevolve))
         self._sampler = PromptSampler(self._config)
-        self._ours, self._characters = ours, settings.feedback_characters
+        self._ours, self._most = ours, settings.feedback_characters
         self.reply_tokens, self.max_rows = ours.reply_tokens, ours.max_rows
         self.can_show, self.answers = ours.can_show, ours.answers
 
@@ -41,6 +41,9 @@ class TheirPrompts:
         self._sampler.config = dataclasses.replace(config, template_variations=drawn)
         told = {"feedback": parent.evaluation.feedback}
         told |= {f"an earlier answer, {one.reason[:300]}": one.text for one in request.attempts}
+        artifacts = {
+            harmless(name): capped(harmless(text), self._most) for name, text in told.items() if text
+        }
         others = [_record(shown) for shown in request.inspirations]
         top = others[: config.num_top_programs]
         names = (feature.name.removeprefix("reward:") for feature in problem.features)
@@ -54,11 +57,7 @@ class TheirPrompts:
                 inspirations=others[len(top) :],
                 language=language_of(problem.suffix),
                 diff_based_evolution=isinstance(self._ours, DiffFormat),
-                program_artifacts={
-                    harmless(name): capped(harmless(text), self._characters)
-                    for name, text in told.items()
-                    if text.strip()
-                },
+                program_artifacts=artifacts,
                 feature_dimensions=["complexity" if name == "length" else name for name in names],
             )
         except (KeyError, IndexError, ValueError, AttributeError) as error:

@@ -106,7 +106,13 @@ def read_settings(path: Path) -> Settings:
         elif name in ("prompt.system_message", "llm.system_message"):
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
         elif name.startswith("database.feature_"):
-            keys.append(Key(name, Effect.MAPPED, "grid axes: complexity is length, metrics are rewards"))
+            keys.append(
+                Key(
+                    name,
+                    Effect.MAPPED,
+                    "grid axes: complexity is length, metrics are rewards; diversity has none",
+                )
+            )
         elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
         elif setting and mapped is None:
