@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,8 @@ def batch(
         SandboxConfig(executor=executor)  # raises what is wrong with it
     found, works = plan(name, store_url, limit)
     with open_store(store_url, create=True) as store, only_batch(store_url):
-        progress = BatchProgress(console(stderr=True), works, {row.run: row for row in store.runs()})
+        stored = {row.run: row for row in store.runs()}
+        progress = BatchProgress(console(stderr=True), works, stored, store.call_totals)
         left = sized([work for work in works if not work.is_finished], jobs, executor)
         try:
             with open_cluster({work.config.sandbox.executor for work in left}), progress:
@@ -114,7 +116,7 @@ def batch(
 def report(
     name: BatchName,
     store_url: options.StoreUrl = None,
-    out: Annotated[Path | None, option("FOLDER", "Where to write.", default="evovpo-report-NAME")] = None,
+    out: Annotated[Path | None, option("FOLDER", "Where to write.", default="evovpo-out/report-NAME")] = None,
     limit: Limit = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -128,9 +130,9 @@ def report(
     from evovpo.reports.batch_tables import results_json
 
     found = read_batch(name, limit)
-    folder = out or Path("evovpo-report-" + "".join(c if c.isalnum() else "-" for c in found.name))
     with open_store(store_url) as store:
         results = read_results(found, store)
+        folder = options.written_to(out, "report-" + re.sub(r"\W", "-", found.name))
         page, tables = write_report(store, results, folder)
     if as_json:
         print_json({**results_json(results), "page": page, "tables": tables})

@@ -1,5 +1,6 @@
 """Arguments and options that several commands have, and how any of them is declared."""
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,3 +62,11 @@ InitialProgram = Annotated[
 def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:
     """Return the settings of `--set`, and after them those of options that were `given`."""
     return [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+
+
+def written_to(given: Path | None, name: str) -> Path:
+    """Return where a command writes: where the user said, else `name` in `evovpo-out`, made if need be."""
+    with contextlib.suppress(OSError):  # writing into it says so
+        if given is None:
+            Path("evovpo-out").mkdir(exist_ok=True)
+    return given or Path("evovpo-out", name)

@@ -48,7 +48,9 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
 def show(
     run: options.RunName,
     store_url: options.StoreUrl = None,
-    png: Annotated[Path | None, option("FILE", "Where to write the curve.", default="evovpo-RUN.png")] = None,
+    png: Annotated[
+        Path | None, option("FILE", "Where to write the curve.", default="evovpo-out/RUN.png")
+    ] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -69,7 +71,7 @@ def show(
     with open_store(store_url) as store:
         view = read_run(store, find_run(store, run))
         ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
-        picture = None if no_png else png or Path(f"evovpo-{view.run.id}.png")
+        picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
             write_curve_png(view, picture)
         if as_json:
@@ -146,7 +148,7 @@ def doctor(
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
     png: Annotated[
-        Path | None, option("FILE", "Where to write the picture.", default="evovpo-doctor-RUN.png")
+        Path | None, option("FILE", "Where to write the picture.", default="evovpo-out/doctor-RUN.png")
     ] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
     as_json: options.AsJson = False,
@@ -180,7 +182,7 @@ def doctor(
                     report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
         except KeyboardInterrupt:
             stopped(live, store)
-    picture = None if no_png else png or Path(f"evovpo-doctor-{report.run.id}.png")
+    picture = None if no_png else options.written_to(png, f"doctor-{report.run.id}.png")
     if picture is not None:
         write_png(report, picture)
     if as_json:

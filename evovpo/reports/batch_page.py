@@ -41,7 +41,20 @@ summary { cursor: pointer } .quiet { color: #666 }
 
 
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
-    """Write a page and CSV files into `folder`, made if need be, and return them; raises `ConfigError`."""
+    """Write a page and CSV files into `folder`, made if need be, and return them.
+
+    Raises `ConfigError` if the store has no run of the batch or fewer than the report that stands there, and
+    if the files cannot be written.
+    """
+    begun = sum(one.status is not None for one in results.cells)
+    before = _begun_before(folder / "cells.csv")
+    if begun < max(1, before):
+        raise ConfigError(
+            f"{store.name} has {begun} of the {len(results.cells)} runs of {results.batch.name}"
+            + f", and the report in {folder} has {before}" * bool(before)
+            + "; give the --store that has them"
+            + ", or another --out" * bool(begun)
+        )
     maps = [found for problem in results.problems if (found := read_heat_map(store, results, problem))]
     tables = []
     try:
@@ -57,6 +70,15 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
             f"{folder}: the report cannot be written ({error.strerror}); give another --out"
         ) from error
     return page, tables
+
+
+def _begun_before(table: Path) -> int:
+    """Return how many runs that had begun a written table of cells has; 0 where there is none."""
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return sum(bool(row.get("status")) for row in csv.DictReader(file))
+    except OSError:
+        return 0
 
 
 def page_text(results: Results, maps: Sequence[HeatMap]) -> str:

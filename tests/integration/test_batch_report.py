@@ -8,6 +8,7 @@ import subprocess
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
@@ -262,7 +263,7 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     monkeypatch.chdir(tmp_path)
     answer = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
     assert answer.code == 0
-    assert answer.json["page"] == "evovpo-report-stored/report.html"
+    assert answer.json["page"] == "evovpo-out/report-stored/report.html"
     text = Path(answer.json["page"]).read_text(encoding="utf-8")
     page = Page()
     page.feed(text)
@@ -281,7 +282,7 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     assert "strings-hard/drawn-004" in page.texts
     rows: dict[str, list[dict[str, str]]] = {}
     for name in ("cells", "arms", "curves", "rewards"):
-        with Path(f"evovpo-report-stored/{name}.csv").open(newline="") as file:
+        with Path(f"evovpo-out/report-stored/{name}.csv").open(newline="") as file:
             rows[name] = list(csv.DictReader(file))
     assert len(rows["cells"]) == answer.json["cells"] == 8
     for arm, row in zip(answer.json["arms"], rows["arms"], strict=True):
@@ -340,6 +341,28 @@ def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
     page.feed(text)
     assert "script" not in page.tags
     assert "\x1b" not in text
+
+
+def test_a_report_with_fewer_runs_takes_the_place_of_no_other(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report, store = partial(Shell(capsys), "report", stored / "stored.toml"), stored / "runs.db"
+    Store.open("empty.db").close()
+    empty = report("--store", "empty.db", "--out", "out")
+    assert empty.code == 2
+    assert empty.err.strip() == (
+        "error: sqlite:///empty.db has 0 of the 8 runs of stored; give the --store that has them"
+    )
+    assert not Path("out").exists()
+    assert report("--store", store, "--out", "out").code == 0
+    page = Path("out/report.html").read_bytes()
+    for other, limit in (("empty.db", ()), (store, ("--limit", "1"))):
+        answer = report("--store", other, "--out", "out", *limit)
+        assert answer.code == 2
+        assert "and the report in out has 7; give " in answer.err
+        assert Path("out/report.html").read_bytes() == page
+    assert report("--store", store, "--out", "out").code == 0
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(stored: Path, tmp_path: Path) -> None:

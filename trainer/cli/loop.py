@@ -61,7 +61,7 @@ def loop(
         ),
     ] = None,
     png: Annotated[
-        Path | None, option("FILE", "Where to write the picture.", default="evovpo-loop-ID.png")
+        Path | None, option("FILE", "Where to write the picture.", default="evovpo-out/loop-ID.png")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -131,7 +131,7 @@ def loop(
             if trainer is not None and trainer.poll() is None:
                 trainer.terminate()
                 trainer.wait()
-        picture = png or Path(f"evovpo-loop-{plan.id}.png")
+        picture = options.written_to(png, f"loop-{plan.id}.png")
         if comparison is not None:
             write_before_after_png(picture, *comparison)
         if as_json:
