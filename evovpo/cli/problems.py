@@ -15,27 +15,41 @@ app = typer.Typer()
 
 
 @app.command("problems", rich_help_panel="Problems")
-def list_problems() -> None:
-    """List the problems and suites that come with the package.
+def list_problems(
+    suite: Annotated[
+        str | None, argument("[SUITE]", "A suite: name of a bundled one, folder or file.", "all of them")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the suites of problems that come with the package, or the problems of one suite.
 
-    [dim]Example:[/dim]  evovpo problems
+    [dim]Examples:[/dim]
+
+    evovpo problems
+
+    evovpo problems strings
     """
-    from evovpo.builtin.strings.format import expression_fault
     from evovpo.problem.folder import load_problem
-    from evovpo.problem.suites import bundled_problems, bundled_suites, resolve_problem
-    from evovpo.reports.tables import problems_table
+    from evovpo.problem.suites import bundled_suites, load_suite
+    from evovpo.reports.tables import problems_json, problems_table, suites_table
 
-    problems = [load_problem(resolve_problem(name)) for name in bundled_problems()]
+    if suite is None:
+        suites = bundled_suites()
+        if as_json:
+            print_json([row._asdict() for row in suites])
+            return
+        show_answer(suites_table(suites))
+        say("\nThe problems of a suite:  evovpo problems strings")
+        return
+    entries = load_suite(suite)
+    problems = [load_problem(entry.path) for entry in entries]
+    if as_json:
+        print_json(problems_json(problems, entries))
+        return
     show_answer(problems_table(problems))
-    suites = bundled_suites()
-    if suites:
-        say("\nsuites: " + ", ".join(f"{name} ({len(entries)})" for name, entries in suites.items()))
-    easy = {str(entry.path) for entries in suites.values() for entry in entries if entry.difficulty == 0}
-    fitting = [problem for problem in problems if not expression_fault(problem)]
-    if fitting:
-        # One that every measured run solved: a first try should end well.
-        first = next((problem for problem in fitting if problem.folder in easy), fitting[0])
-        say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {first.id}")
+    # One that every measured run solved, if there is one: a first try should end well.
+    easiest = min(range(len(entries)), key=lambda index: entries[index].difficulty or 0.0)
+    say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[easiest].id}")
 
 
 @app.command("new", rich_help_panel="Problems")

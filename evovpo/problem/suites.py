@@ -1,5 +1,6 @@
 """Problems by name: those that came with the package, suites of several, and what a path means."""
 
+import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,14 @@ class SuiteEntry(NamedTuple):
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
 
 
+class SuiteRow(NamedTuple):
+    """One suite in the list of suites."""
+
+    suite: str
+    problems: int
+    description: str
+
+
 def bundled_root() -> Path:
     """Return the folder of the problems that come with the package, which may not be there.
 
@@ -34,9 +43,13 @@ def bundled_problems() -> tuple[str, ...]:
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 
 
-def bundled_suites() -> dict[str, list[SuiteEntry]]:
-    """Return the suites that come with the package by name."""
-    return {file.parent.name: load_suite(file) for file in sorted(bundled_root().glob("*/suite.toml"))}
+def bundled_suites() -> list[SuiteRow]:
+    """Return the suites that come with the package, by name."""
+    found = []
+    for file in sorted(bundled_root().glob("*/suite.toml")):
+        described = tomllib.loads(file.read_text(encoding="utf-8"))["suite"].get("description", "")
+        found.append(SuiteRow(file.parent.name, len(load_suite(file)), described))
+    return found
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:

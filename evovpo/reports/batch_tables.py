@@ -12,7 +12,7 @@ from rich.table import Table
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.results import CellResult, Curve, Results, verdict
-from evovpo.reports.text import plain_table, printable, right
+from evovpo.reports.text import Broken, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json
 
@@ -81,10 +81,10 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 def arms_table(results: Results) -> Table:
     """Return a row for each arm, as much of it as a terminal has room for."""
     figures = ("ended", "solved [95 %]", "only here", "best reward [95 %]")
-    table = plain_table("arm", *(right(name, no_wrap=True) for name in figures))
+    table = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
     for one, (*_, ended, solved, _, unlocked, best, _) in zip(results.arms, rows, strict=True):
-        table.add_row(printable(short_label(one.arm, results.batch)), ended, solved, unlocked, best)
+        table.add_row(Broken(short_label(one.arm, results.batch)), ended, solved, unlocked, best)
     return table
 
 

@@ -102,8 +102,9 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     table.add_row("best mean reward", reward_text(outcome.best_mean_reward) + whose)
     if outcome.trust == Trust.LOW:
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
-    proposed = f"{outcome.evaluations} of {budget} proposed"
-    table.add_row("evaluations", f"{proposed}: {outcome.executed} executed, {counted(outcome.joins, 'join')}")
+    joins = f", {outcome.joins} of them joined from two programs" * bool(outcome.joins)
+    table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}")
+    table.add_row("programs run", f"{outcome.executed}, each different one once, starting programs too")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table

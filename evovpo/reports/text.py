@@ -6,10 +6,13 @@ terminal as a control sequence or as markup.
 
 import ast
 import difflib
+import re
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
@@ -80,6 +83,7 @@ def plain_table(*columns: str | Column, show_footer: bool = False, title: str | 
     return Table(
         *columns,
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         pad_edge=False,
         show_edge=False,
         header_style="dim",
@@ -92,6 +96,25 @@ def plain_table(*columns: str | Column, show_footer: bool = False, title: str | 
 def right(header: RenderableType, **settings: Any) -> Column:
     """Return a column of figures."""
     return Column(header, justify="right", **settings)
+
+
+class Broken:
+    """A text whose lines a table breaks behind `/`, `-`, `,` and blanks, and elsewhere only if it must."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self._parts = re.findall(r"[^-/, ]*[-/, ]*", printable(text))
+        self._style = style
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(max(map(cell_len, self._parts)), sum(map(cell_len, self._parts)))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for part in self._parts:
+            if cell_len(lines[-1]) + cell_len(part.rstrip()) > options.max_width:
+                lines.append("")
+            lines[-1] += part
+        yield Text("\n".join(line.rstrip() for line in lines), self._style, overflow="fold")
 
 
 def folded(header: RenderableType = "", **settings: Any) -> Column:
@@ -117,13 +140,24 @@ def reward_text(value: float) -> str:
 
 def calls_text(totals: CallTotals) -> str:
     """Return in words what the requests to model servers came to."""
-    failed = f" ({totals.failed} of them brought nothing)" if totals.failed else ""
+    reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(totals.faults.items()))
+    failed = f" ({totals.failed} of them brought nothing: {printable(reasons)})" if totals.failed else ""
+    tokens = f", {totals.prompt_tokens} tokens of prompts and {totals.completion_tokens} of replies"
     cost = "" if totals.cost is None else f", cost {totals.cost:.4g}"
-    return (
-        f"{counted(totals.calls, 'request')} to servers{failed}, {totals.prompt_tokens} tokens of prompts "
-        f"and {totals.completion_tokens} of replies{cost}"
-    )
+    return f"{counted(totals.calls, 'request')} to servers{failed}{tokens * bool(totals.prompt_tokens)}{cost}"
 
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in the two units that say most."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min {rest} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"

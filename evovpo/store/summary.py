@@ -38,6 +38,9 @@ class RunRow(NamedTuple):
     """Candidates proposed so far, whatever became of them; the problem's starting programs are none."""
     best_mean_reward: float | None
     """None if nothing was judged yet."""
+    seed: int
+    created_at: str
+    """When it was started, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
     """On how many held-out rows the answer is right, and of how many; none for a run that has not ended, or
     ended before this was kept."""
@@ -130,6 +133,8 @@ class Summaries(Database):
                 row.status,
                 row.proposed,
                 row.best,
+                row.seed,
+                row.created_at,
                 (row.heldout_passed, row.heldout_total) if row.heldout_total is not None else None,
             )
             for row in connection.execute(_runs())

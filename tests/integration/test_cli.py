@@ -262,6 +262,7 @@ def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
     assert [row["status"] for row in rows] == ["exhausted", "solved"]
     assert set(rows[0]) == {
         *("run", "problem", "status", "evaluations", "best_mean_reward"),
+        *("seed", "created_at"),
         *("heldout", "solved_train", "solved_heldout"),
     }
     assert [row["solved_train"] for row in rows] == [False, True]
@@ -329,10 +330,10 @@ def test_show_writes_a_picture_and_says_where(evovpo: Shell, stored: Path, tmp_p
     url = f"sqlite:///{stored}"
     run = evovpo("runs", "--store", url, "--json").json[0]["run"]
     answer = evovpo("show", run[:6], "--store", url)
-    picture = tmp_path / f"evovpo-{run}.png"
+    picture = Path("evovpo-out") / f"{run}.png"
     assert answer.code == 0
-    assert f"Curve written to {picture.name}" in answer.out
-    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert f"Curve written to {picture}" in answer.out
+    assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     for text in ("def solve(file):", "Lineage of the best program", "1.0 ┤", "evaluations"):
         assert text in answer.out
 
@@ -352,7 +353,7 @@ def test_show_json_holds_what_the_screen_shows(evovpo: Shell, stored: Path, tmp_
 
 def test_no_png_writes_no_file(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
     assert evovpo("show", "latest", "--store", stored, "--no-png").code == 0
-    assert list(tmp_path.glob("*.png")) == []
+    assert list(tmp_path.rglob("*.png")) == []
 
 
 def test_resuming_a_finished_run_only_reports(evovpo: Shell, copied: str) -> None:
@@ -498,10 +499,25 @@ def test_new_never_writes_into_a_folder_with_files(evovpo: Shell, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_problems_lists_every_bundled_problem_with_its_statement(evovpo: Shell) -> None:
-    answer = evovpo("problems")
-    assert "strings/file-extension" in answer.out
-    assert "Give the extension of a file in capital letters." in answer.out
+def test_problems_are_a_page_of_suites_and_each_suite_a_list(
+    evovpo: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    overview = evovpo("problems")
+    assert "Columns of text: string functions from examples." in overview.out
+    assert len(overview.out.splitlines()) < 24
+    rows = {row["suite"]: row["problems"] for row in evovpo("problems", "--json").json}
+    assert (rows["strings"], rows["math"]) == (76, 7)
+    table = evovpo("problems", "strings").out.split("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= 80
+    (line,) = (line for line in table.splitlines() if line.startswith("strings/file-extension "))
+    assert " 6+11  Give the extension of a file" in line
+    found = {row["problem"]: row for row in evovpo("problems", "strings", "--json").json}
+    assert len(found) == 76
+    extension = found["strings/file-extension"]
+    assert (extension["train"], extension["heldout"]) == (6, 11)
+    assert extension["asks_for"] == "Give the extension of a file in capital letters."
+    assert evovpo("problems", "nothing").code == 2
 
 
 def test_config_prints_a_file_that_config_takes(evovpo: Shell, tmp_path: Path) -> None:
