@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from evovpo.analysis.statistics import Interval
@@ -78,7 +79,7 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
         top = max(interval.high for curve in (first, second) for interval in curve.intervals)
         axes.set_ylim(0, min(1.0, math.ceil(top * 10 + 0.3) / 10))  # the next tenth, and a little room
         ends = ((first, START_COLOUR), (second, TRAINED_COLOUR))
-        _label_ends(axes, [(one.ks[-1], one.means[-1], one.label, colour) for one, colour in ends])
+        _label_ends(axes, [(one.means[-1], one.label, colour) for one, colour in ends])
         axes.set_title(plain(panel), loc="left", fontsize=12)
     _finish(figure, path, title, note)
 
@@ -118,7 +119,7 @@ def write_arms(
         _draw_marks(axes, curve, colour, mark, [i.is_clear for i in curve.intervals])
         _k_axis(axes, curve.ks)
         axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
-        _label_ends(axes, [(curve.ks[-1], 0.0, reference, "black")], size=9)
+        _label_ends(axes, [(0.0, reference, "black")], size=9)
         axes.set_title(plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
         if index % columns == 0:
             axes.set_ylabel(plain(f"{figure_name} minus {reference}'s"), fontsize=10)
@@ -142,10 +143,11 @@ def write_training(path: Path, panels: Mapping[str, Sequence[Line]], *, title: s
             if len(line.values):
                 colour = COLOURS[labels.index(line.label) % len(COLOURS)]
                 axes.plot(line.steps, line.values, color=colour, linewidth=2, alpha=1)
-                ends.append((line.steps[-1], line.values[-1], line.label, colour))
+                ends.append((line.values[-1], line.label, colour))
         axes.set_title(plain(panel), loc="left", fontsize=12)
         _quiet_axes(axes)
         axes.margins(x=0.02)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         _label_ends(axes, ends, size=9)
         if index >= len(panels) - columns:
             axes.set_xlabel("training step", fontsize=10)
@@ -177,7 +179,7 @@ def draw_budgets(panels: Mapping[str, Sequence[Curve]]) -> Any:
             if len(curves) <= MOST_BANDS:
                 _draw_band(axes, curve, colour)
             axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3)
-            ends.append((curve.ks[-1], curve.means[-1], curve.label, colour))
+            ends.append((curve.means[-1], curve.label, colour))
         axes.set_xscale("log")
         most = max(curve.ks[-1] for curve in curves)
         ticks = [*(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most), most]
@@ -230,10 +232,10 @@ def _quiet_axes(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]], size: float = 10.5) -> None:
-    """Write each name right of its line's end, moved apart where they would overlap.
+def _label_ends(axes: Any, ends: Sequence[tuple[float, str, str]], size: float = 10.5) -> None:
+    """Write each name right of the panel at its line's height, moved apart where they would overlap.
 
-    `ends` are x, y, name and colour. Call it when the limits of the axes are set.
+    `ends` are y, name and colour. Call it when the limits of the axes are set.
     """
     if not ends:
         return
@@ -241,10 +243,11 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]], size: 
     # A line of text, in units of the axis: points over the height of the panel in points.
     height = axes.get_window_extent().height * 72 / _DPI
     gap = 1.25 * size / height * (high - low)
-    places = spread([y for _, y, _, _ in ends], gap)
+    places = spread([y for y, _, _ in ends], gap)
     style = {"textcoords": "offset points", "fontsize": size, "va": "center", "annotation_clip": False}
-    for (x, _, name, colour), place in zip(ends, places, strict=True):
-        axes.annotate(plain(name), (x, place), xytext=(9, 0), color=colour, **style)
+    for (_, name, colour), place in zip(ends, places, strict=True):
+        edge = {"xy": (1, place), "xycoords": ("axes fraction", "data"), "xytext": (5, 0)}
+        axes.annotate(plain(name), color=colour, **edge, **style)
 
 
 def spread(positions: Sequence[float], gap: float) -> list[float]:
@@ -274,10 +277,12 @@ def plain(text: str) -> str:
 
 
 def _finish(figure: Any, path: Path, title: str, note: str) -> None:
-    """Add title and note, and write the PNG beside its place, then rename it."""
-    figure.suptitle(plain(title), fontsize=14, x=0.01, ha="left")
+    """Add title and note, in lines that fit, and write the PNG beside its place, then rename it."""
+    width = figure.get_figwidth()
+    figure.suptitle(fill(plain(title), round(9 * width)), fontsize=14, x=0.01, ha="left")
     if note:
-        figure.supxlabel(plain(note), fontsize=9.5, x=0.01, ha="left", color="#444444")
+        text = fill(plain(note), round(13 * width))
+        figure.supxlabel(text, fontsize=9.5, x=0.01, ha="left", color="#444444")
     write_png(figure, path)
 
 

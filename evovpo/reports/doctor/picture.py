@@ -25,7 +25,10 @@ def write_png(report: Report, path: Path) -> None:
     grid = figure.add_gridspec(2, 3, width_ratios=[height - 1.5, 1.7, 3.6], height_ratios=[height, 0.16])
     heat, room, scale, key = (figure.add_subplot(grid[place]) for place in ((0, 0), (0, 2), (1, 0), (1, 2)))
     bars = figure.add_subplot(grid[0, 1], sharey=heat)
-    figure.colorbar(_draw_correlations(heat, diagnosis), cax=scale, orientation="horizontal")
+    colours = _draw_correlations(heat, diagnosis)
+    figure.colorbar(
+        colours, cax=scale, orientation="horizontal", ticks=(-1, 0, 1), label="grey: never varies"
+    )
     _draw_rewards(bars, diagnosis)
     _draw_headroom(room, diagnosis)
     key.legend(*room.get_legend_handles_labels(), loc="center", fontsize=10, frameon=False, ncols=3)
@@ -70,7 +73,7 @@ def _draw_correlations(axes: Any, diagnosis: Diagnosis) -> Any:
     names = [_in_one_line(diagnosis.sample.names[index]) for index in order]
     axes.set_yticks(range(count), names, fontsize=_name_size(count))
     axes.set_xticks([])
-    axes.set_title("correlation of components (grey: never varies)", fontsize=11, loc="left")
+    axes.set_title("correlation", fontsize=11, loc="left")
     return image
 
 
