@@ -25,8 +25,12 @@ class Standing(NamedTuple):
     """Where the run of a cell stands."""
 
     proposed: int
-    best_mean_reward: float
+    best_mean_reward: float | None
+    """None if nothing was judged yet."""
     solved: bool = False
+    asked: int = 0
+    judging: int = 0
+    """What it waits for, as `Progress` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,9 @@ class Work:
         """Run it to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
-            if progress.search.best is not None:
-                tell(Standing(progress.search.proposed, progress.search.best.mean_reward))
+            search, best = progress.search, progress.search.best
+            mean = None if best is None else best.mean_reward
+            tell(Standing(search.proposed, mean, False, progress.asked, progress.judging))
 
         try:
             request = RunRequest(self.problem, self.config, self.judged, self.name)

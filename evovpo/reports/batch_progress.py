@@ -4,8 +4,8 @@ The clock says how fast a batch goes and how often to say it; nothing else depen
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -13,13 +13,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
+from evovpo.config import Config
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.experiments.running import Work
-from evovpo.reports.live import LINE_SECONDS, LiveView
-from evovpo.reports.text import plain_table, printable, reward_text, right
-from evovpo.store import RunRow
+from evovpo.reports.live import LiveView, Waits
+from evovpo.reports.text import calls_text, counted, duration, plain_table, printable, reward_text, right
+from evovpo.store import CallTotals, RunRow
 from evovpo.types import RunStatus
 
+_READ_SECONDS = 5.0
+"""Time between two looks into the store."""
 _LINES_AROUND = 8
 """Lines of a terminal that the table leaves to headings, totals and the prompt."""
 
@@ -30,6 +33,8 @@ class _Cell:
 
     problem: str
     budget: int
+    config: Config
+    waits: Waits = field(default_factory=Waits)
     proposed: int = 0
     best: float | None = None
     is_solved: bool = False
@@ -40,13 +45,22 @@ class _Cell:
 class BatchProgress(LiveView):
     """Shows where a batch stands; `take` is told every message.
 
-    `stored` are the runs that the store held before, by id.
+    `stored` are the runs that the store held before, by id; `totals` returns what the requests of runs to
+    servers came to.
     """
 
-    def __init__(self, console: Console, works: Sequence[Work], stored: Mapping[str, RunRow]) -> None:
+    def __init__(
+        self,
+        console: Console,
+        works: Sequence[Work],
+        stored: Mapping[str, RunRow],
+        totals: Callable[..., CallTotals] | None = None,
+    ) -> None:
         self._cells = {
-            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
+            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations, work.config)
+            for work in works
         }
+        self._totals, self._read_at, self._calls = totals, float("-inf"), ""
         for run_id, cell in self._cells.items():
             if run_id in stored:
                 row = stored[run_id]
@@ -75,9 +89,10 @@ class BatchProgress(LiveView):
         cell = self._cells[message.name]
         match message:
             case Started():
-                cell.is_running = True
+                cell.is_running, cell.waits = True, Waits()
             case Told() | Ended():
-                cell.proposed, cell.best, cell.is_solved = message.value
+                cell.proposed, cell.best, cell.is_solved, *open_now = message.value
+                cell.waits.take(*open_now)
                 cell.is_ended = isinstance(message, Ended)
                 cell.is_running = not cell.is_ended
             case Failed():
@@ -86,9 +101,11 @@ class BatchProgress(LiveView):
                 self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
 
     def pause(self) -> None:
-        """Print a line if the last one is long enough ago; a terminal's live view goes on by itself."""
-        if time.monotonic() - self._shown_at >= LINE_SECONDS:
-            self._line(self.status())
+        """Read at times what the requests of the runs under way came to."""
+        if self._totals is not None and time.monotonic() - self._read_at >= _READ_SECONDS:
+            self._read_at = time.monotonic()
+            totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_running))
+            self._calls = calls_text(totals) if totals.calls else ""
 
     def status(self) -> str:
         """Return one line about the whole batch."""
@@ -97,15 +114,13 @@ class BatchProgress(LiveView):
         parts = [f"{self.ended} of {len(cells)} runs ended", f"{solved} solved"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        parts.append(f"{self.proposed} evaluations")
+        parts.append(counted(self.proposed, "evaluation"))
         left = sum(cell.budget - cell.proposed for cell in cells if not cell.is_ended)
         if rate := (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3):
             parts += [f"{rate:.0f} a second", f"at most {duration(left / rate)} to go"]
-        return ", ".join(parts)
-
-    def _line(self, text: str) -> None:
-        self._shown_at = time.monotonic()
-        super()._line(text)
+        waits = [cell.waits.text(cell.config) for cell in cells if cell.is_running]
+        parts += [self._calls, next(filter(None, waits), "")]
+        return ", ".join(filter(None, parts))
 
     def _view(self) -> RenderableType:
         by_problem: dict[str, list[_Cell]] = {}
@@ -132,15 +147,3 @@ class BatchProgress(LiveView):
         more = [Text(f"... and {len(order) - room} more problems", style="dim")] * (len(order) > room)
         bar = ProgressBar(max(len(self._cells), 1), self.ended, width=40)
         return Group(table, *more, bar, Text(self.status()))
-
-
-def duration(seconds: float) -> str:
-    """Return a span of time in the two units that say most."""
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if not hours:
-        return f"{minutes} min {rest} s"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"

@@ -1,9 +1,10 @@
-"""Progress of a running search: a live view on a terminal, a line every few seconds elsewhere.
+"""Progress of a running search: a live view on a terminal, a line every half minute elsewhere.
 
 Writes to standard error only, so that standard output holds nothing but the answer. The clock is used
 here to say how fast a run goes and how often to say it; nothing in the search depends on it.
 """
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.config import Config
-from evovpo.reports.text import calls_text, one_line, printable, reward_text
+from evovpo.reports.text import calls_text, counted, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
 from evovpo.search.search import Search
 from evovpo.store import CallTotals
@@ -25,8 +26,10 @@ from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
 """Shortest time between two updates of the live view."""
-LINE_SECONDS = 5.0
-"""Shortest time between two lines where there is no terminal."""
+LINE_SECONDS = 30.0
+"""Time between two lines where there is no terminal."""
+QUIET_SECONDS = 10.0
+"""How long nothing has to come before it is said what is waited for."""
 
 _ISLANDS_SHOWN = 8
 
@@ -44,13 +47,17 @@ class LiveView(ABC):
         self._live = Live(
             console=console, get_renderable=self._view, refresh_per_second=refreshes, transient=True
         )
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
+        else:
+            threading.Thread(target=self._say_at_times, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         if self._console.is_terminal:
             self._live.stop()
 
@@ -58,10 +65,54 @@ class LiveView(ABC):
     def _view(self) -> RenderableType:
         """Return what a terminal shows now."""
 
+    @abstractmethod
+    def status(self) -> str:
+        """Return in one line where the work stands now."""
+
+    def _say_at_times(self) -> None:
+        while not self._ended.wait(max(0.1, self._shown_at + LINE_SECONDS - time.monotonic())):
+            if time.monotonic() - self._shown_at >= LINE_SECONDS:
+                self._line(self.status())
+
     def _line(self, text: str) -> None:
         """Print a line where there is no terminal."""
+        self._shown_at = time.monotonic()
         if not self._console.is_terminal:
             self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class Waits:
+    """What a run or several runs wait for, to be said once nothing has come for a while."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._asked = self._judging = 0
+
+    def take(self, asked: int, judging: int) -> None:
+        """Take note of what a run says: how much it waits for, or zeros if something came."""
+        self._asked, self._judging = asked, judging
+        if not (asked or judging):
+            self._since = time.monotonic()
+
+    def text(self, config: Config) -> str:
+        """Return what is waited for and since when; empty if something came lately."""
+        seconds = time.monotonic() - self._since
+        if seconds < QUIET_SECONDS or not (self._asked or self._judging):
+            return ""
+        parts = []
+        if self._asked:
+            parts.append(f"the replies to {counted(self._asked, 'prompt')} from {_asked_of(config)}")
+        if self._judging:
+            parts.append(f"{counted(self._judging, 'group')} of programs to be judged")
+        return f"waiting for {' and '.join(parts)} since {duration(seconds)}"
+
+
+def _asked_of(config: Config) -> str:
+    """Return who writes for a run: addresses of servers, or the model in this process."""
+    if config.proposer.name != "openai":
+        return "the model"
+    addresses = {model.base_url or config.proposer.base_url for model in config.models}
+    return ", ".join(sorted(addresses) or [config.proposer.base_url])
 
 
 class LiveProgress(LiveView):
@@ -77,9 +128,12 @@ class LiveProgress(LiveView):
         self.proposed = 0
         """Candidates proposed so far, also by an earlier process."""
         self._spinner = Spinner("dots")
-        self._waiting_for = self._style = ""
-        self._status = self._best = Text()
+        self._waiting_for = self._how = self._status = ""
+        self._best = Text()
+        self._config = Config()
+        self._waits = Waits()
         self._proposed_before: int | None = None
+        self._read_at = float("-inf")
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
@@ -89,48 +143,57 @@ class LiveProgress(LiveView):
 
     def started(self, run: Run) -> None:
         """Take note that the run is stored."""
-        self.run = run
+        self.run, self._config, self._waits = run, Config.from_json(run.config_json), Waits()
         self._begin = time.monotonic()
-        self._shown_at = float("-inf")
         self._waiting_for = ""
-        style = Config.from_json(run.config_json).prompt.style
-        self._style = "" if style == "auto" else f", asks in style {style}"
-        self._line(
-            f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, seed {run.seed}{self._style}"
-        )
+        style = self._config.prompt.style
+        self._how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
+        self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {self._how}")
 
     def told(self, progress: Progress) -> None:
-        """Take note of a tell; shown if the last update is long enough ago."""
+        """Take note of a tell, or that none comes; shown if the last update is long enough ago."""
+        self._waits.take(progress.asked, progress.judging)
         self.proposed = progress.search.proposed
+        is_first = self._proposed_before is None
         if self._proposed_before is None:
             self._proposed_before = self.proposed
         now = time.monotonic()
-        if now - self._shown_at < (UPDATE_SECONDS if self._console.is_terminal else LINE_SECONDS):
+        if now - self._read_at < UPDATE_SECONDS:
             return
-        self._shown_at = now
+        self._read_at = now
         rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
         status = status_line(progress.search, rate)
         if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
             status += f", {calls_text(totals)}"
-        self._status = Text(status)
+        self._status = status
         if (best := progress.search.best) is not None:
             line = one_line(best.program.source, progress.search.problem.entry)
             self._best = Text(line, style="dim", no_wrap=True, overflow="ellipsis")
-        if self.run is not None:
-            self._line(f"{self.proposed} of {self.run.evaluations} evaluations, {status}")
+        if is_first:
+            self._line(self.status())
+
+    def status(self) -> str:
+        """Return in one line where the run stands, or what takes time before it begins."""
+        if self.run is None or self._waiting_for:
+            return f"{self._waiting_for} ... {duration(time.monotonic() - self._begin)}"
+        parts = (
+            f"{self.proposed} of {self.run.evaluations} evaluations",
+            self._status,
+            self._waits.text(self._config),
+        )
+        return ", ".join(filter(None, parts))
 
     def _view(self) -> RenderableType:
         if self.run is None or self._waiting_for:
-            self._spinner.text = Text(f"{self._waiting_for} ..." if self._waiting_for else "")
+            self._spinner.text = Text(self.status() if self._waiting_for else "")
             return self._spinner
         run, bar = self.run, Table.grid(padding=(0, 1))
         done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
         seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
         bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
-        head = Text.assemble(
-            (run.problem_id, "bold"), (f"   run {run.id}, seed {run.seed}{self._style}", "dim")
-        )
-        return Group(head, bar, self._status, self._best)
+        head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, {self._how}", "dim"))
+        waits = Text(self._waits.text(self._config), style="yellow")
+        return Group(head, bar, Text(self._status), *[waits] * bool(waits), self._best)
 
 
 def status_line(search: Search, rate: float) -> str:

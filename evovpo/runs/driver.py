@@ -23,16 +23,22 @@ from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
 
+_QUIET_SECONDS = 5.0
+"""How long nothing has to come before `on_tell` is told what is waited for, and between two such calls."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
 
 class Progress(NamedTuple):
-    """Where a run stands after a tell."""
+    """Where a run stands after a tell, or what it waits for while none comes."""
 
     search: Search
     executed: int
     """Programs that the sandbox ran since this process took the run up."""
+    asked: int = 0
+    """Prompts that were sent and have no reply; 0 after a tell."""
+    judging: int = 0
+    """Groups of programs that are being judged; 0 after a tell."""
 
 
 class _Arrived(NamedTuple):
@@ -168,9 +174,13 @@ class Driver:
         """Wait for a reply, for the judgement of the first group, or until asking may go on without it."""
         first = [self._arrived[0].judging] if self._arrived else []
         patience = self._arrived[0].patience() if self._arrived else 0.0
-        await asyncio.wait(
-            [*self._waiting, *first], timeout=patience or None, return_when=asyncio.FIRST_COMPLETED
+        done, _ = await asyncio.wait(
+            [*self._waiting, *first],
+            timeout=patience or _QUIET_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
         )
+        if not (done or patience):
+            self.on_tell(Progress(self.search, self.executed, len(self._waiting), len(self._arrived)))
 
     def _take_replies(self) -> None:
         """Begin to judge the groups that arrived; those that arrived together in the order of their asks."""

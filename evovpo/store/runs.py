@@ -26,6 +26,8 @@ class CallTotals(NamedTuple):
     completion_tokens: int
     cost: float | None
     """None where no model has a price."""
+    faults: dict[str, int]
+    """Why requests brought nothing, and how many each."""
 
 
 class Runs(Database):
@@ -146,9 +148,9 @@ class Runs(Database):
         return [record_of(Call, calls, row) for row in found]
 
     @reading
-    def call_totals(self, connection: Connection, run_id: str) -> CallTotals:
-        """Return the sums over the requests of a run; zeros for an unknown run."""
-        return read_call_totals(connection, run_id)
+    def call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
+        """Return the sums over the requests of runs; zeros for unknown ones."""
+        return read_call_totals(connection, *run_ids)
 
 
 def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
@@ -184,18 +186,20 @@ def with_status() -> Select[Any]:
     )
 
 
-def read_call_totals(connection: Connection, run_id: str) -> CallTotals:
-    """Return the sums over the requests of a run."""
-    sent, good, prompt_tokens, completion_tokens, cost = connection.execute(
+def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
+    """Return the sums over the requests of runs."""
+    of_runs = calls.c.run_id.in_(run_ids)
+    sent, prompt_tokens, completion_tokens, cost = connection.execute(
         select(
             func.count(),
-            func.count().filter(calls.c.outcome == CallOutcome.OK),
             func.coalesce(func.sum(calls.c.prompt_tokens), 0),
             func.coalesce(func.sum(calls.c.completion_tokens), 0),
             func.sum(calls.c.cost),
-        ).where(calls.c.run_id == run_id)
+        ).where(of_runs)
     ).one()
-    return CallTotals(sent, sent - good, int(prompt_tokens), int(completion_tokens), cost)
+    failed = select(calls.c.reason, func.count()).where(of_runs, calls.c.outcome != CallOutcome.OK)
+    faults = {row[0]: row[1] for row in connection.execute(failed.group_by(calls.c.reason))}
+    return CallTotals(sent, sum(faults.values()), int(prompt_tokens), int(completion_tokens), cost, faults)
 
 
 def _run(row: Row[Any]) -> Run:

@@ -25,7 +25,8 @@ from evovpo.experiments.plan import plan
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told, run_all
 from evovpo.experiments.running import Standing, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
-from evovpo.reports.batch_progress import BatchProgress, duration
+from evovpo.reports.batch_progress import BatchProgress
+from evovpo.reports.text import duration
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import only_searcher, start
 from evovpo.store import Store

@@ -689,7 +689,8 @@ def test_calls_come_back_in_order_and_are_summed_up(store: Store) -> None:
     for call in calls:
         store.add_call(call)
     assert store.calls("run-a") == calls
-    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (4, 3, 200, 40, 0.75)
+    faults = {calls[0].reason: 3}
+    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (4, 3, 200, 40, 0.75, faults)
 
 
 def test_equal_calls_are_rows_of_their_own(store: Store) -> None:
@@ -701,7 +702,7 @@ def test_equal_calls_are_rows_of_their_own(store: Store) -> None:
 
 def test_a_run_without_calls_has_no_cost(store: Store) -> None:
     assert store.calls("run-a") == []
-    assert store.call_totals("run-a") == (0, 0, 0, 0, None)
+    assert store.call_totals("run-a") == (0, 0, 0, 0, None, {})
 
 
 @pytest.mark.parametrize("field", ["run_id", "prompt_id"])

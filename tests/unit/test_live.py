@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import time
 
+import pytest
+from rich.console import Console
 from toy_runs import CONFIG, HARD, Loop, evaluation
 
+from evovpo.config import Config
 from evovpo.prompts.instruct import RewriteFormat
-from evovpo.reports.live import status_line
+from evovpo.reports import live
+from evovpo.reports.live import LiveProgress, LiveView, Waits, status_line
+from evovpo.runs.driver import Progress
 from evovpo.search.search import Search
+from evovpo.store import CallTotals
+from evovpo.types import Run, RunStatus
 
 REWARDS = (1.0, *[0.5] * (len(HARD.objectives) - 1))
 """Of the starting program: 4.5 of 8 in all, so a mean of 0.5625."""
@@ -44,3 +53,62 @@ def test_of_objectives_the_best_mean_of_each_island_is_shown() -> None:
 
 def test_before_any_judgement_nothing_is_claimed() -> None:
     assert status_line(Loop().search, 1.0) == "nothing judged yet, 1 programs/s, best by island 0 0"
+
+
+SERVED = Config().changed(proposer={"name": "openai", "model": "m", "base_url": "http://localhost:8000/v1"})
+RUN = Run("run", HARD.id, HARD.version, 0, 100, SERVED.to_json(), RunStatus.RUNNING, "")
+
+
+def test_what_is_waited_for_is_said_after_some_seconds_and_until_something_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    waits = Waits()
+    waits.take(3, 1)
+    now = 9.0
+    assert waits.text(SERVED) == ""
+    now = 40.0
+    assert waits.text(SERVED) == (
+        "waiting for the replies to 3 prompts from http://localhost:8000/v1 and 1 group of programs to be "
+        "judged since 40 s"
+    )
+    waits.take(0, 0)
+    assert waits.text(SERVED) == ""
+    now = 60.0
+    waits.take(1, 0)
+    assert waits.text(Config()) == "waiting for the replies to 1 prompt from the model since 20 s"
+
+
+def test_a_silent_server_is_named_with_the_requests_that_brought_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "QUIET_SECONDS", 0.0)
+    totals = CallTotals(5, 2, 10, 20, None, {"timeout": 2})
+    progress = LiveProgress(Console(file=io.StringIO(), width=200), lambda run: totals)
+    progress.started(RUN)
+    progress.told(Progress(judged(loop_with(*REWARDS)), 1, asked=3))
+    status = progress.status()
+    assert status.startswith("0 of 100 evaluations, best mean reward 0.562, ")
+    assert "5 requests to servers (2 of them brought nothing: timeout 2)" in status
+    assert "waiting for the replies to 3 prompts from http://localhost:8000/v1 since 0 s" in status
+
+
+class Work(LiveView):
+    """Work of which nothing is told."""
+
+    def _view(self) -> str:
+        return ""
+
+    def status(self) -> str:
+        return "at work"
+
+
+def test_without_a_terminal_lines_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LINE_SECONDS", 0.01)
+    output = io.StringIO()
+    with Work(Console(file=output)):
+        end = time.monotonic() + 60
+        while output.getvalue().count("at work\n") < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+    assert output.getvalue().startswith("at work\nat work\nat work\n")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from evovpo.cli.terminal import console
+from evovpo.reports.live import LiveView, Waits
+from evovpo.reports.text import printable
 
 if TYPE_CHECKING:
     from evovpo.runs.driver import Progress as SearchProgress
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from trainer.loop.turns import LoopWatch
 
 
-class WorkBar:
+class WorkBar(LiveView):
     """A bar over the work at hand, on standard error, until the end of a `with` block."""
 
     def __init__(self) -> None:
@@ -28,21 +32,23 @@ class WorkBar:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[figures]}"),
-            console=console(stderr=True),
-            transient=True,
         )
         self._work = self._bar.add_task("starting", total=None, figures="")
+        super().__init__(console(stderr=True))
 
-    def __enter__(self) -> WorkBar:
-        self._bar.start()
-        return self
+    def _view(self) -> RenderableType:
+        return self._bar.get_renderable()
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    def status(self) -> str:
+        """Return in one line what is worked at."""
+        work = self._bar.tasks[0]
+        done = "" if work.total is None else f"{work.completed:.0f} of {work.total:.0f}"
+        return ", ".join(filter(None, (work.description, done, work.fields["figures"])))
 
     def line(self, text: str) -> None:
         """Print a line above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._shown_at = time.monotonic()
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
         """Show what is worked at, and how far it is."""
@@ -64,6 +70,7 @@ class LoopBar(WorkBar):
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
         self._plan, self._rounds, self._name = plan, rounds, ""
+        self._waits = Waits()
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
@@ -84,11 +91,14 @@ class LoopBar(WorkBar):
     def _searching(self, round_number: int, index: int, problem: Problem) -> None:
         problems = len(self._plan.searched)
         self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{problems}: {problem.id}"
+        self._waits = Waits()
         self.show(self._name, 0, self._plan.search.search.evaluations)
 
     def _told(self, progress: SearchProgress) -> None:
         best = progress.search.best
         figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
+        self._waits.take(progress.asked, progress.judging)
+        figures = ", ".join(filter(None, (figures, self._waits.text(self._plan.search))))
         self.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
 
     def _searched(self, outcome: Outcome) -> None:
