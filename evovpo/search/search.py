@@ -221,7 +221,8 @@ class Search(Standing):
         top, diverse = self.config.top_programs, self.config.diverse_programs
         if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
             return []
-        pool = self._population.islands[plan.island].offered.values()
+        offered = self._population.islands[plan.island].offered.values()
+        pool = [one for one in offered if self.programs[one.program_id].evaluation.status is Status.OK]
         found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
         picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]
         return [pick for pick in picks if pick not in plan.parents]

@@ -79,10 +79,9 @@ def examples(
 ) -> list[Member]:
     """Return programs to show beside a parent: the `top` best, then up to `diverse` drawn from the rest.
 
-    Those drawn have rewards that neither the parent nor another one shown has. What earns nothing is not
-    shown.
+    Those drawn have rewards that neither the parent nor another one shown has.
     """
-    ranked = by_merit(member for member in pool if member.program_id != parent_id and any(member.rewards))
+    ranked = by_merit(member for member in pool if member.program_id != parent_id)
     best, rest = ranked[:top], ranked[top:]
     known = {member.rewards for member in pool if member.program_id == parent_id or member in best}
     drawn = {rest[index].rewards: rest[index] for index in rng.permutation(len(rest))}

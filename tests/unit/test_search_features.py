@@ -7,7 +7,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from plain_search import PLAIN, START, PlainFormat, PlainLoop
+from plain_search import PLAIN, START, WORSE_START, PlainFormat, PlainLoop
 
 from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
@@ -365,15 +365,16 @@ def test_shares_above_one_are_refused() -> None:
 
 def test_a_prompt_shows_top_and_diverse_programs_although_none_of_them_adds_anything() -> None:
     loop = PlainLoop(top_programs=1, diverse_programs=1, rollouts=3)
-    loop.step("0.9 0.9 # best", "0.5 0.5 # middle", "0.3 0.3 # low")
+    loop.step("0.9 0.9 # best", "0.5 0.5 # middle", "fail")
     prompt = loop.ask()
     (parent, *others) = loop.parents(prompt)
     assert parent == ("0.9 0.9 # best", ParentRole.PARENT)  # alone on the front
     assert others[0] == ("0.5 0.5 # middle", ParentRole.INSPIRATION)
     assert [role for _, role in others] == [ParentRole.INSPIRATION] * 2
+    assert others[1][0] in (START.source, WORSE_START.source)  # what fails is not shown
     assert [shown.program.source for shown in loop.requests[-1].inspirations] == [text for text, _ in others]
     without = PlainLoop(rollouts=3, inspirations=2)
-    without.step("0.9 0.9 # best", "0.5 0.5 # middle", "0.3 0.3 # low")
+    without.step("0.9 0.9 # best", "0.5 0.5 # middle", "fail")
     assert without.parents(without.ask()) == [parent]
     assert without.search.open_tickets[-1][0].seed == prompt.seed  # they take nothing from other draws
     rebuilt(loop)

@@ -177,7 +177,6 @@ POOL = [
     scored("one", 0.25),
     scored("two", 0.25),
     scored("three", 0.125),
-    scored("dead", 0.0),
 ]
 
 
@@ -191,7 +190,7 @@ def test_examples_are_the_best_by_rank_then_others_of_which_no_two_have_the_same
     assert shown(0, 0) == []
     drawn = [shown(1, 9, seed) for seed in range(40)]
     assert all(names[0] == "best" for names in drawn)
-    # Never the parent or what earns nothing, nor what scores as one of those shown.
+    # Never the parent, nor what scores as one of those shown.
     assert {frozenset(names[1:]) for names in drawn} == {
         frozenset({"second", "three", "one"}),
         frozenset({"second", "three", "two"}),
