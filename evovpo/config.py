@@ -258,6 +258,10 @@ class EvaluatorConfig(Section):
     """TOML file with bounds of metrics; empty for metrics.toml beside the evaluator, if there is one."""
     initial_program: str = ""
     """File or folder of the initial program; empty for the one of the usual name in the project."""
+    allow: str = ""
+    """What the evaluator may have, with commas: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu,
+    cwd=FOLDER, sandbox=off (docs/sandbox.md); for evaluators that need it and are trusted that far.
+    """
     timeout_seconds: AboveZero = 300.0
     """Longest evaluation, all stages together; lower it to lose less to endless loops."""
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096

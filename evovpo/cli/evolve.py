@@ -76,6 +76,7 @@ def evolve(
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
+    allow: options.Allow = None,
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Sample groups also of an OpenEvolve project's prompts.")
     ] = False,
@@ -118,7 +119,8 @@ def evolve(
         group = SearchConfig().rollouts
         overrides = [f"search.rollouts={group}", *(overrides or ())]
         say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
-    request = open_request(problem_name, config_file, settings(overrides, given), openevolve_config)
+    changes = settings(overrides, given)
+    request = open_request(problem_name, config_file, changes, openevolve_config, allow or ())
     check_proposer(request.problem, request.config)
     if request.project is not None:
         # Once, before a run: which keys of an OpenEvolve configuration do nothing, and what is doubtful.

@@ -53,6 +53,14 @@ MetricsFile = Annotated[
         resolve_path=True,
     ),
 ]
+Allow = Annotated[
+    list[str] | None,
+    option(
+        "WHAT",
+        "Of an OpenEvolve project, what its evaluator may have: env=NAME, read=PATH, write=PATH, "
+        "path=FOLDER, cwd=FOLDER, network, gpu or sandbox=off; may be given several times.",
+    ),
+]
 InitialProgram = Annotated[
     Path | None,
     option("FILE", "Of an OpenEvolve project, which program (or folder) to begin with.", resolve_path=True),

@@ -96,6 +96,7 @@ def check(
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
+    allow: options.Allow = None,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
 
@@ -111,7 +112,7 @@ def check(
 
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **given})
-    named = open_request(path, config_file, changes, openevolve_config)
+    named = open_request(path, config_file, changes, openevolve_config, allow or ())
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)
     else:

@@ -36,24 +36,30 @@ class RunRequest:
 
 
 def open_request(
-    name: str, config_file: Path | None = None, overrides: Sequence[str] = (), yaml: Path | None = None
+    name: str,
+    config_file: Path | None = None,
+    overrides: Sequence[str] = (),
+    yaml: Path | None = None,
+    allow: Sequence[str] = (),
 ) -> RunRequest:
     """Return the problem that `name` names (folder, OpenEvolve project, bundled problem) and its settings.
 
-    `yaml` is an OpenEvolve configuration to use instead of the project's own. Raises `ProblemError`,
-    `ConfigError` and `SandboxError`.
+    `yaml` is an OpenEvolve configuration to use instead of the project's own, and `allow` is what its
+    evaluator may have besides. Raises `ProblemError`, `ConfigError` and `SandboxError`.
     """
     path = resolve_problem(name)
     if is_project(path):
-        opened = open_project(path, config_file, overrides, yaml, partial(_stored_problems, path))
+        stored = partial(_stored_problems, path)
+        opened = open_project(path, config_file, overrides, yaml, stored, allow=allow)
         problem, initial = opened.loaded.problem, opened.loaded.initial
         # A threshold might have ended the judgement of the initial program earlier.
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds
         judged = (initial,) if initial is not None and is_whole else ()
         return RunRequest(problem, opened.config, judged, project=opened)
     config = Config.load(config_file, overrides)
-    if yaml or config.evaluator.initial_program:
-        option = "--openevolve-config" if yaml else "--initial-program"
+    if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
+        option = "--openevolve-config" if yaml else "--allow (evaluator.allow)"
+        option = "--initial-program" if config.evaluator.initial_program else option
         raise ConfigError(f"{option} is for OpenEvolve projects, and {name} is none; leave it out")
     return RunRequest(load_problem(path), config)
 

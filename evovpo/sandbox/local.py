@@ -4,31 +4,32 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, WholeResult, sandbox_failure
-from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.sandbox.worker import ForkServer, Server, Settings
 from evovpo.types import Json, Limits, Status
 
 R = TypeVar("R", Result, WholeResult)
+W = TypeVar("W", bound=Server)
 
 
-class Pool:
-    """Fork-servers that do one thing at a time each; a context manager, safe to use from several threads.
+class Pool(Generic[W]):
+    """Servers that do one thing at a time each; a context manager, safe to use from several threads.
 
     They start when first needed. What ends as `sandbox_error` (the sandbox failed, not the program) is tried
     up to `retries` more times.
     """
 
-    def __init__(self, settings: Settings, workers: int | None, retries: int) -> None:
-        self.level = settings.level
+    def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
+        self.level = level
         self.failures = 0
         """Tries so far that failed by the sandbox's fault, those that were made again included."""
-        self.workers = [ForkServer(settings) for _ in range(workers or len(os.sched_getaffinity(0)))]
+        self.workers = [make() for _ in range(workers or len(os.sched_getaffinity(0)))]
         # Last in, first out: as many processes start as there are programs at a time.
-        self._free: queue.LifoQueue[ForkServer] = queue.LifoQueue()
+        self._free: queue.LifoQueue[W] = queue.LifoQueue()
         for worker in self.workers:
             self._free.put(worker)
         self._retries = retries
@@ -37,7 +38,7 @@ class Pool:
         self._counting = threading.Lock()
         self._closing = threading.Lock()
 
-    def try_free(self, attempt: Callable[[ForkServer], R], failure: Callable[[str], R]) -> R:
+    def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
         """Return the first result of `attempt` on a free worker that is not `sandbox_error`, or the last one.
 
         A worker that cannot be started, and so raises `SandboxError`, ends the call if none ever was; later
@@ -80,7 +81,7 @@ class Pool:
         self.close()
 
 
-class Sandbox(Pool):
+class Sandbox(Pool[ForkServer]):
     """Runs untrusted programs; a call takes a free fork-server or waits.
 
     Args:
@@ -109,7 +110,7 @@ class Sandbox(Pool):
     ) -> None:
         level = choose_level(probe(), minimum_level, level)
         settings = Settings(level, tuple(preload), tuple(os.fspath(path) for path in hidden))
-        super().__init__(settings, workers, retries)
+        super().__init__(level, lambda: ForkServer(settings), workers, retries)
 
     def run(
         self,

@@ -88,3 +88,29 @@ def _without(root: str, hidden: set[str]) -> Sequence[tuple[str, bool]]:
         if not entry.is_symlink():
             rules += _without(entry.path, hidden)
     return rules
+
+
+COPIED_FILES, COPIED_BYTES = 200, 8 << 20
+"""Largest project of which an evaluation gets a copy."""
+_NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
+
+
+def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
+    """Return what a private copy of a project holds, and true if it had to be of links alone.
+
+    Each entry is its name there, its path, and whether it is a link: links of the project are, and where
+    the project is too large for a copy, all that lies directly in its folder. Hidden files are left out.
+    """
+    left_out = {os.path.realpath(path) for path in hidden}
+    found = [path for path in sorted(folder.rglob("*")) if _is_copied(path, folder, left_out)]
+    files = [path for path in found if path.is_symlink() or path.is_file()]
+    is_large = len(files) > COPIED_FILES or sum(path.stat().st_size for path in files) > COPIED_BYTES
+    kept = [path for path in found if path.parent == folder] if is_large else files
+    names = [(str(path.relative_to(folder)), os.path.realpath(path)) for path in kept]
+    return [(name, real, is_large or Path(folder, name).is_symlink()) for name, real in names], is_large
+
+
+def _is_copied(path: Path, folder: Path, left_out: set[str]) -> bool:
+    parts = path.relative_to(folder).parts
+    is_usual = not any(part.startswith(".") or part in _NOT_COPIED for part in parts)
+    return is_usual and path.exists() and os.path.realpath(path) not in left_out

@@ -14,7 +14,7 @@ from evovpo.errors import ConfigError
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox, check_job
 from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.result import WholeResult
-from evovpo.sandbox.worker import ForkServer
+from evovpo.sandbox.watched import EvaluatorServer
 from evovpo.types import Limits, Status
 
 START_SECONDS = 60.0
@@ -25,8 +25,10 @@ class ProxySandbox(WholeSandbox):
     """As `WholeSandbox`, with the candidate alone in a process of its own; the result can be trusted.
 
     The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
-    is that of `WholeSandbox`. Each has the limits for itself.
+    is that of `WholeSandbox`, and what is opened is opened for it alone. Each has the limits for itself.
     """
+
+    _has_candidates = True
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
@@ -50,16 +52,16 @@ class ProxySandbox(WholeSandbox):
         stubbed = dataclasses.replace(job, files={job.entry: stub})
         return self.try_free(lambda server: self._attempt_both(server, code, stubbed, limits), self._failure)
 
-    def _attempt_both(self, server: ForkServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
+    def _attempt_both(self, server: EvaluatorServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
         candidates = dataclasses.replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                server.serve(code, candidates, theirs)
+                server.candidate.serve(code, candidates, theirs)
             try:
-                result = self._attempt(job, limits, ours)
+                result = self._attempt(server, job, limits, ours)
             finally:
-                candidate = server.finish(limits)
+                candidate = server.candidate.finish(limits)
         log = f"{result.log}{candidate.log}"[: limits.log_bytes]
         result = dataclasses.replace(result, log=log, cpu_ms=result.cpu_ms + candidate.cpu_ms)
         is_evaluators_word = result.status in (Status.OK, Status.SANDBOX_ERROR)

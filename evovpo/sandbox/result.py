@@ -100,7 +100,8 @@ def _exception_status(line: Mapping[str, Any]) -> Status:
     name, number = line["exc"], line.get("errno")
     if name == "MemoryError" or number == errno.ENOMEM:
         return Status.MEMORY
-    if number in (errno.EPERM, errno.EACCES):
+    # Starting one process more than allowed is answered with EAGAIN, and no honest wait ends so.
+    if number in (errno.EPERM, errno.EACCES, errno.EAGAIN):
         return Status.FORBIDDEN
     return Status.OUTPUT_LIMIT if number in (errno.EFBIG, errno.ENOSPC) else Status.ERROR
 

@@ -43,7 +43,6 @@ MESSAGE_BYTES = 1 << 16
 def start_python(
     role: str,
     files: Sequence[int],
-    calls: socket.socket | None = None,
     *,
     around: Sequence[str] = (),
     environment: Mapping[str, str] = ENVIRONMENT,
@@ -51,8 +50,8 @@ def start_python(
     """Return a new process of the sandbox, in a session of its own, and the socket that controls it.
 
     `role` is what its Python is to be: `server` or `watcher`. It gets the descriptors of `files` (payload,
-    result and log, which is its standard error), of its end of the socket and of `calls`, with their
-    numbers as its first arguments. `around` is a command line that isolates what follows it.
+    result and log, which is its standard error) and of its end of the socket, with their numbers as its
+    arguments. `around` is a command line that isolates what follows it.
 
     Raises `SandboxError` if it cannot be started.
     """
@@ -64,7 +63,7 @@ def start_python(
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.ExitStack() as opened:
             opened.enter_context(control)
-            passed = [*files, theirs.fileno(), *([] if calls is None else [calls.fileno()])]
+            passed = [*files, theirs.fileno()]
             process = subprocess.Popen(
                 [*command, *map(str, passed)],
                 pass_fds=passed,
@@ -122,26 +121,36 @@ BWRAP = "/usr/bin/bwrap"
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Set in the environment, it makes bubblewrap count as not installed: for tests."""
-ROOT_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL")
-"""What root keeps in there to become another user, and to end what that user started."""
+ROOT_CAPABILITIES = tuple(
+    f"CAP_{name}" for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL")
+)
+"""What root keeps in there to become another user, to end what that user started and remove its files."""
 
 
-def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed: bool = False) -> list[str]:
+def bwrap_command(
+    readable: Iterable[str],
+    writable_mb: int = 0,
+    is_user_changed: bool = False,
+    has_network: bool = False,
+    writable: Iterable[str] = (),
+) -> list[str]:
     """Return the start of a command line that runs the rest in namespaces of its own.
 
-    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, and `readable`. With
-    `writable_mb` there are an empty `/tmp` and `/dev/shm` as well, in memory, each of that size. With
+    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`,
+    which may be devices, and with `has_network` the network of the machine. With `writable_mb` there
+    are an empty `/tmp` and `/dev/shm` as well, in memory, each of that size. With
     `is_user_changed`, which root alone can ask for, users stay what they are outside, so that the rest
     can become another. There is no `--die-with-parent`, which acts when the *thread* that started it
     ends: the fork-server ends at the end of its control socket, and the namespaces with it.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:
-        command += [f"--unshare-{kind}" for kind in ("pid", "net", "ipc", "uts", "cgroup-try")]
+        kinds = ("pid", "ipc", "uts", "cgroup-try", *(() if has_network else ("net",)))
+        command += [f"--unshare-{kind}" for kind in kinds]
         for capability in ROOT_CAPABILITIES:
             command += ["--cap-add", capability]
     else:
-        command.append("--unshare-all")
+        command += ["--unshare-all", *(["--share-net"] if has_network else [])]
     command += ["--dev", "/dev", "--proc", "/proc"]
     if writable_mb:
         for path in ("/tmp", "/dev/shm"):
@@ -154,6 +163,8 @@ def bwrap_command(readable: Iterable[str], writable_mb: int = 0, is_user_changed
             command += ["--ro-bind-try", path, path]
     for path in [*python_paths(), *readable, "/etc/ld.so.cache"]:
         command += ["--ro-bind-try", path, path]
+    for path in writable:
+        command += ["--dev-bind", path, path]
     return [*command, "--"]
 
 

@@ -7,8 +7,9 @@ import marshal
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from evovpo.errors import SandboxError
 from evovpo.sandbox.filters import compiled_filter
@@ -16,6 +17,7 @@ from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_pa
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
 from evovpo.sandbox.start import (
+    ENVIRONMENT,
     MESSAGE_BYTES,
     SERVER_FOLDER,
     bwrap_command,
@@ -52,11 +54,13 @@ class Settings:
     """Paths that are not readable even below the Python installation."""
 
 
-class ForkServer:
-    """One fork-server: starts with the first program, and again after it died. Not thread-safe."""
+class Server:
+    """A process of the sandbox that does one thing after another: how it is started, asked and ended.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Not thread-safe.
+    """
+
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._descriptors: list[int] = []
         """Memory files: payload, result, log."""
@@ -67,8 +71,88 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id of what was started (bubblewrap or the fork-server itself); None while stopped."""
+        """Process id of what was started (bubblewrap or the server itself); None while stopped."""
         return self._process.pid if self._process else None
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the server and its children have used since the start."""
+        message = self._ask(b"usage", ANSWER_SECONDS) if self._process else b""
+        return float(json.loads(message)["cpu_seconds"]) if message else 0.0
+
+    def stop(self) -> None:
+        """End the server and whatever it runs; does nothing if there is none."""
+        self._opened.close()
+
+    def _begin(
+        self,
+        role: str,
+        settings: Mapping[str, Any],
+        what: str,
+        around: Sequence[str],
+        environment: Mapping[str, str] = ENVIRONMENT,
+        seconds: float = START_SECONDS,
+    ) -> dict[str, Any]:
+        """Start the server and return its first message; what was put into `_opened` is closed with it.
+
+        Raises `SandboxError` about `what` if it does not start within `seconds`.
+        """
+        with starting(), contextlib.ExitStack() as opened:
+            opened.push(self._opened.pop_all())
+            self._descriptors = opened.enter_context(memory_files())
+            self._rewind(json.dumps(settings).encode())
+            self._process, self._control = start_python(
+                role, self._descriptors, around=around, environment=environment
+            )
+            opened.callback(self._end)
+            self._control.settimeout(seconds)
+            try:
+                found = dict(json.loads(self._control.recv(MESSAGE_BYTES)))
+            except (OSError, ValueError):
+                log = os.pread(self._descriptors[2], MESSAGE_BYTES, 0).decode(errors="replace")
+                found = {"error": log.strip()[-500:] or f"no sign of life within {seconds:g} s"}
+            if "error" in found:
+                raise SandboxError(
+                    f"{what} did not start: {found['error']}; run `python -m evovpo.sandbox --selftest` to "
+                    "see what works here"
+                )
+            self._evaluations = 0
+            self._opened = opened.pop_all()
+            return found
+
+    def _end(self) -> None:
+        assert self._process is not None
+        self._control.close()  # the server ends by itself, and so does bubblewrap around it
+        end_process(self._process)
+        self._process = None
+
+    def _rewind(self, payload: bytes) -> None:
+        """Empty the memory files and write the payload: nothing passes from one program to the next."""
+        for descriptor in self._descriptors:
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
+        written = 0
+        while written < len(payload):
+            written += os.pwrite(self._descriptors[0], payload[written:], written)
+
+    def _ask(self, request: bytes, seconds: float, descriptors: Sequence[int] = ()) -> bytes:
+        """Return the server's answer, empty if it died or took longer."""
+        self._control.settimeout(seconds)
+        try:
+            if descriptors:
+                socket.send_fds(self._control, [request], descriptors)
+            else:
+                self._control.send(request)
+            return self._control.recv(MESSAGE_BYTES)
+        except OSError:
+            return b""
+
+
+class ForkServer(Server):
+    """One fork-server: starts with the first program, and again after it died. Not thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
 
     def run(
         self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool
@@ -112,15 +196,6 @@ class ForkServer:
             return sandbox_failure("the fork-server died or does not answer", 0, self._settings.level)
         return judge_serving(Report(**json.loads(message)), log, limits, self._settings.level)
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that the fork-server and its children have used since the start."""
-        message = self._ask(b"usage", ANSWER_SECONDS) if self._process else b""
-        return float(json.loads(message)["cpu_seconds"]) if message else 0.0
-
-    def stop(self) -> None:
-        """End the fork-server and whatever it runs; does nothing if there is none."""
-        self._opened.close()
-
     def _prepare(self, payload: bytes) -> None:
         """Have a fork-server that is not too old, for the next program."""
         if self._evaluations >= RECYCLE_AFTER:
@@ -135,48 +210,8 @@ class ForkServer:
         around: list[str] = []
         if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
             around = bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)])
-        with starting(), contextlib.ExitStack() as opened:
-            self._descriptors = opened.enter_context(memory_files())
-            self._rewind(json.dumps(_server_settings(settings)).encode())
-            self._process, self._control = start_python("server", self._descriptors, around=around)
-            opened.callback(self._end)
-            self._control.settimeout(START_SECONDS)
-            try:
-                reason = str(json.loads(self._control.recv(MESSAGE_BYTES)).get("error") or "")
-            except (OSError, ValueError):
-                log = os.pread(self._descriptors[2], MESSAGE_BYTES, 0).decode(errors="replace")
-                reason = log.strip()[-500:] or f"no sign of life within {START_SECONDS:g} s"
-            if reason:
-                raise SandboxError(
-                    f"the fork-server (level {settings.level}, preload {list(settings.preload)}) did not "
-                    f"start: {reason}; run `python -m evovpo.sandbox --selftest` to see what works here"
-                )
-            self._evaluations = 0
-            self._opened = opened.pop_all()
-
-    def _end(self) -> None:
-        assert self._process is not None
-        self._control.close()  # the server ends by itself, and so does bubblewrap around it
-        end_process(self._process)
-        self._process = None
-
-    def _rewind(self, payload: bytes) -> None:
-        """Empty the memory files and write the payload: nothing passes from one program to the next."""
-        for descriptor in self._descriptors:
-            os.ftruncate(descriptor, 0)
-            os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
-        written = 0
-        while written < len(payload):
-            written += os.pwrite(self._descriptors[0], payload[written:], written)
-
-    def _ask(self, request: bytes, seconds: float) -> bytes:
-        """Return the fork-server's answer, empty if it died or took longer."""
-        self._control.settimeout(seconds)
-        try:
-            self._control.send(request)
-            return self._control.recv(MESSAGE_BYTES)
-        except OSError:
-            return b""
+        what = f"the fork-server (level {settings.level}, preload {list(settings.preload)})"
+        self._begin("server", _server_settings(settings), what, around)
 
 
 @functools.lru_cache(maxsize=64)

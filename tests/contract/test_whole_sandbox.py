@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, start
+from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, start, watched
 from evovpo.sandbox.forkserver import processes, strict_json
 from evovpo.sandbox.probe import Offer
 from evovpo.sandbox.result import Report, judge_whole
@@ -98,14 +98,15 @@ def test_an_evaluator_gets_the_program_by_its_name_and_finds_what_lies_beside_it
         "    sys.path.insert(0, os.path.dirname(program_path))\n"
         "    table = open(os.path.join(os.path.dirname(__file__), 'table.txt')).read()\n"
         "    return {'product': __import__(name).x * helper.FACTOR, 'table': table, 'name': name,\n"
-        "            'here': os.listdir('.'), 'home': os.environ['HOME'] == os.getcwd()}\n"
+        "            'here': sorted(os.listdir('.')), 'home': os.environ['HOME'] == os.getcwd()}\n"
     )
     job = WholeJob({"initial_program.py": "x = 2\n"}, "initial_program.py", "evaluator.py")
     with WholeSandbox(tmp_path, level=level) as sandbox:
         result = sandbox.run(job, QUICK)
     assert result.status is Status.OK, result
     assert dict(result.metrics) == {
-        "product": 6, "table": "7", "name": "initial_program", "here": ["initial_program.py"], "home": True,
+        "product": 6, "table": "7", "name": "initial_program", "home": True,
+        "here": ["evaluator.py", "helper.py", "initial_program.py", "table.txt"],
     }  # fmt: skip
     assert (result.isolation, result.detail, result.log) == (level, "", "")
     assert result.cpu_ms > 5
@@ -485,7 +486,7 @@ def test_everything_ends_with_the_supervisor(level: Level, tmp_path: Path) -> No
 def test_a_watcher_that_hangs_is_ended_with_all_it_started(
     sandbox: WholeSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluators, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(watched, "ANSWER_SECONDS", 0.0)
     monkeypatch.setattr(start, "END_SECONDS", 0.1)
 
     def stop_the_watcher() -> None:
@@ -628,7 +629,7 @@ def test_forged_artifacts_are_cut_too() -> None:
 
 
 def test_the_private_folder_has_a_bound_and_is_gone_afterwards(
-    sandbox: WholeSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
     import os, time
@@ -637,19 +638,29 @@ def test_the_private_folder_has_a_bound_and_is_gone_afterwards(
             with open(f"part{number}", "wb") as file: file.write(b"x" * (4 << 20))
         time.sleep(60)
     """
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no other test makes folders meanwhile
-    result = run(sandbox, code, Limits(wall_seconds=30.0, disk_mb=16))
-    assert result.status is Status.OUTPUT_LIMIT, result
-    locked = "import os\ndef f():\n    os.mkdir('a'); os.chmod('a', 0); return os.getcwd()"
-    assert run(sandbox, locked).status is Status.OK
-    assert list(tmp_path.iterdir()) == []
+    folder, made = tmp_path / "evaluator", tmp_path / "made"
+    folder.mkdir()
+    made.mkdir()
+    (folder / "evaluator.py").write_text(CALLS_F)
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    with WholeSandbox(folder, workers=1, level=level, retries=0) as sandbox:
+        result = run(sandbox, code, Limits(wall_seconds=30.0, disk_mb=16))
+        assert result.status is Status.OUTPUT_LIMIT, result
+        locked = (
+            "import os\ndef f():\n    os.mkdir('a', 0); os.mkdir('b'); os.chmod('b', 0); return os.getcwd()"
+        )
+        assert run(sandbox, locked).status is Status.OK
+        assert [path for folder in made.iterdir() for path in folder.iterdir()] == []
+    assert list(made.iterdir()) == []
 
 
 def test_evaluations_share_nothing(sandbox: WholeSandbox) -> None:
     code = "import os\ndef f():\n    open('x', 'w').close()\n    return sorted(os.listdir('.'))"
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(lambda _: run(sandbox, code), range(4)))
-    assert [dict(result.metrics).get("found") for result in results] == [["program.py", "x"]] * 4
+    assert [dict(result.metrics).get("found") for result in results] == [
+        ["evaluator.py", "program.py", "x"]
+    ] * 4
 
 
 def test_the_same_program_gives_the_same_result_again(sandbox: WholeSandbox) -> None:

@@ -182,6 +182,8 @@ class Answer:
 class Answering:
     """A sandbox that runs nothing: it keeps the jobs and answers what a function says."""
 
+    remarks: tuple[str, ...] = ()
+
     def __init__(self, answer: Callable[[WholeJob], Answer]) -> None:
         self.jobs: list[WholeJob] = []
         self._answer = answer

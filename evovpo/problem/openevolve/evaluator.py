@@ -3,12 +3,14 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
+from evovpo.sandbox.openings import read_openings, split_words
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
 MESSAGE_CHARACTERS = 1500
@@ -28,6 +30,11 @@ class OpenEvolveEvaluator:
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox
     artifact_bytes: int = 2000
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know of how programs are run, as far as some were."""
+        return self.sandbox.remarks
 
     @property
     def _folder(self) -> EvaluatorFolder:
@@ -110,8 +117,8 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
     """Give a started evaluator for `problem`; programs cannot read the store.
 
-    Raises `ProblemError` without a folder, and `SandboxError` if the machine cannot give the configured
-    minimum level.
+    Raises `ProblemError` without a folder, `ConfigError` for what cannot be opened, and `SandboxError` if the
+    machine cannot give the configured minimum level.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")
@@ -121,6 +128,7 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
         workers=config.sandbox.workers or None,
         minimum_level=Level(config.sandbox.minimum_level),
         hidden=config.store.files,
+        openings=read_openings(split_words(config.evaluator.allow), Path(problem.folder)),
     ) as sandbox:
         yield OpenEvolveEvaluator(problem, sandbox, config.evaluator.artifact_bytes)
 

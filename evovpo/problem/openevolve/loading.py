@@ -60,7 +60,8 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
-    return _version(problem, _content(project, _declared(project, config))) == problem.version
+    content = _content(project, _declared(project, config), config.evaluator.allow)
+    return _version(problem, content) == problem.version
 
 
 def load_openevolve(
@@ -85,7 +86,7 @@ def load_openevolve(
     project = read_project(path, config.evaluator.initial_program)
     declared = _declared(project, config)
     draft = _draft(project, config, settings)
-    content = _content(project, declared)
+    content = _content(project, declared, config.evaluator.allow)
     kept = next((problem for problem in frozen if _has_content(problem, content)), None)
     learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
@@ -95,6 +96,7 @@ def load_openevolve(
             return Loaded(problem, None, tuple(_remarks(problem, declared, None)))
     with open_evaluator(draft, config) as evaluator:
         initial = evaluator.evaluate_all_stages(project.initial)
+        remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial)
     learned = learned or learn(metrics, declared)
@@ -109,17 +111,16 @@ def load_openevolve(
     problem = _with_metrics(draft, settings, learned, content)
     rewards = read_rewards(learned, metrics).rewards
     initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
-    return Loaded(problem, initial, tuple(_remarks(problem, declared, initial)))
+    return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks))
 
 
 def _declared(project: Project, config: Config) -> dict[str, Declared]:
-    if config.evaluator.metrics:
-        return read_declared(Path(config.evaluator.metrics))
-    return {} if project.metrics is None else read_declared(project.metrics)
+    file = config.evaluator.metrics or project.metrics
+    return read_declared(Path(file)) if file else {}
 
 
-def _content(project: Project, declared: dict[str, Declared]) -> tuple[str, str]:
-    """Return what a version hashes beside a problem: the files, and what is declared of metrics.
+def _content(project: Project, declared: dict[str, Declared], allowed: str) -> tuple[str, ...]:
+    """Return what a version hashes beside a problem: the files, what is declared of metrics, and openings.
 
     Declarations are the same for what is not said and for what is usual.
     """
@@ -127,7 +128,8 @@ def _content(project: Project, declared: dict[str, Declared]) -> tuple[str, str]
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
     }
-    return content_digest(project), json.dumps(whole, sort_keys=True)
+    declarations = json.dumps(whole, sort_keys=True)
+    return content_digest(project), declarations, *([allowed] if allowed else [])
 
 
 def _draft(project: Project, config: Config, settings: Settings) -> Problem:
@@ -171,7 +173,7 @@ def _draft(project: Project, config: Config, settings: Settings) -> Problem:
 
 
 def _with_metrics(
-    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: tuple[str, str]
+    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: tuple[str, ...]
 ) -> Problem:
     """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
     assert draft.evaluator is not None
@@ -189,13 +191,13 @@ def imported_version(version: str) -> str:
     return content_id("imported", version)
 
 
-def _has_content(problem: Problem, content: tuple[str, str]) -> bool:
+def _has_content(problem: Problem, content: tuple[str, ...]) -> bool:
     """True if a stored problem, of a search or of an import, was made from these files."""
     version = _version(problem, content)
     return problem.version in (version, imported_version(version))
 
 
-def _version(problem: Problem, content: tuple[str, str]) -> str:
+def _version(problem: Problem, content: tuple[str, ...]) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]

@@ -172,7 +172,8 @@ def read_declared(path: Path) -> dict[str, Declared]:
     `ignore`.
     """
     data = read_toml(path, ProblemError)
-    faults = [f"unknown key {key!r}; {nearest_hint(key, ['metrics'])}" for key in data if key != "metrics"]
+    known = ["metrics", "allow"]
+    faults = [f"unknown key {key!r}; {nearest_hint(key, known)}" for key in data if key not in known]
     tables = data.get("metrics", {})
     if not isinstance(tables, dict):
         faults.append(f"metrics: expected sections such as [metrics.speed], found {tables!r:.80}")
@@ -190,6 +191,14 @@ def read_declared(path: Path) -> dict[str, Declared]:
     if faults:
         raise ProblemError(f"{path}: " + "; ".join(faults))
     return declared
+
+
+def read_allowed(path: Path) -> list[str]:
+    """Return what a `metrics.toml` lists in `allow`; raises `ProblemError` where that is no list of texts."""
+    words = read_toml(path, ProblemError).get("allow", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ProblemError(f'{path}: allow: expected a list such as ["env=API_KEY"], found {words!r:.80}')
+    return words
 
 
 def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]]) -> str:

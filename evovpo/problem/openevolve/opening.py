@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
-from evovpo.problem.openevolve.folder import own_settings
+from evovpo.problem.openevolve.folder import Project, own_settings, read_project
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
+from evovpo.problem.openevolve.metrics import read_allowed
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
-from evovpo.types import Problem
+from evovpo.sandbox.openings import read_openings, split_words
+from evovpo.types import Problem, Trust
 
 _USUAL: dict[str, dict[str, object]] = {
     "search": {"root_share": 0.0, "joins": False, "rollouts": 1, "top_programs": 3, "diverse_programs": 2},
@@ -35,12 +37,14 @@ def open_project(
     yaml: Path | None = None,
     frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
     open_evaluator: OpenEvaluator = open_openevolve,
+    allow: Sequence[str] = (),
 ) -> Opened:
     """Return the project at `path` as a problem, with its configuration.
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
     `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
-    takes. Raises what that raises, and `ConfigError`.
+    takes. What the evaluator may have is all of `allow`, the settings and `metrics.toml` together. Raises
+    what `load_openevolve` raises, and `ConfigError`.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -49,7 +53,31 @@ def open_project(
         given = base.get(section)
         base[section] = usual | (given if isinstance(given, dict) else {})
     config = Config.load(config_file, overrides, base, f"{file}, as settings here")
-    return Opened(load_openevolve(path, config, settings, frozen(config), open_evaluator), config, settings)
+    words = _all_allowed(read_project(path, config.evaluator.initial_program), config, allow)
+    config = config.changed(evaluator={"allow": ", ".join(words)})
+    loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
+    if words:
+        is_shared = loaded.problem.trust is Trust.LOW
+        who = (
+            "and for every candidate, which shares its process" if is_shared else "candidates have none of it"
+        )
+        remark = f"opened for the evaluator, {who}: {', '.join(words)}"
+        loaded = loaded._replace(remarks=(remark, *loaded.remarks))
+    return Opened(loaded, config, settings)
+
+
+def _all_allowed(project: Project, config: Config, allow: Sequence[str]) -> Sequence[str]:
+    """Return all words that open the sandbox, each checked where it was written."""
+    file = config.evaluator.metrics or project.metrics
+    words: list[str] = []
+    for place, found in (
+        (str(file), read_allowed(Path(file)) if file else []),
+        ("evaluator.allow", split_words(config.evaluator.allow)),
+        ("--allow", allow),
+    ):
+        read_openings(found, project.folder, place)
+        words += found
+    return read_openings(words, project.folder).words
 
 
 def _with_own_models(

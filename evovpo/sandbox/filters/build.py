@@ -68,9 +68,10 @@ getpeername
 creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat flock
 fadvise64 splice tee vmsplice getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 inotify_init1 inotify_add_watch inotify_rm_watch signalfd4 rt_sigsuspend mlock munlock
+landlock_restrict_self
 """)
 """System calls that an evaluation needs on top of the harmless ones: it starts programs and writes to its
-private folder. Where is not for the filter to say."""
+private folder. Where is not for the filter to say. The last only takes rights away."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
@@ -162,6 +163,15 @@ Sockets come in connected pairs only, as event loops need them, and as streams: 
 send to any path.
 """
 
+NETWORK: list[Rule] = [
+    *((ALLOW, "socket", equal(0, family)) for family in (socket.AF_INET, socket.AF_INET6)),
+    (ALLOW, ["connect", "bind", "listen", "accept", "accept4"]),
+]
+"""What an evaluation gets on top where its owner opens the network. Not sockets by path: services of the
+machine listen there."""
+GPU: list[Rule] = [(ALLOW, ["ioctl"])]
+"""The same where the owner opens devices, which drivers are told what to do by."""
+
 TRUNCATING = os.O_ACCMODE | os.O_TRUNC
 OUTSIDE: list[Rule] = [
     *(
@@ -179,6 +189,9 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
     "sealed": (REFUSE, SEALED),
     "child": (ALLOW, CHILD),
     "whole": (REFUSE, WHOLE),
+    "whole-network": (REFUSE, WHOLE + NETWORK),
+    "whole-gpu": (REFUSE, WHOLE + GPU),
+    "whole-network-gpu": (REFUSE, WHOLE + NETWORK + GPU),
     "outside": (ALLOW, OUTSIDE),
     # Landlock does not govern metadata. Copying a file ends with such a call, and would fail.
     "metadata": (ALLOW, [(PRETEND, METADATA)]),

@@ -15,94 +15,123 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from . import calls, child, kernel, program, strict_json
-from .child import clamped, mapped_bytes
+from .child import clamped
 
 RESULT, CALLS = 3, 4
 """File descriptors. The second exists only where the candidate answers calls from elsewhere."""
 
 Settings: TypeAlias = dict[str, Any]
-"""What the supervisor wants run and how: `evovpo.sandbox.evaluators` writes it."""
+"""What the supervisor wants of all evaluations, or of one: `evovpo.sandbox.watched` writes it."""
 
 MODULE = "evovpo_evaluator"
 _TRACE_FRAMES = 4
 _TRACE_LIMIT = 1200
 
 
-def become_evaluation(
-    settings: Settings, watcher: int, user: int | None, kept: list[int], log: int, ready: int
-) -> NoReturn:
-    """Lock this fresh child down, with `kept` as its descriptors from `RESULT` on, and run the evaluation."""
+class Prepared(NamedTuple):
+    """What a zygote has ready for every evaluation that it forks."""
+
+    settings: Settings
+    process: int
+    """Id of the zygote, which no evaluation may signal."""
+    ruleset: int
+    """Descriptor of the rules for files; -1 without Landlock."""
+    filters: list[kernel.Filter]
+    """Those that an evaluation takes on top of the zygote's own."""
+    evaluator: ModuleType | None
+    """Already imported; none where each evaluation does that."""
+    restore: Callable[[], None]
+    """Undoes what forking changes of an imported evaluator."""
+
+
+def become_evaluation(prepared: Prepared, descriptors: list[int]) -> NoReturn:
+    """Lock this fresh child of a zygote down as far as that is not inherited, and run one evaluation.
+
+    `descriptors` are those of result, payload, log, ready pipe, and perhaps of a socket for calls.
+    """
+    result, payload, log, ready, *call_sockets = descriptors
+    kept = [result, *call_sockets]
     first_free = RESULT + len(kept)
+    settings, job, own_process = prepared.settings, Settings(), os.getpid()
 
     def lock_down() -> None:
-        child.place({1: log, 2: log, **dict(enumerate([*kept, ready], RESULT))})
-        sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
+        job.update(json.loads(os.pread(payload, os.fstat(payload).st_size, 0)))
+        numbers = [*kept, ready, *([] if prepared.ruleset < 0 else [prepared.ruleset])]
+        child.place({1: log, 2: log, **dict(enumerate(numbers, RESULT))})
         os.setsid()
-        limit_resources(settings, user)
-        os.chdir(settings["work"])
-        if user is not None:
-            kernel.become_user(user, settings["reading_capability"])
-        elif settings["is_locked"]:
-            kernel.drop_privileges()
-        if settings["landlock_abi"]:
-            kernel.restrict_files(
-                settings["readable"], settings["landlock_abi"], settings["writable"], can_execute=True
-            )
-        places = {
-            kernel.WATCHER_PLACEHOLDER: watcher,
-            kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
-            kernel.SUPERVISOR_PLACEHOLDER: settings["supervisor"],
-        }
-        for compiled in settings["filters"]:
-            kernel.Filter(bytes.fromhex(compiled)).load(places)
+        limit_resources(settings, job["other_tasks"], is_final=True)
+        if prepared.ruleset >= 0:
+            kernel.restrict(first_free + 1, settings["landlock_abi"])
+        for compiled in prepared.filters:
+            compiled.load(signal_places(settings, prepared.process))
 
     def run_and_write() -> None:
-        line = run(settings)
+        line = run(prepared, job)
+        if os.getpid() != own_process:  # a copy that the evaluation forked has no word in its result
+            return
         child.flush(OSError, ValueError)
         data = json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace")
         program.write_all(RESULT, data)
 
-    child.become(watcher, lock_down, first_free, first_free, run_and_write)
+    child.become(prepared.process, lock_down, first_free, first_free, run_and_write)
 
 
-def limit_resources(settings: Settings, user: int | None) -> None:
-    """Put this process and its future children under the resource limits, soft and hard."""
+def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
+    """Return what the placeholders of a filter stand for: processes that may not be signalled."""
+    return {
+        kernel.WATCHER_PLACEHOLDER: watcher,
+        kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
+        kernel.SUPERVISOR_PLACEHOLDER: settings["supervisor"],
+    }
+
+
+def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> None:
+    """Put this process and its future children under the resource limits.
+
+    Where this is final, for good, and also the open files, and the CPU time since the start of a process.
+    """
     limits = settings["limits"]
     tasks = limits["processes"] + limits["threads"]
     values = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_RTPRIO: 0,
-        resource.RLIMIT_AS: mapped_bytes() + (limits["memory_mb"] << 20),
+        resource.RLIMIT_AS: settings["own_bytes"] + (limits["memory_mb"] << 20),
         resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
         resource.RLIMIT_STACK: limits["stack_mb"] << 20,
-        resource.RLIMIT_NOFILE: limits["open_files"],
-        # Tasks of this very user: of this process alone, or besides it of the watcher and of what
-        # started that, or of everything else that the user runs.
-        resource.RLIMIT_NPROC: 1 + tasks + (0 if user is not None else settings["other_tasks"]),
+        # Tasks of this very user: of this process and the zygote alone, or besides them of everything
+        # else that the user runs.
+        resource.RLIMIT_NPROC: 2 + tasks + (0 if settings["user"] is not None else other_tasks),
     }
     for name, value in values.items():
-        resource.setrlimit(name, clamped(name, value, value))
-    seconds = limits["cpu_seconds"]
-    resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
+        soft, hard = clamped(name, value, value)
+        resource.setrlimit(name, (soft, hard if is_final else resource.getrlimit(name)[1]))
+    if is_final:
+        files, seconds = limits["open_files"], limits["cpu_seconds"]
+        resource.setrlimit(resource.RLIMIT_NOFILE, clamped(resource.RLIMIT_NOFILE, files, files))
+        resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
 
 
-def run(settings: Settings) -> dict[str, Any]:
+def run(prepared: Prepared, job: Settings) -> dict[str, Any]:
     """Return the line of an evaluation; exceptions of evaluator and candidate become part of it."""
+    settings = prepared.settings
     found: dict[str, Any] = {}
     artifacts: dict[str, str] = {}
     ending: dict[str, Any] = {"done": True}
     try:
-        path = write_files(settings)
-        if settings["has_calls"]:
+        copy_project(settings)
+        path = write_files(settings["program_folder"], job)
+        if job["has_calls"]:
             sys.modules[calls.MODULE] = calls.Client(CALLS, settings["limits"]["result_bytes"])
-        evaluator = load_evaluator(settings["evaluator"], path)
-        for index, name in enumerate(settings["functions"]):
+        prepared.restore()
+        evaluator = prepared.evaluator or load_evaluator(settings["evaluator"], settings["program_folder"])
+        for index, name in enumerate(job["functions"]):
             if index and not hasattr(evaluator, name):
                 break
             function = getattr(evaluator, name, None)
@@ -113,7 +142,7 @@ def run(settings: Settings) -> dict[str, Any]:
                 result = _awaited(result)
             found.update(strict_json.metrics_of(result))
             artifacts.update(strict_json.artifacts_of(result))
-            thresholds = settings["thresholds"]
+            thresholds = job["thresholds"]
             if index < len(thresholds) and not strict_json.score_of(found) >= thresholds[index]:
                 break
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
@@ -126,20 +155,34 @@ def run(settings: Settings) -> dict[str, Any]:
     return {"metrics": list(found.items()), "artifacts": strict_json.capped(artifacts.items()), **ending}
 
 
-def write_files(settings: Settings) -> str:
-    """Write the candidate's files into the private folder; returns the path that the evaluator is given."""
-    work = settings["work"]
-    for name, content in settings["files"].items():
-        path = Path(work, name)
+def copy_project(settings: Settings) -> None:
+    """Put into the private folder what lies beside the evaluator, as copies or as links."""
+    for name, source, is_link in settings["copied"]:
+        path = Path(settings["work"], name)
         path.parent.mkdir(parents=True, exist_ok=True)
+        if is_link:
+            path.symlink_to(source)
+            continue
+        with open(source, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777 | 0o200
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            program.write_all(descriptor, file.read())
+            os.close(descriptor)
+
+
+def write_files(folder: str, job: Settings) -> str:
+    """Write the candidate's files; returns the path that the evaluator is given."""
+    for name, content in job["files"].items():
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # a file of the project of the same name may be a link
         path.write_text(content, encoding="utf-8", newline="")
-    return str(Path(work, settings["entry"]))
+    return str(Path(folder, job["entry"]))
 
 
-def load_evaluator(path: str, program: str) -> ModuleType:
+def load_evaluator(path: str, program_folder: str) -> ModuleType:
     """Return the evaluator's module, run once; its folder is importable, and then the program's."""
-    folder = Path(program) if Path(program).is_dir() else Path(program).parent
-    sys.path[:0] = [str(Path(path).parent), str(folder)]
+    sys.path[:0] = [str(Path(path).parent), program_folder]
     sys.argv = [path]
     # Python's own ways to start a process would look for the file of this one, which nobody may read.
     sys.modules["__main__"] = ModuleType("__main__")

@@ -34,6 +34,7 @@ _WRITE_FILE = 1 << 1
 _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
 _TRUNCATE = 1 << 14
+_CONTROL_DEVICE = 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _CHANGE = 0x7FF << 4 & ~_MAKE_DEVICES
 """Truncate, make, rename, link and remove what is in a folder."""
@@ -83,20 +84,23 @@ def has_seccomp_filters() -> bool:
     return refused and ctypes.get_errno() == errno.EFAULT  # it went as far as reading the filter
 
 
-def restrict_files(
+def file_rules(
     rules: Iterable[tuple[str, bool]],
     abi: int,
     writable: Iterable[str] = (),
     can_execute: bool = False,
-) -> None:
-    """Take from this process, for good, all file access but reading below the given paths.
+    has_network: bool = False,
+) -> int:
+    """Return the descriptor of rules for `restrict`, which leave only reading below the given paths.
 
     A rule is a path and whether only names may be listed there. Missing paths are passed over. Below
     `writable` everything may be changed as well, and with `can_execute` programs may be started from
-    all these paths. Where the ABI knows them, TCP and signals to processes outside are refused as well.
+    all these paths. Where the ABI knows them, TCP (unless there is a network) and signals to processes
+    outside are refused as well.
     """
     files = _rights(_FILE_RIGHTS, abi)
-    attributes = struct.pack("QQQ", files, _rights(_NETWORK_RIGHTS, abi), _rights(_SCOPES, abi))
+    network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
+    attributes = struct.pack("QQQ", files, network, _rights(_SCOPES, abi))
     attributes = attributes[: 8 if abi < 4 else 16 if abi < 6 else 24]
     size = ctypes.c_size_t(len(attributes))
     ruleset = _syscall(LANDLOCK_CREATE_RULESET, ctypes.c_char_p(attributes), size, ctypes.c_uint32(0))
@@ -104,10 +108,15 @@ def restrict_files(
     for path, names_only in rules:
         _add_rule(ruleset, path, 0 if names_only else read, _READ_DIR)
     for path in writable:
-        _add_rule(ruleset, path, read | (_WRITE_FILE | _TRUNCATE) & files, _READ_DIR | _CHANGE & files)
+        on_file = read | (_WRITE_FILE | _TRUNCATE | _CONTROL_DEVICE) & files
+        _add_rule(ruleset, path, on_file, _READ_DIR | _CHANGE & files)
+    return ruleset
+
+
+def restrict(ruleset: int, abi: int) -> None:
+    """Put this process under the rules of `file_rules`, for good, and apart from those not under them."""
     # From ABI 7 on refusals are logged unless asked not to; a candidate could flood the system's log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
-    os.close(ruleset)
 
 
 def _rights(table: Iterable[tuple[int, int]], abi: int) -> int:
@@ -190,3 +199,16 @@ def _drop_capabilities(kept: int) -> None:
 def adopt_orphans() -> None:
     """Have descendants of this process whose parent ends become its children."""
     _checked(_prctl(PR_SET_CHILD_SUBREAPER, 1, None, 0, 0))
+
+
+def fork_unwaited() -> int:
+    """Return as `os.fork` does, of a child that waiting for any child does not see.
+
+    So a process that adopts orphans still learns that it has no others. No hooks for forks are called.
+    """
+    return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
+
+
+def wait_for_unwaited(process: int) -> None:
+    """Wait for a child of `fork_unwaited`."""
+    os.waitpid(process, -1 << 31)  # __WCLONE

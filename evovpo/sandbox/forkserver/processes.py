@@ -38,15 +38,16 @@ def usage(processes: list[int]) -> tuple[int, int]:
     return tasks, memory_bytes
 
 
-def end_all(ancestor: int, seconds: float = 10.0) -> bool:
+def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
     """Kill everything below `ancestor` and wait for it; true if nothing is left after at most `seconds`.
 
-    If `ancestor` is this process, and adopts orphans, a process cannot leave by having its parent end.
+    If `ancestor` is this process, and adopts orphans, a process cannot leave by having its parent end. Then
+    an unwaited child may be `kept`, which must have no child of its own any more.
     """
     deadline = time.monotonic() + seconds
     is_own = ancestor == os.getpid()
     while True:
-        alive = descendants(ancestor)
+        alive = [process for process in descendants(ancestor) if process != kept]
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)

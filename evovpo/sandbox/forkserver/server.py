@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from . import calls, child, kernel, program
@@ -46,6 +46,7 @@ SEED = 0
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
 """File descriptors, after those of `program`; the child keeps only the latter. In place of `CONTROL` a
 candidate that answers calls has the socket that they come by."""
+_MOST_DESCRIPTORS = 8
 
 
 def main(arguments: list[str]) -> None:
@@ -65,7 +66,9 @@ def main(arguments: list[str]) -> None:
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
             kernel.drop_privileges()
             if settings["landlock_abi"]:
-                kernel.restrict_files(settings["readable"], settings["landlock_abi"])
+                ruleset = kernel.file_rules(settings["readable"], settings["landlock_abi"])
+                kernel.restrict(ruleset, settings["landlock_abi"])
+                os.close(ruleset)
             if settings["server_filter"]:
                 kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
         except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
@@ -76,10 +79,7 @@ def main(arguments: list[str]) -> None:
         child_filter = kernel.Filter(compiled) if compiled else None
         gc.collect()
         gc.freeze()  # a collection in a child would copy every page that it visits
-        try:
-            _serve(control, child_filter, own_bytes)
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the supervisor is gone
+        serve(control, _Programs(control, child_filter, own_bytes).run)
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:
@@ -116,35 +116,45 @@ def _without_fork_hooks() -> Iterator[None]:
         os.register_at_fork = register
 
 
-def _serve(control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
-    server_pid = os.getpid()
-    poll = select.poll()
-    poll.register(control, select.POLLIN)  # the other end hangs up, or has the child ended
-    request, cpu_seconds, wall_ms = b"", (0, 0), 0
-    while True:
-        received, sockets, _, _ = socket.recv_fds(control, 4096, 1)
-        if not received:
-            return
-        if received == b"usage":
-            control.send(json.dumps({"cpu_seconds": own_cpu_ms() / 1e3}).encode())
-            continue
-        if received == b"end":
-            continue  # the child, which this would have killed, had just ended by itself
-        if received != request:
-            request, wanted = received, json.loads(received)
-            _limit_resources(wanted, own_bytes)
+def serve(control: socket.socket, answer: Callable[[bytes, list[int]], dict[str, Any]]) -> None:
+    """Answer requests, each with the descriptors that come with it, until the supervisor is gone."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        while True:
+            received, descriptors, _, _ = socket.recv_fds(control, 4096, _MOST_DESCRIPTORS)
+            if not received:
+                return
+            if received == b"usage":
+                control.send(json.dumps({"cpu_seconds": own_cpu_ms() / 1e3}).encode())
+            elif received != b"end":  # that comes for a child that had just ended by itself
+                control.send(json.dumps(answer(received, descriptors)).encode())
+
+
+class _Programs:
+    """Runs one program after another, each in a child."""
+
+    def __init__(self, control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
+        self._control, self._child_filter, self._own_bytes = control, child_filter, own_bytes
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)  # the other end hangs up, or has the child ended
+        self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
+
+    def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
+        """Return how the program of the payload ended; with a socket it answers the calls that come by it."""
+        if request != self._request:
+            self._request, wanted = request, json.loads(request)
+            _limit_resources(wanted, self._own_bytes)
             # The soft limit comes first: its signal tells that it was the time and not a crash.
-            cpu_seconds = clamped(resource.RLIMIT_CPU, wanted["cpu_seconds"], wanted["cpu_seconds"] + 1)
-            wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
-        started = time.monotonic()
+            seconds = wanted["cpu_seconds"]
+            self._cpu_seconds = clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
+            self._wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
+        started, server_pid = time.monotonic(), os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_candidate(server_pid, cpu_seconds, child_filter, sockets)
+            _become_candidate(server_pid, self._cpu_seconds, self._child_filter, sockets)
         for number in sockets:
             os.close(number)
-        report = _wait_for(pid, poll, wall_ms, control)
-        report["wall_ms"] = (time.monotonic() - started) * 1e3
-        control.send(json.dumps(report).encode())
+        report = _wait_for(pid, self._poll, self._wall_ms, self._control)
+        return report | {"wall_ms": (time.monotonic() - started) * 1e3}
 
 
 def _become_candidate(

@@ -1,9 +1,9 @@
-"""The process that forks one evaluation, watches what it uses, and ends everything that it started.
+"""The process that has a zygote fork evaluations, watches what each uses, and ends all that it started.
 
-Started with descriptors of payload, result and log (memory files), of the control socket, and perhaps of
-a socket by which a candidate elsewhere answers calls. It runs one evaluation, sends a report of what it
-and the kernel know, and ends; in namespaces of its own, they end with it. It reads nothing that the
-evaluation writes but its log, and that only to cut it.
+Started with descriptors of its settings, of a result that it does not use, of its standard error (memory
+files) and of the control socket. A request comes with the descriptors of an evaluation's payload, result and
+log, and perhaps of a socket by which a candidate elsewhere answers calls; the report says what the watcher
+and the kernel know. It reads nothing that an evaluation writes but its log, and that only to cut it.
 """
 
 import contextlib
@@ -11,11 +11,14 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 from typing import Any
 
-from . import evaluation, kernel, processes
-from .child import cpu_ms, own_cpu_ms
+from . import kernel, processes, zygote
+from .child import own_cpu_ms
+from .folders import empty, folder_bytes
+from .server import serve
 
 WATCH_SECONDS = 0.02
 """Between two looks at processes and memory."""
@@ -25,58 +28,118 @@ FLOOD_BYTES = 256 << 20
 """A log that is longer ends the evaluation; of a shorter one the rest is thrown away."""
 MEMORY_SHARE = 2
 """All processes of an evaluation together may use this many times the memory of one."""
+END_SECONDS = 10.0
+"""How long a zygote may take to say how an evaluation ended that was killed."""
 _CHUNK_BYTES = 1 << 16
-_MOST_FILES = 10_000
+_MESSAGE_BYTES = 4096
 
 
 def main(arguments: list[str]) -> None:
-    """Run the one evaluation of the payload and report, unless the supervisor is gone."""
-    payload, result, log, control, *call_sockets = map(int, arguments)
-    try:
-        settings = json.loads(os.pread(payload, os.fstat(payload).st_size, 0))
-        report = _watch(settings, [result, *call_sockets], log, control)
-    except Exception as error:  # whatever it is, the supervisor makes it a sandbox_error
-        report = {"error": f"{type(error).__name__}: {error}"}
-    with contextlib.suppress(OSError):
-        os.write(control, json.dumps(report).encode())
+    """Watch one evaluation after another until the supervisor closes the control socket or dies."""
+    payload, _, _, control_end = map(int, arguments)
+    settings = json.loads(os.pread(payload, os.fstat(payload).st_size, 0))
+    with socket.socket(fileno=control_end) as control:
+        try:
+            watcher = _Watcher(settings, control)
+        except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
+            control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+            return
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                control.send(json.dumps({"reason": watcher.reason}).encode())
+            serve(control, watcher.evaluate)
+        finally:
+            watcher.end()
 
 
-def _watch(settings: dict[str, Any], kept: list[int], log: int, control: int) -> dict[str, Any]:
-    """Return how the evaluation ended; raises OSError where it cannot even be started."""
-    kernel.adopt_orphans()
-    user = _private_user(settings)
-    ready_reader, ready_writer = os.pipe()
-    log_reader, log_writer = os.pipe()
-    started = time.monotonic()
-    watcher = os.getpid()
-    child = os.fork()
-    if child == 0:
-        evaluation.become_evaluation(settings, watcher, user, kept, log_writer, ready_writer)
-    os.close(ready_writer)
-    os.close(log_writer)
-    watch = _Watch(settings, child, log_reader, log, control)
-    try:
-        ended_for = watch.until_end(started + settings["limits"]["wall_seconds"])
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        _, status, usage = os.wait4(child, 0)
+class _Watcher:
+    """Has one evaluation made after another by a zygote; warm if importing the evaluator allows that."""
+
+    def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
+        kernel.adopt_orphans()
+        self._settings, self._control = settings, control
+        settings["user"] = _private_user(settings)
+        self._counted_ms = 0.0
+        self.reason = self._start(is_warm=True)
+        """Why each evaluation imports the evaluator anew; empty if none does."""
+        if self.reason:
+            self._end_zygote()
+            self._start(is_warm=False)
+
+    def _start(self, is_warm: bool) -> str:
+        """Start a zygote; returns why it is not warm."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        watcher = os.getpid()
+        self._zygote = kernel.fork_unwaited()
+        if self._zygote == 0:
+            zygote.become_zygote(self._settings, theirs.fileno(), watcher, is_warm)
+        theirs.close()
+        poll = select.poll()
+        for one in (self._socket, self._control):
+            poll.register(one, select.POLLIN)
+        reason = "took too long"
+        if (self._socket.fileno(), select.POLLIN) in poll.poll(
+            self._settings["limits"]["wall_seconds"] * 1e3
+        ):
+            reason = json.loads(self._socket.recv(_MESSAGE_BYTES) or b"{}").get("reason", "ended the process")
+        if len(processes.descendants(watcher)) > 1:
+            reason = reason or "started processes"
+        if not is_warm and reason:
+            raise RuntimeError(f"the process that is to fork evaluations {reason}")
+        self._clean()
+        return str(reason)
+
+    def _end_zygote(self) -> None:
+        os.kill(self._zygote, signal.SIGKILL)
+        kernel.wait_for_unwaited(self._zygote)
+        processes.end_all(os.getpid())
+        self._socket.close()
+
+    def end(self) -> None:
+        """End the zygote, and remove the private folder where the supervisor may be gone."""
+        self._end_zygote()
+        self._clean()
+        with contextlib.suppress(OSError):
+            os.rmdir(self._settings["work"])  # noqa: PTH106
+
+    def _clean(self) -> bool:
+        """Remove what an evaluation left behind; false if some of it cannot be removed."""
+        emptied = [empty(folder) for folder in (self._settings["work"], *self._settings["shared"])]
+        return all(emptied)
+
+    def evaluate(self, _: bytes, descriptors: list[int]) -> dict[str, Any]:
+        """Return how an evaluation ended, and all that it started."""
+        payload, result, log, *calls = descriptors
+        ready_reader, ready_writer = os.pipe()
+        log_reader, log_writer = os.pipe()
+        started = time.monotonic()
+        passed = [result, payload, log_writer, ready_writer, *calls]
+        socket.send_fds(self._socket, [b"evaluate"], passed)
+        for number in passed:
+            os.close(number)
+        watch = _Watch(self._settings, self._zygote, self._socket, log_reader, log, self._control)
+        ended_for = watch.until_end(started + self._settings["limits"]["wall_seconds"])
+        if ended_for:
+            watch.kill()
+        self._socket.settimeout(END_SECONDS)
+        ended = json.loads(self._socket.recv(_MESSAGE_BYTES))
         wall_ms = (time.monotonic() - started) * 1e3
-        is_over = processes.end_all(watcher)
-    watch.drain()
-    if ended_for == "supervisor":  # which removes the private folder otherwise
-        import shutil
-
-        shutil.rmtree(settings["work"], ignore_errors=True)
-    return {
-        "status": status,
-        "is_ready": os.read(ready_reader, 1) == b"R",
-        "ended_for": ended_for,
-        "is_over": is_over,
-        "wall_ms": wall_ms,
-        "cpu_ms": own_cpu_ms(),
-        "child_cpu_ms": cpu_ms(usage),
-    }
+        is_over = processes.end_all(os.getpid(), kept=self._zygote)
+        watch.drain()
+        report = {
+            "status": ended["status"],
+            "is_ready": is_over and os.read(ready_reader, 1) == b"R",
+            "ended_for": ended_for,
+            "is_over": is_over,
+            "wall_ms": wall_ms,
+            "cpu_ms": own_cpu_ms() - self._counted_ms + ended["cpu_ms"],
+            "child_cpu_ms": ended["child_cpu_ms"],
+            "is_spent": not self._clean(),
+        }
+        self._counted_ms = own_cpu_ms()
+        for number in (ready_reader, log_reader, log):
+            os.close(number)
+        return report
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
@@ -98,16 +161,24 @@ def _private_user(settings: dict[str, Any]) -> int | None:
 class _Watch:
     """Looks after one evaluation: its end, its log, and what all its processes use."""
 
-    def __init__(self, settings: dict[str, Any], child: int, log_reader: int, log: int, control: int) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        forker: int,
+        ending: socket.socket,
+        log_reader: int,
+        log: int,
+        control: socket.socket,
+    ) -> None:
         self._limits = settings["limits"]
         self._work = None if settings["has_disk_limit"] else settings["work"]
         self._log_reader, self._log, self._control = log_reader, log, control
+        self._zygote, self._ending = forker, ending
         self._logged = 0
         self._folder_watched = time.monotonic()
         os.set_blocking(log_reader, False)
-        self._pidfd = os.pidfd_open(child)
         self._poll = select.poll()
-        for number in (self._pidfd, log_reader, control):
+        for number in (ending, log_reader, control):
             self._poll.register(number, select.POLLIN)
 
     def until_end(self, deadline: float) -> str:
@@ -118,9 +189,9 @@ class _Watch:
             if left <= 0:
                 return "wall"
             events = {number for number, _ in self._poll.poll(min(left, WATCH_SECONDS) * 1e3)}
-            if self._pidfd in events:
+            if self._ending.fileno() in events:
                 return ""
-            if self._control in events:
+            if self._control.fileno() in events:
                 return "supervisor"
             if self._log_reader in events:
                 self.drain()
@@ -142,9 +213,18 @@ class _Watch:
             with contextlib.suppress(KeyError):  # at the end of the pipe: poll would say so for ever
                 self._poll.unregister(self._log_reader)
 
+    def _processes(self) -> list[int]:
+        return [process for process in processes.descendants(os.getpid()) if process != self._zygote]
+
+    def kill(self) -> None:
+        """Kill all processes of the evaluation that there are now, its first among them."""
+        for process in self._processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def _excess(self, now: float) -> str:
         """Return which limit is passed by all processes together; an empty text if none is."""
-        tasks, memory_bytes = processes.usage(processes.descendants(os.getpid()))
+        tasks, memory_bytes = processes.usage(self._processes())
         if tasks > 1 + self._limits["processes"] + self._limits["threads"]:
             return "tasks"
         if memory_bytes > MEMORY_SHARE * self._limits["memory_mb"] << 20:
@@ -157,19 +237,3 @@ class _Watch:
             if folder_bytes(self._work, most_bytes) > most_bytes:
                 return "disk"
         return ""
-
-
-def folder_bytes(folder: str, enough: int) -> int:
-    """Return what the files below `folder` take on disk, each counted as 4 kB at least.
-
-    Stops counting where it is more than `enough`, or more than 10,000 files, which count as too much.
-    """
-    total = files = 0
-    for root, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # it was removed meanwhile
-                total += max(os.lstat(f"{root}/{name}").st_blocks * 512, 4096)
-        files += len(folders) + len(names)
-        if total > enough or files > _MOST_FILES:
-            return enough + 1
-    return total

@@ -27,6 +27,10 @@ def f(x):
     while True:
         try: os.fork()
         except OSError: time.sleep(0.01)
+# fork bomb that catches nothing -> forbidden
+import os
+def f(x):
+    while True: os.fork()
 # daemon by two forks -> ok
 import os, time
 def f(x):

@@ -1,0 +1,187 @@
+"""A watcher with its zygote as the supervisor sees it: start it, have it evaluate, end it."""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from evovpo.sandbox.filters import compiled_filter
+from evovpo.sandbox.forkserver.folders import empty
+from evovpo.sandbox.openings import Openings
+from evovpo.sandbox.paths import python_executable
+from evovpo.sandbox.probe import Level, probe
+from evovpo.sandbox.start import ENVIRONMENT, SERVER_FOLDER, bwrap_command, can_change_user, memory_files
+from evovpo.sandbox.worker import RECYCLE_AFTER, START_SECONDS, ForkServer, Server, Settings
+from evovpo.types import Limits
+
+ANSWER_SECONDS = 30.0
+"""How long after the wall-clock limit the watcher may take to end everything and report."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+WORK_IN_NAMESPACES = "/tmp/evaluation"
+"""In there it is a fresh file system in memory."""
+FIRST_PRIVATE_USER = 2_000_000_000
+"""Root's evaluations run as users above this number, those of each watcher as one that nobody else is."""
+TASK_SLACK = 64
+"""Added to a user's tasks of the moment: the limit counts all of them, and others come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the evaluators of a sandbox have around them."""
+
+    level: Level
+    folder: Path
+    """Of the evaluator."""
+    rules: Sequence[tuple[str, bool]]
+    """What may be read: a path, and whether only its names."""
+    copied: Sequence[tuple[str, str, bool]]
+    """What the private folder holds of the project: name there, path, and whether as a link."""
+    openings: Openings
+
+    @property
+    def has_namespaces(self) -> bool:
+        """True where evaluations are in namespaces of their own."""
+        return self.level is Level.BWRAP_LANDLOCK_SECCOMP
+
+
+class EvaluatorServer(Server):
+    """One watcher: starts with the first evaluation, and again for another evaluator or other limits."""
+
+    def __init__(self, surroundings: Surroundings, candidates: Settings) -> None:
+        super().__init__()
+        self._around = surroundings
+        self._started_for: tuple[object, ...] = ()
+        self.candidate = ForkServer(candidates)
+        """For candidates in processes of their own; starts when it is needed."""
+        self.work = ""
+        """The private folder; empty while stopped."""
+        self.reason = ""
+        """Why the evaluator is imported anew for every evaluation; empty if it is not."""
+
+    def stop(self) -> None:
+        """End all of it; does nothing if there is nothing."""
+        super().stop()
+        self.candidate.stop()
+
+    def evaluate(
+        self, evaluator: str, job: dict[str, Any], limits: Limits, calls: socket.socket | None
+    ) -> tuple[dict[str, Any] | str, bytes, bytes]:
+        """Return the watcher's report, or why there is none, with result and log of an evaluation.
+
+        `calls` leads to a candidate in another process. Raises `SandboxError` if no watcher can be started.
+        """
+        wanted = (evaluator, bool(job["entry"]), limits)
+        if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:
+            super().stop()
+            self._start(evaluator, bool(job["entry"]), limits)
+            self._started_for = wanted
+        self._evaluations += 1
+        job |= {"has_calls": calls is not None, "other_tasks": self._other_tasks()}
+        with memory_files() as files:
+            payload, result, log = files
+            with open(payload, "wb", closefd=False) as file:
+                file.write(json.dumps(job).encode())
+            passed = [*files, *([] if calls is None else [calls.fileno()])]
+            message = self._ask(b"evaluate", limits.wall_seconds + ANSWER_SECONDS, passed)
+            written, log_bytes = (
+                os.pread(result, limits.result_bytes + 1, 0),
+                os.pread(log, limits.log_bytes, 0),
+            )
+        report: dict[str, Any] = json.loads(message) if message else {}
+        if not message or report.pop("is_spent"):
+            super().stop()
+        return report or "the watcher ended or does not answer", written, log_bytes
+
+    def _other_tasks(self) -> int:
+        """Return how many tasks the limit on processes counts that are no evaluation's, but for root."""
+        if self._around.has_namespaces or os.geteuid() == 0:
+            return 2
+        return _tasks_of_user() + TASK_SLACK
+
+    def _start(self, evaluator: str, is_file: bool, limits: Limits) -> None:
+        around, openings = self._around, self._around.openings
+        self.work = WORK_IN_NAMESPACES  # it is made there
+        command: list[str] = []
+        opened = [path for name in openings.readable for path in (name, os.path.realpath(name))]
+        if around.has_namespaces:
+            command = bwrap_command(
+                [str(around.folder), str(SERVER_FOLDER), *opened],
+                limits.disk_mb,
+                can_change_user(),
+                "network" in openings.filters,
+                openings.writable,
+            )
+            command = [*command[:-1], "--dir", self.work, "--chdir", self.work, "--"]
+        else:
+            self.work = self._opened.enter_context(private_folder())
+        path = ":".join([*openings.programs, str(Path(python_executable()).parent), "/usr/bin", "/bin"])
+        environment = {
+            **(os.environ if openings.is_off else {}),
+            **ENVIRONMENT,
+            "PATH": path + (f":{os.environ['PATH']}" if openings.is_off and "PATH" in os.environ else ""),
+            "HOME": self.work,
+            "TMPDIR": self.work,
+            "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
+            **dict(openings.variables),
+        }
+        settings = self._settings(evaluator, is_file, limits)
+        what = f"the process that runs {evaluator} (level {around.level})"
+        seconds = START_SECONDS + 2 * limits.wall_seconds
+        self.reason = str(self._begin("watcher", settings, what, command, environment, seconds)["reason"])
+
+    def _settings(self, evaluator: str, is_file: bool, limits: Limits) -> dict[str, Any]:
+        around, openings = self._around, self._around.openings
+        is_alone, is_locked = around.has_namespaces, around.level is not Level.NONE
+        has_private_user = can_change_user() if is_alone else is_locked
+        shared = ["/dev/shm"] if is_alone else []
+        # Landlock does not govern modes; a compiler, which `path` opens, makes programs by changing them.
+        is_metadata_kept = is_locked and not is_alone and not openings.programs
+        return {
+            "evaluator": str(around.folder / evaluator),
+            "work": self.work,
+            "working_folder": openings.working_folder or self.work,
+            "program_folder": self.work if is_file else f"{self.work}/candidate_program",
+            "copied": [] if openings.working_folder else around.copied,
+            "limits": asdict(limits),
+            "is_locked": is_locked,
+            "private_user": FIRST_PRIVATE_USER + secrets.randbelow(1 << 31) if has_private_user else None,
+            "has_disk_limit": is_alone,
+            "supervisor": 1 if is_alone else os.getpid(),
+            "other_tasks": self._other_tasks(),
+            "landlock_abi": probe().landlock_abi if is_locked else 0,
+            "readable": around.rules,
+            "writable": [self.work, *shared, *DEVICES, *openings.writable],
+            "shared": shared,
+            "has_network": "network" in openings.filters,
+            "filters": [compiled_filter("-".join(["whole", *openings.filters]))] if is_locked else [],
+            "signal_filters": [compiled_filter("outside")] if is_locked else [],
+            "metadata_filters": [compiled_filter("metadata")] if is_metadata_kept else [],
+        }
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[str]:
+    """Make a folder for the time of a block, and remove it whatever the modes of what is in it."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="evovpo-evaluation-"))
+    try:
+        yield folder
+    finally:
+        empty(folder)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # noqa: PTH106
+
+
+def _tasks_of_user() -> int:
+    user, count = os.getuid(), 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == user:
+                    count += len(os.listdir(f"{entry.path}/task"))  # noqa: PTH208
+    return count
