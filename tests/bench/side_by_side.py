@@ -4,10 +4,13 @@ Both search the same small problem: find a number in a program of 2.5 KB, by SEA
 instant model in the same process makes of the parent in the prompt. Every row is a run of its own process:
 
 - `evovpo`: the problem in evovpo's own form, every candidate in the warm sandbox, the scorer outside of it.
-- `evovpo_whole`: the same OpenEvolve project that OpenEvolve gets, each evaluation in a fresh sandboxed
-  process.
+- `evovpo_whole`: the same OpenEvolve project that OpenEvolve gets, imported once in the sandbox, a fork of
+  that for each evaluation.
+- `evovpo_whole_numpy`: the same with an evaluator in the shape of OpenEvolve's circle packing: it imports
+  numpy, loads the candidate, which imports numpy too, calls it and checks the circles that it returns.
 - `evovpo_loop`: evaluation replaced by a stub; search, prompts, parsing and the store remain.
-- `openevolve`: OpenEvolve as it comes, without a sandbox, its evolution trace on (evovpo always logs more).
+- `openevolve`: OpenEvolve as it comes, without a sandbox, its evolution trace on (evovpo always logs more);
+  `openevolve_numpy` with the evaluator that uses numpy.
 - `openevolve_loop`: the same with its evaluation replaced by a stub.
 
 Each row runs for a fifth of `--iterations` and for all of them. `it_per_s` is over the longer run; `ms_200`
@@ -37,9 +40,11 @@ ROWS = (
     "evovpo",
     "evovpo_g1",
     "evovpo_whole",
+    "evovpo_whole_numpy",
     "evovpo_loop",
     "evovpo_loop_g1",
     "openevolve",
+    "openevolve_numpy",
     "openevolve_loop",
 )
 _FILLER = 40
@@ -62,6 +67,41 @@ def evaluate(program_path):
     value = float(found.group(1)) if found else 0.0
     return {"combined_score": 1.0 - abs(value - 0.777), "value": value}
 """
+NUMPY_PROGRAM = PROGRAM.replace(
+    "# EVOLVE-BLOCK-START\n", "# EVOLVE-BLOCK-START\nimport numpy as np\n\n"
+).replace(
+    "def run():\n    return VALUE\n",
+    """def run():
+    angles = np.linspace(0, 2 * np.pi, 13)[:-1]
+    centers = 0.5 + 0.3 * np.column_stack([np.cos(angles), np.sin(angles)])
+    distances = np.linalg.norm(centers[:, None] - centers[None], axis=2) + np.eye(len(centers))
+    return centers, np.minimum(0.2, distances.min(axis=1) / 2) * VALUE
+""",
+)
+NUMPY_EVALUATOR = """
+import importlib.util
+import time
+
+import numpy as np
+
+
+def validate(centers, radii):
+    distances = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+    apart = distances + np.diag(np.full(len(radii), np.inf)) >= radii[:, None] + radii[None] - 1e-6
+    inside = (centers >= radii[:, None] - 1e-6) & (centers <= 1 - radii[:, None] + 1e-6)
+    return bool(apart.all() and inside.all() and np.isfinite(radii).all())
+
+
+def evaluate(program_path):
+    started = time.time()
+    spec = importlib.util.spec_from_file_location("program", program_path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    centers, radii = program.run()
+    total = float(np.sum(radii)) if validate(centers, radii) else 0.0
+    return {"sum_radii": total, "eval_time": time.time() - started, "combined_score": total / 2.635}
+"""
+"""As OpenEvolve's circle packing: the sum of the radii of circles that must lie apart in the unit square."""
 PROBLEM_TOML = """
 [problem]
 statement = "Change VALUE so that it comes as close as possible to a number that you do not know."
@@ -99,7 +139,7 @@ def edit_of(prompt: str, rng: random.Random) -> str:
 
 
 def run_evovpo(
-    folder: Path, iterations: int, rollouts: int, is_stubbed: bool, is_whole: bool
+    folder: Path, iterations: int, rollouts: int, is_stubbed: bool, problem_folder: str
 ) -> dict[str, float]:
     """Return seconds, milliseconds over the last tenth, milliseconds an ask at the end, and MB on disk."""
     import asyncio
@@ -157,7 +197,7 @@ def run_evovpo(
         "search.islands=5", "search.elites=200", "search.stop_when_solved=false", "prompt.style=diff",
         "proposer.name=scripted",
     ]  # fmt: skip
-    named = open_request(str(folder / ("project" if is_whole else "native")), None, wanted)
+    named = open_request(str(folder / problem_folder), None, wanted)
     problem, config = named.problem, named.config
     ends: list[float] = []
     with Store.open(url) as store:
@@ -225,7 +265,7 @@ class InstantClient:
         return edit_of(messages[-1]["content"], self._rng)
 
 
-def run_openevolve(folder: Path, iterations: int, is_stubbed: bool) -> dict[str, float]:
+def run_openevolve(folder: Path, iterations: int, is_stubbed: bool, problem_folder: str) -> dict[str, float]:
     """Return what `run_evovpo` returns, for OpenEvolve; its evaluator runs in its worker processes."""
     import asyncio
     import logging
@@ -252,7 +292,7 @@ def run_openevolve(folder: Path, iterations: int, is_stubbed: bool) -> dict[str,
     config.evaluator.parallel_evaluations = 2
     config.database.population_size, config.database.num_islands = 1000, 5
     config.evolution_trace.enabled = True
-    project = folder / "project"
+    project = folder / problem_folder
     search = OpenEvolve(str(project / "initial_program.py"), str(project / "evaluator.py"), config,
                         output_dir=str(folder / "out"))  # fmt: skip
     began = time.perf_counter()
@@ -300,14 +340,18 @@ def sample_openevolve(programs: int) -> dict[str, float]:
 
 def write_problem(folder: Path) -> None:
     """Write the problem in both forms below `folder`."""
-    native, project = folder / "native", folder / "project"
+    native = folder / "native"
     native.mkdir()
     (native / "problem.toml").write_text(PROBLEM_TOML)
     (native / "score.py").write_text(SCORER)
     (native / "seed.py").write_text(PROGRAM)
-    project.mkdir()
-    (project / "initial_program.py").write_text(PROGRAM)
-    (project / "evaluator.py").write_text(EVALUATOR)
+    for name, program, evaluator in (
+        ("project", PROGRAM, EVALUATOR),
+        ("numpy", NUMPY_PROGRAM, NUMPY_EVALUATOR),
+    ):
+        (folder / name).mkdir()
+        (folder / name / "initial_program.py").write_text(program)
+        (folder / name / "evaluator.py").write_text(evaluator)
 
 
 def in_a_process(python: str, job: dict[str, Any]) -> dict[str, float]:
@@ -338,10 +382,11 @@ def run_job(job: dict[str, Any]) -> dict[str, float]:
     folder, row, iterations = Path(job["folder"]), job["row"], job["iterations"]
     if job["what"] == "sample":
         return sample_openevolve(iterations)
+    project = "numpy" if row.endswith("_numpy") else "project"
     if row.startswith("openevolve"):
-        return run_openevolve(folder, iterations, row == "openevolve_loop")
+        return run_openevolve(folder, iterations, row == "openevolve_loop", project)
     rollouts = 1 if row.endswith("_g1") else 8
-    return run_evovpo(folder, iterations, rollouts, "_loop" in row, row == "evovpo_whole")
+    return run_evovpo(folder, iterations, rollouts, "_loop" in row, project if "_whole" in row else "native")
 
 
 def measure_row(

@@ -123,7 +123,7 @@ def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(tmp_path: Path) -
 
 
 def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
-    rows = ("evovpo_whole", "evovpo_loop", "openevolve")
+    rows = ("evovpo_whole_numpy", "evovpo_loop", "openevolve_numpy")
     found = last_json(run("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
                           "--largest", "10", "--json"))  # fmt: skip
     assert tuple(found) == rows
