@@ -5,7 +5,7 @@ exception: it is an `Evaluation` with a status.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class EvovpoError(Exception):
@@ -18,6 +18,14 @@ class ConfigError(EvovpoError, ValueError):
 
 class ProblemError(EvovpoError, ValueError):
     """A problem folder that cannot be loaded, or whose scorer answered outside its contract."""
+
+
+class InitialProgramError(ProblemError):
+    """An evaluator that gives no score for its own initial program; `metrics` is what it returned."""
+
+    def __init__(self, message: str, metrics: Mapping[str, object]) -> None:
+        super().__init__(message)
+        self.metrics = metrics
 
 
 class StoreError(EvovpoError, RuntimeError):

@@ -184,8 +184,9 @@ class Program:
 class Feature:
     """One axis of the MAP-Elites grid of a problem.
 
-    `name` is `length` (characters of source) or `reward:OBJECTIVE`. `edges` are the ascending
-    inner bin edges; empty means: learn them once from the first programs, then freeze them.
+    `name` is `length` (characters of source), `reward:OBJECTIVE`, or `metric:NAME`: a number that an
+    evaluator of its own returns, as it is. `edges` are the ascending inner bin edges; empty means: learn them
+    once from the first programs, then freeze them.
     """
 
     name: str
@@ -231,6 +232,9 @@ class EvaluatorFolder:
     """Of the cascade: stage i + 1 runs where stage i reached `thresholds[i - 1]`; empty: `evaluate` alone."""
     artifacts: bool = True
     """Whether artifacts that the evaluator returns become feedback."""
+    left_out: tuple[str, ...] | None = None
+    """Where one number alone ranks programs, OpenEvolve's `combined_score`: the metrics that its mean leaves
+    out. None where reward vectors rank them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +273,11 @@ class Problem:
     def is_by_example(self) -> bool:
         """True for a programming-by-example problem, where objective i is training row i."""
         return self.scorer_path is None and self.evaluator is None
+
+    @property
+    def has_one_score(self) -> bool:
+        """True if one number alone ranks programs, and all others are only shown."""
+        return self.evaluator is not None and self.evaluator.left_out is not None
 
     @property
     def trust(self) -> Trust:

@@ -32,6 +32,8 @@ class Best:
     rewards: dict[str, float]
     """Component -> reward in [0, 1]."""
     mean_reward: float
+    metrics: Mapping[str, Json]
+    """What an evaluator of its own returned; else empty."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,13 @@ def evolve(
                 id=outcome.run,
                 solved_train=outcome.solved_train,
                 solved_heldout=outcome.solved_heldout,
-                best=Best(outcome.program_id, outcome.program, by_name, outcome.program_mean_reward),
+                best=Best(
+                    outcome.program_id,
+                    outcome.program,
+                    by_name,
+                    outcome.program_mean_reward,
+                    outcome.best_metrics,
+                ),
                 evaluations=outcome.evaluations,
                 store=opened.name,
                 stopped=outcome.stopped,

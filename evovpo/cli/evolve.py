@@ -173,7 +173,7 @@ def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: op
 def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
     """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised."""
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
-    from evovpo.runs.stored import read_run
+    from evovpo.runs.stored import read_run, stored_run
 
     if as_json:
         print_json(outcome_json(outcome))
@@ -184,7 +184,8 @@ def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
             say("\nTo search on: start again with more --evaluations, or with another --seed.")
         say(f"\nLineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
-    reason = nothing_judged(outcome, store.run_summary(outcome.run))
+    view = stored_run(store, outcome.run)
+    reason = nothing_judged(outcome, view.summary, view.scores)
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
     if outcome.is_memorised:

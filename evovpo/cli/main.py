@@ -14,7 +14,7 @@ import typer
 from evovpo.cli import batch, evolve, options, problems, runs
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, leave, say
-from evovpo.errors import ConfigError, EvovpoError, SandboxError
+from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     mount_commands()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
-    except SandboxError as error:
+    except (SandboxError, InitialProgramError) as error:
         leave(Exit.NOTHING_EVALUATED, f"error: {error}")
     except EvovpoError as error:
         leave(Exit.BAD_INPUT, f"error: {error}")

@@ -8,7 +8,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
-from evovpo.cli.terminal import open_store, print_json, say, show_answer
+from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer
 from evovpo.problem.importers.tasks import TaskFormat
 
 app = typer.Typer()
@@ -97,29 +97,45 @@ def check(
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
 
-    Of an OpenEvolve project it also says what each key of its config.yaml does here.
+    Of an OpenEvolve project it also says what each key of its config.yaml does here, and exits with 3 where
+    the initial program fails.
 
     [dim]Example:[/dim]  evovpo check invoices
     """
     from evovpo.builtin.choice import built_in_fault
+    from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
     from evovpo.problem.suites import resolve_problem
-    from evovpo.reports.tables import check_view, settings_table
+    from evovpo.reports.tables import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
 
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **given})
-    named = open_request(path, config_file, changes, openevolve_config, allow or ())
+    try:
+        named = open_request(path, config_file, changes, openevolve_config, allow or ())
+    except InitialProgramError as error:
+        if as_json:
+            about = {"id": Path(path).resolve().name, "objectives": []}
+            print_json({"usable": False, "initial": error.metrics, "problem": about, "feedback": str(error)})
+        raise
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)
     else:
         report = check_project(named.project.loaded, named.config)
-        if named.project.settings.keys:
+        if named.project.settings.keys and not as_json:
             show_answer(settings_table(named.project.settings))
-    show_answer(check_view(report))
+    if as_json:
+        print_json(check_json(report))
+    else:
+        show_answer(check_view(report))
+    if not report.is_usable:
+        leave(Exit.NOTHING_EVALUATED, "error: the evaluator only says that the initial program fails")
+    if as_json:
+        return
     needs_server = report.problem.evaluator is not None or built_in_fault(report.problem)
     say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
 

@@ -98,7 +98,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     if project is not None:
         return dataclasses.replace(project, version=imported_version(project.version))
     metrics = next(
-        (found for program in checkpoint.programs if (found := learn(dict(program.metrics), {}))), ()
+        (found for program in checkpoint.programs if (found := learn(dict(program.metrics), {}, ()))), ()
     )
     if not metrics:
         raise ProblemError(f"{checkpoint.folder}: expected a program with numbers as metrics, found none")
@@ -113,7 +113,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
         objectives=tuple(Objective(metric.name) for metric in metrics),
         seeds=(Program(checkpoint.programs[0].code),),
         suffix=checkpoint.suffix,
-        evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, metrics),
+        evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, metrics, left_out=()),
     )
 
 
@@ -292,7 +292,7 @@ class _Importer:
     def _theirs(self, evolved: Evolved) -> Evaluation:
         problem, status = self.problem, evolved.status
         assert problem.evaluator is not None
-        reading = read_rewards(problem.evaluator.metrics, dict(evolved.metrics))
+        reading = read_rewards(problem.evaluator, dict(evolved.metrics))
         lines = [*(reading.faults if status is Status.OK else (str(status),))]
         lines += [f"{name}: {text}" for name, text in evolved.artifacts]
         return Evaluation(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evovpo.analysis.scores import is_failure
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.examples import Row, twins
@@ -42,6 +43,8 @@ class CheckReport:
     seeds: tuple[SeedReport, ...]
     warnings: tuple[str, ...]
     """Doubtful things that do not stop a run, each with what to do."""
+    is_usable: bool = True
+    """False for an OpenEvolve project whose initial program fails, or whose metrics only say so."""
 
 
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
@@ -72,7 +75,8 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
     if evaluation is None:
         with open_openevolve(problem, config or Config()) as evaluator:
             evaluation = evaluator.evaluate_all_stages(problem.seeds[0])
-    return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks)
+    is_usable = evaluation.status is Status.OK and not is_failure(dict(evaluation.metrics or ()))
+    return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks, is_usable)
 
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:

@@ -41,7 +41,8 @@ class _InstructFormat:
         values = {
             "statement": problem.statement.strip(),
             "signature": f"{problem.entry}({', '.join(problem.parameters)})" if problem.entry else "",
-            "objectives": _objectives(problem),
+            "objectives": "" if problem.has_one_score else _objectives(problem),
+            "score": _objectives(problem).removeprefix("- ") if problem.has_one_score else "",
             "examples": _examples(problem, request),
             "notes": showing.quoted(request.notes),
             "inspirations": self._numbered(

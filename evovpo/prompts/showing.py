@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from evovpo.analysis.scores import COMBINED, NO_SCORE, compared, score_of
 from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
@@ -110,7 +111,10 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")
     rewards = evaluation.rewards
-    if rewards is None:
+    score = score_of(problem, evaluation)
+    if score is not None:
+        parts.append("It has no score." if score == NO_SCORE else f"{COMBINED} = {number(score)}.")
+    elif rewards is None:
         parts.append("Rewards: none.")
     else:
         named = [f"{o.name} {number(r)}" for o, r in zip(problem.objectives, rewards, strict=True)]
@@ -119,11 +123,12 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
         parts.append(f"Rewards: {_listed(named)}.")
     wanted = () if problem.evaluator is None else problem.evaluator.metrics
     lower = {metric.name for metric in wanted if metric.lower_is_better}
+    sign = " " if score is None else " = "
     plain = [
-        f"{name} {number(value) if isinstance(value, float) else json.dumps(value)}"
+        f"{name}{sign}{number(value) if isinstance(value, float) else json.dumps(value)}"
         + " (lower is better)" * (name in lower)
         for name, value in evaluation.metrics or ()
-        if isinstance(value, bool | int | float) and _is_short(name)
+        if isinstance(value, bool | int | float) and _is_short(name) and (score is None or name != COMBINED)
     ]
     if plain:
         parts.append(f"As measured: {_listed(plain)}.")
@@ -144,13 +149,8 @@ def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int]
 
 def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
     """Return the components at which the first judgement beats the second, largest gain first."""
-    if ours.rewards is None or theirs.rewards is None:
-        return ""
-    gains = [
-        (own - other, objective.name, own, other)
-        for objective, own, other in zip(problem.objectives, ours.rewards, theirs.rewards, strict=True)
-        if own > other
-    ]
+    pairs = zip(problem.objectives, compared(problem, ours), compared(problem, theirs), strict=False)
+    gains = [(own - other, objective.name, own, other) for objective, own, other in pairs if own > other]
     gains.sort(key=lambda gain: -gain[0])
     named = [f"{name} ({number(own)} against {number(other)})" for _, name, own, other in gains[:_BETTER]]
     if len(gains) > _BETTER:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from evovpo.problem.openevolve.metrics import combined_curve
+from evovpo.analysis.scores import combined_curve
 from evovpo.reports.pictures import new_figure, plain, write_png
 from evovpo.reports.text import counted
 from evovpo.runs.stored import RunView

@@ -17,6 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from evovpo.analysis.scores import COMBINED
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, counted, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
@@ -203,10 +204,12 @@ def status_line(search: Search, rate: float) -> str:
     objectives instead, which a program seldom reaches in full.
     """
     is_by_example, total = search.problem.is_by_example, len(search.problem.objectives)
+    has_score = search.problem.has_one_score
+    figure = "{:.6g}".format if has_score else reward_text
     best = search.best
     parts = ["nothing judged yet"]
     if best is not None:
-        parts = [f"best mean reward {reward_text(best.mean_reward)}"]
+        parts = [f"best {COMBINED if has_score else 'mean reward'} {figure(best.merit)}"]
         if is_by_example:
             parts.append(f"{best.passed} of {total} examples")
         elif best.passed:
@@ -214,7 +217,7 @@ def status_line(search: Search, rate: float) -> str:
     bests = [
         str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
         if is_by_example
-        else reward_text(max((m.mean_reward for m in island.members), default=0.0))
+        else figure(max((m.mean_reward for m in island.members), default=0.0))
         for island in search.islands
     ]
     shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")

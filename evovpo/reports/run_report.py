@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.problem.openevolve.metrics import combined_curve
+from evovpo.analysis.scores import COMBINED, Scored, combined_curve, only_failures
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, plain_table, printable, program_view, reward_text, right
@@ -27,11 +27,19 @@ def finished_text(run: Run) -> str:
     return ends.get(run.status, "")
 
 
-def nothing_judged(outcome: Outcome, summary: RunSummary) -> str:
-    """Return why a run that proposed candidates judged none of them; empty if it judged some."""
+def nothing_judged(outcome: Outcome, summary: RunSummary, scores: Sequence[Scored] = ()) -> str:
+    """Return why a run that proposed candidates judged none of them; empty if it judged some.
+
+    With `scores`, what an evaluator of its own said of every program, also if all it said are failures.
+    """
     if not outcome.evaluations or any(
         count for status, count in summary.by_status.items() if status is not Status.SANDBOX_ERROR
     ):
+        if only_failures(scores) if outcome.combined_score is not None else not outcome.best_mean_reward:
+            return bool(scores) * (
+                "every program of this run failed, or scored 0 or no more than a failure does; `evovpo check`"
+                " shows what the evaluator says of the initial program"
+            )
         return ""
     if summary.by_status:
         return (
@@ -50,7 +58,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
     text = Text(f"{printable(problem.id)}: ", style="bold")
     if not outcome.solved:
         ends = {
-            RunStatus.EXHAUSTED: "not solved",
+            RunStatus.EXHAUSTED: "budget used" if problem.has_one_score else "not solved",
             RunStatus.STOPPED: "stopped" + (f": {outcome.stopped}" if outcome.stopped else ""),
             RunStatus.FAILED: "failed",
             RunStatus.RUNNING: "not finished",
@@ -58,14 +66,12 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
         best = f", best mean reward {reward_text(outcome.best_mean_reward)}"
         if problem.is_by_example:
             best = f", best program passes {outcome.train_passed} of {outcome.train_total}"
-        elif outcome.is_by_score:
-            best = _both_bests(outcome)
+        elif outcome.combined_score is not None:
+            best = f", best {COMBINED} {outcome.combined_score:.6g}"
         return text.append(f"{ends.get(status, 'interrupted')}{best}", style="yellow")
     after = outcome.evaluations if solved_after is None else solved_after
     word, style = ("memorised", "bold yellow") if outcome.is_memorised else ("solved", "bold green")
     text.append(f"{word} after {counted(after, 'evaluation')}", style=style)
-    if outcome.is_by_score:
-        text.append(_both_bests(outcome), style="yellow")
     if outcome.is_memorised:
         wrong = f"wrong on {rows - outcome.heldout_passed} of {rows} held-out"
         text.append(f": right on all {outcome.train_total} training {what}, {wrong}", style=style)
@@ -76,15 +82,6 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
     return text
 
 
-def _both_bests(outcome: Outcome) -> str:
-    """Return which program is shown and which one has the best mean reward, where they differ."""
-    return (
-        f"; shown: the program with the best combined_score, {outcome.combined_score:.6g} (its mean reward: "
-        f"{reward_text(outcome.program_mean_reward)}); another program has the best mean reward of the run: "
-        f"{reward_text(outcome.best_mean_reward)} (program {outcome.best_mean_program_id})"
-    )
-
-
 def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     """Return the numbers of a run, one a line."""
     table = Table.grid(Column(style="dim"), "", padding=(0, 2))
@@ -92,14 +89,15 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
         unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (the search never sees these)"
         table.add_row("held-out examples", unseen if outcome.heldout_total else "none in this problem")
-    else:
+    elif not problem.has_one_score:
         other = f" (by program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
         table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}{other}")
     if outcome.combined_score is not None:
         mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
         table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")
-    whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
-    table.add_row("best mean reward", reward_text(outcome.best_mean_reward) + whose)
+    if not problem.has_one_score:
+        whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
+        table.add_row("best mean reward", reward_text(outcome.best_mean_reward) + whose)
     if outcome.trust == Trust.LOW:
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
     joins = f", {outcome.joins} of them joined from two programs" * bool(outcome.joins)
@@ -141,7 +139,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
     parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
     parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
-    if lines := curve_lines(summary.curve):
+    if lines := [] if view.problem.has_one_score else curve_lines(summary.curve):
         solved = solved_at(summary.curve, len(view.problem.objectives))
         remark = "" if solved is None else f", solved after {solved}"
         whose = f" (program {outcome.best_mean_program_id}, not the one shown)" * outcome.is_by_score
@@ -154,10 +152,11 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome for machines; `combined_score` only where there is one."""
+    """Return an outcome for machines; `combined_score` and `best_metrics` only where there are some."""
     fields: dict[str, Json] = dict(outcome._asdict())
-    if outcome.combined_score is None:
-        del fields["combined_score"]
+    for name in ("combined_score", "best_metrics"):
+        if fields[name] in (None, {}):
+            del fields[name]
     return {
         **fields,
         "solved_train": outcome.solved_train,
@@ -205,7 +204,9 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
     """Return a row for each seed, below them the means and the deviation of the best, and who ended early."""
     outcomes = list(repeats.values())
     mean, deviation = _best(outcomes)
-    spread = reward_text(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
+    is_scored = any(outcome.combined_score is not None for outcome in outcomes)
+    figure = "{:.6g}".format if is_scored else reward_text
+    spread = figure(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved and not outcome.is_memorised for outcome in outcomes)
     counts = {
         name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
@@ -215,13 +216,13 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
         Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
         Column("run", no_wrap=True),
         Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
-        right("best mean reward", footer=spread),
+        right(f"best {COMBINED if is_scored else 'mean reward'}", footer=spread),
         *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in counts.items()),
         show_footer=True,
     )
     for seed, outcome in repeats.items():
         end = "memorised" if outcome.is_memorised else "yes" if outcome.solved else "no"
-        cells = (seed, outcome.run, end, reward_text(outcome.best_mean_reward))
+        cells = (seed, outcome.run, end, figure(outcome.best))
         table.add_row(*map(str, (*cells, outcome.evaluations, outcome.executed)))
     if ends := [f"seed {seed} ended early: {one.stopped}" for seed, one in repeats.items() if one.stopped]:
         table.caption, table.caption_justify = Text("\n".join(ends)), "left"
@@ -248,6 +249,6 @@ def repeats_json(repeats: Mapping[int, Outcome]) -> dict[str, Json]:
 
 
 def _best(outcomes: Sequence[Outcome]) -> tuple[float, float | None]:
-    """Return mean and sample standard deviation (n - 1 below) of the best rewards; one run has none."""
-    best = [outcome.best_mean_reward for outcome in outcomes]
+    """Return mean and sample standard deviation (n - 1 below) of the best programs; one run has none."""
+    best = [outcome.best for outcome in outcomes]
     return statistics.fmean(best), statistics.stdev(best) if len(best) > 1 else None

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from evovpo.analysis import scores
 from evovpo.builtin.choice import built_in_fault
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
-from evovpo.problem.openevolve import metrics
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.settings import Effect, Settings
 from evovpo.problem.suites import SuiteEntry, SuiteRow
@@ -54,6 +54,8 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
     values = dict((evaluation.metrics if evaluation else None) or ())
+    if evaluation is not None and problem.has_one_score:
+        values.setdefault(scores.COMBINED, scores.score_of(problem, evaluation))
     is_raw = problem.evaluator is not None
     raw = [right("value", overflow="fold")] * is_raw
     table = plain_table("metric" if is_raw else "objective", *raw, right("reward"), folded())
@@ -67,7 +69,7 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
 
 
 def _metric_text(value: Json) -> str:
-    found = metrics.number(value)
+    found = scores.number(value)
     return printable(json.dumps(value)[:200]) if found is None else f"{found:.6g}"
 
 
@@ -107,7 +109,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
     """
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
-    figure = right("passed" if problem.is_by_example else "mean")
+    figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
     table = plain_table(right("#", style="dim"), folded("program", ratio=1), figure, "made from")
     for number, ancestor in enumerate(ancestors, start=1):
         is_join = ancestor.origin == "join"
@@ -124,6 +126,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
         origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
         total = len(problem.objectives)
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
+        result = result if ancestor.score is None else f"{ancestor.score:.6g}"
         table.add_row(
             str(number),
             changes or Text(one_line(source, problem.entry)),
@@ -232,14 +235,36 @@ def check_view(report: CheckReport) -> RenderableType:
             cells += [f"{seed.train_passed} of {len(problem.train)}"]
             cells += [f"{seed.heldout_passed} of {len(problem.heldout)}"]
         table.add_row(*map(Text, cells))
-    lines: list[RenderableType] = [Text(f"{problem.id} can be used.", style="bold green"), table]
+    usable = "can be used." if report.is_usable else "cannot be used: its initial program fails."
+    title = Text(f"{problem.id} {usable}", style="bold green" if report.is_usable else "bold red")
+    lines: list[RenderableType] = [title, table]
     if problem.evaluator is not None:
-        lines += [judgement_table(problem, report.seeds[0].evaluation), Text(f"trust: {problem.trust}")]
+        first = report.seeds[0].evaluation
+        lines += [
+            judgement_table(problem, first),
+            Text(printable(first.feedback)),
+            Text(f"trust: {problem.trust}"),
+        ]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
     fault = built_in_fault(problem)
     if fault and problem.evaluator is None:
         lines.append(Text(f"note: no built-in model can write for it: {printable(fault)}", style="yellow"))
     return Group(*lines)
+
+
+def check_json(report: CheckReport) -> dict[str, Json]:
+    """Return for machines what `check_view` shows; `initial` has raw metrics, else rewards."""
+    problem, first = report.problem, report.seeds[0].evaluation
+    names = [objective.name for objective in problem.objectives]
+    found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
+    return {
+        "usable": report.is_usable,
+        "initial": dict(found),
+        "problem": {"id": problem.id, "version": problem.version, "objectives": [*names]},
+        "feedback": first.feedback,
+        "trust": str(problem.trust),
+        "warnings": [*report.warnings],
+    }
 
 
 def bounds_text(store: Store, run_id: str) -> str:
@@ -257,7 +282,7 @@ def bounds_text(store: Store, run_id: str) -> str:
     judged = [item.metrics for item in store.scores(run.id) if item.status is Status.OK]
     if not judged:
         raise ProblemError(f"run {run.id} has judged no program without a failure; let it run on")
-    return suggest_bounds(problem.evaluator.metrics, judged)
+    return suggest_bounds(problem.evaluator, judged)
 
 
 def settings_note(settings: Settings, name: str) -> RenderableType:

@@ -1,13 +1,13 @@
 """A stored run, read back: what it came to, how that does on held-out rows, and where it came from."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from evovpo.analysis.scores import Scored, best_combined, score_of
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
-from evovpo.problem.openevolve.metrics import Scored, best_combined
 from evovpo.store import RunSummary, Store, ending
 from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
 
@@ -47,6 +47,13 @@ class Outcome(NamedTuple):
     """Of the program with the best mean reward."""
     status: str = ""
     """How the run ended: as the store has it, but `memorised` where it is solved on training rows only."""
+    best_metrics: Mapping[str, Json] = {}
+    """What an evaluator of its own returned for `program`, as it came."""
+
+    @property
+    def best(self) -> float:
+        """The number of `program` by which it is the best: its `combined_score`, else the mean reward."""
+        return self.best_mean_reward if self.combined_score is None else self.combined_score
 
     @property
     def solved_train(self) -> bool:
@@ -90,6 +97,8 @@ class Ancestor(NamedTuple):
     mean_reward: float
     passed: int
     """Objectives at full reward."""
+    score: float | None = None
+    """Where one number alone ranks programs; else None."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +140,7 @@ class RunView:
             program_id="" if self.best is None else self.best.id,
             program_mean_reward=sum(rewards) / len(rewards),
             best_mean_program_id=self.summary.best_program_id or "",
+            best_metrics=dict((self.evaluation.metrics if self.evaluation else None) or ()),
         )
         return outcome._replace(status=ending(self.run.status, outcome.solved_heldout))
 
@@ -165,12 +175,15 @@ def stored_run(store: Store, run_id: str) -> RunView:
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     summary = store.run_summary(run.id)
-    scores = store.scores(run.id) if problem.evaluator else ()
+    left_out = None if problem.evaluator is None else problem.evaluator.left_out
+    scores = [item._replace(left_out=left_out) for item in store.scores(run.id)] if problem.evaluator else []
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
+    if left_out is not None:  # rewards are bounded: of several programs they may be the same
+        summary = summary._replace(best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
-    return RunView(run, problem, summary, best, evaluation, (), scores)
+    return RunView(run, problem, summary, best, evaluation, (), tuple(scores))
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:
@@ -216,6 +229,7 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
                 origins[program_id].parents if program_id in origins else (),
                 sum(rewards) / len(rewards),
                 sum(value >= 1.0 for value in rewards),
+                None if evaluation is None else score_of(problem, evaluation),
             )
         )
     return ancestors

@@ -81,7 +81,8 @@ def read_line(written: bytes) -> Said:
     if "exc" in line:
         detail = f"{line['exc']}: {line.get('msg')}\n{line.get('trace') or ''}".strip()
         raised = _exception_status(line), detail
-    return Said({"metrics": tuple(found), "artifacts": tuple(artifacts)}, is_done, raised)
+    stopped = line["stopped"] if type(line.get("stopped")) is int else 0
+    return Said({"metrics": tuple(found), "artifacts": tuple(artifacts), "stopped": stopped}, is_done, raised)
 
 
 def _pairs(value: object) -> list[tuple[str, Json]]:
@@ -147,6 +148,8 @@ class WholeResult(_Ending):
     """As the evaluator returned them, in order; not finite numbers as text. Of the stages that were
     completed, where a later one failed."""
     artifacts: tuple[tuple[str, str], ...] = ()
+    stopped: int = 0
+    """Number of the stage, from 1, whose threshold was not reached; 0 if all ran."""
 
 
 class Report(NamedTuple):

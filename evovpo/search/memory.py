@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evovpo.analysis.scores import compared
 from evovpo.prompts.request import Attempt
 from evovpo.search.population import Population
 from evovpo.search.selection import inspirations
@@ -13,10 +14,10 @@ from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
     Judged,
-    Objective,
     Parent,
     ParentRole,
     ParseStatus,
+    Problem,
     Prompt,
     PromptKind,
     Status,
@@ -38,9 +39,9 @@ _PROGRAMS = 3
 class Failures:
     """The last failed answers by the parent that they came from, and the last failing programs by island."""
 
-    def __init__(self, objectives: Sequence[Objective], islands: int, attempts: int) -> None:
+    def __init__(self, problem: Problem, islands: int, attempts: int) -> None:
         self._recent: deque[Attempt] = deque(maxlen=attempts)
-        self._objectives = objectives
+        self._problem = problem
         self._by_parent: defaultdict[str, deque[Attempt]] = defaultdict(lambda: deque(maxlen=attempts))
         self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
         self._repairs: Counter[str] = Counter()
@@ -94,8 +95,9 @@ class Failures:
             return ""
         if evaluation.status.is_candidate_fault:
             return evaluation.feedback or str(evaluation.status)
-        old = () if parent is None else parent.rewards or ()
-        pairs = list(zip(self._objectives, evaluation.rewards, old, strict=False))
+        old = () if parent is None else compared(self._problem, parent)
+        new = compared(self._problem, evaluation)
+        pairs = list(zip(self._problem.objectives, new, old, strict=False))
         if not pairs or any(now > before for _, now, before in pairs):
             return ""
         worse = [objective.name for objective, now, before in pairs if now < before][:_NAMED]

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.types import Feature, Problem, Program, Rewards
+from evovpo.analysis.scores import NO_SCORE, compared, number
+from evovpo.types import Evaluation, Feature, Json, Problem, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,12 @@ class Member:
 
     program_id: str
     source: str
-    rewards: Rewards
+    rewards: tuple[float, ...]
+    """What it is compared by (`evovpo.analysis.scores.compared`)."""
     order: int
     """Position in the order of insertion over the whole run; breaks ties, older first."""
+    metrics: tuple[tuple[str, Json], ...] = ()
+    """What an evaluator of its own returned."""
 
     @property
     def mean_reward(self) -> float:
@@ -95,7 +99,11 @@ class Grid:
     over the first `LEARNING_PROGRAMS` programs, and then frozen; until then there are no cells.
     """
 
-    def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
+    def __init__(
+        self, features: Sequence[Feature], objectives: Sequence[str], is_ranked: bool = False
+    ) -> None:
+        self.is_ranked = is_ranked
+        """True where one number alone ranks programs."""
         self._features = tuple(features) or (Feature("length"),)
         self._objectives = list(objectives)
         self._edges: list[tuple[float, ...] | None] = [feature.edges or None for feature in self._features]
@@ -120,7 +128,7 @@ class Grid:
             return False
         for axis, feature in enumerate(self._features):
             if self._edges[axis] is None:
-                values = [seen[axis] for seen in self._seen]
+                values = [seen[axis] for seen in self._seen if seen[axis] > NO_SCORE] or [0.0]
                 quantiles = np.quantile(values, np.arange(1, feature.bins) / feature.bins)
                 self._edges[axis] = tuple(sorted(set(quantiles.tolist())))
         return True
@@ -138,6 +146,9 @@ class Grid:
     def _value(self, name: str, member: Member) -> float:
         if name == "length":
             return float(len(member.source))
+        if name.startswith("metric:"):
+            value = number(dict(member.metrics).get(name.removeprefix("metric:")))
+            return NO_SCORE if value is None else value
         return member.rewards[self._objectives.index(name.removeprefix("reward:"))]
 
 
@@ -204,8 +215,11 @@ class Island:
 
     @cached_property
     def rewards_N_D(self) -> npt.NDArray[np.float64]:  # noqa: N802
-        """The reward vectors of `members`, one row each."""
-        return np.array([member.rewards for member in self.members])
+        """The reward vectors of `members`, one row each; of numbers that rank alone their dense ranks."""
+        rewards_N_D = np.array([member.rewards for member in self.members])  # noqa: N806
+        if self._grid.is_ranked and self.members:
+            return np.unique(rewards_N_D, return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+        return rewards_N_D
 
     @cached_property
     def cells_N(self) -> list[int]:  # noqa: N802
@@ -232,12 +246,14 @@ class Population:
     """The islands of a search, on one grid."""
 
     def __init__(self, problem: Problem, islands: int, elites: int) -> None:
-        self.grid = Grid(problem.features, [objective.name for objective in problem.objectives])
+        names = [objective.name for objective in problem.objectives]
+        self.grid = Grid(problem.features, names, problem.has_one_score)
         self.islands = [Island(index, elites, self.grid) for index in range(islands)]
         self.seeds: list[Member] = []
         """The starting programs that were judged."""
         self.restarts = 0
         """Islands that were emptied and founded anew so far."""
+        self._problem = problem
         self._capacity = elites
         self._born = 0
 
@@ -246,9 +262,12 @@ class Population:
         """The archives of all islands as one, by program id."""
         return {member.program_id: member for island in self.islands for member in island.elites}
 
-    def insert(self, program: Program, rewards: Rewards, home: int | None) -> tuple[Member, list[Insertion]]:
+    def insert(
+        self, program: Program, evaluation: Evaluation, home: int | None
+    ) -> tuple[Member, list[Insertion]]:
         """Offer a judged program to its home island; without a home it is a starting program, for all."""
-        member = Member(program.id, program.source, rewards, self._born)
+        values = compared(self._problem, evaluation)
+        member = Member(program.id, program.source, values, self._born, evaluation.metrics or ())
         self._born += 1
         if self.grid.learn(member):
             for island in self.islands:

@@ -59,7 +59,7 @@ class Search(Standing):
         # All strategies but islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
         self._population = Population(problem, islands, config.elites)
-        self._failures = Failures(problem.objectives, len(self.islands), config.attempts)
+        self._failures = Failures(problem, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
         self._strategy = make_strategy(problem, config, self._population, self._failures, self)
         self._joins = Joins(config, language if self._strategy.can_join else None)
@@ -169,7 +169,7 @@ class Search(Standing):
             if is_new and program and evaluation and evaluation.rewards:
                 self.take(program, evaluation)
                 home = None if prompt.kind is PromptKind.SEED else prompt.island
-                member, found = self._population.insert(program, evaluation.rewards, home)
+                member, found = self._population.insert(program, evaluation, home)
                 if any(one.status is not InsertionStatus.REJECTED for one in found):
                     elites = self._population.elites.values()
                     self._joins.offer(member, elites, self.passed, self.programs)

@@ -2,24 +2,27 @@
 
 from typing import NamedTuple
 
+from evovpo.analysis.scores import COMBINED, number, score_of
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import PromptFormat, Shown
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 
 class Best(NamedTuple):
-    """The best program so far: most mean reward, then most passed, then shortest, then first."""
+    """The best program so far: most merit, then most passed, then shortest, then first."""
 
     program: Program
     evaluation: Evaluation
     mean_reward: float
     passed: int
     """Objectives at full reward."""
+    merit: float
+    """The mean reward, or the one number that ranks programs alone."""
 
     @property
     def rank(self) -> tuple[float, int, int]:
         """What a better program has more of."""
-        return (self.mean_reward, self.passed, -len(self.program.source))
+        return (self.merit, self.passed, -len(self.program.source))
 
 
 class Standing:
@@ -76,24 +79,14 @@ class Standing:
         """Keep a judged program and compare it with the best."""
         self.programs[program.id] = Shown(program, evaluation)
         rewards = evaluation.rewards or (0.0,)
-        new = Best(program, evaluation, sum(rewards) / len(rewards), sum(value >= 1.0 for value in rewards))
+        mean, passed = sum(rewards) / len(rewards), sum(value >= 1.0 for value in rewards)
+        score = score_of(self.problem, evaluation)
+        new = Best(program, evaluation, mean, passed, mean if score is None else score)
         if self.best is None or new.rank > self.best.rank:
             if self.best is None or new.rank[:2] > self.best.rank[:2]:
                 self._improved_at = self.proposed
             self.best = new
             self.gains[-1] = new.mean_reward - self._mean_before
         target = self.config.target_value
-        self._has_target |= target is not None and reported_score(evaluation) >= target
-
-
-def reported_score(evaluation: Evaluation) -> float:
-    """Return the one number that a target is compared with.
-
-    It is the `combined_score` that an evaluator of its own returned, if that is a number; else the mean
-    reward.
-    """
-    for name, value in evaluation.metrics or ():
-        if name == "combined_score" and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    rewards = evaluation.rewards or (0.0,)
-    return sum(rewards) / len(rewards)
+        combined = number(dict(evaluation.metrics or ()).get(COMBINED)) if score is None else None
+        self._has_target |= target is not None and (new.merit if combined is None else combined) >= target

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
 
+from evovpo.analysis.scores import Scored
 from evovpo.errors import StoreError
-from evovpo.problem.openevolve.metrics import Scored
 from evovpo.store.database import Database, reading
 from evovpo.store.records import candidates_where, evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run

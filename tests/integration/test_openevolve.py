@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from openevolve_problems import (
     write_project,
 )
 
+from evovpo.analysis.scores import CombinedPoint
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
 from evovpo.judging.check import check_problem
@@ -27,7 +29,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
 from evovpo.problem.openevolve.folder import content_digest, is_project, own_settings, read_project
 from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
-from evovpo.problem.openevolve.metrics import CombinedPoint
+from evovpo.problem.openevolve.metrics import describe
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
@@ -40,7 +42,7 @@ from evovpo.runs.request import open_request
 from evovpo.runs.run import resume, start
 from evovpo.runs.stored import read_run
 from evovpo.store import Store
-from evovpo.types import Metric, Objective, Program, Status, Trust
+from evovpo.types import Feature, Metric, Objective, Program, Status, Trust, content_id
 
 pytestmark = pytest.mark.slow
 
@@ -171,11 +173,64 @@ def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- loading, with a sandbox that only answers
 
 
-def test_loading_makes_objectives_of_what_the_initial_program_scores(tmp_path: Path) -> None:
-    folder = write_project(
-        tmp_path / "p", SHAPES["plain"] | {"metrics.toml": "[metrics.near]\nlow = 0\nhigh = 1\n"}
+DECLARED = "[metrics.near]\nlow = 0\nhigh = 1\n[metrics.large]\n"
+"""Makes objectives of two metrics, with bounds for one of them."""
+
+
+def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> None:
+    yaml = "database: {feature_dimensions: [eval_time, complexity, diversity], feature_bins: 5}\n"
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yaml": yaml})
+    sandbox = answering(near=0.25, eval_time=1.0, combined_score=0.5)
+    opened = open_project(folder, open_evaluator=sandbox.open)
+    problem, initial = opened.loaded.problem, opened.loaded.initial
+    said = "higher is better; the initial program's is 0.5"
+    assert problem.objectives == (Objective("combined_score", said),)
+    assert problem.has_one_score
+    assert problem.evaluator is not None
+    assert problem.evaluator.metrics == (Metric("combined_score", 0.5, 1.0, is_soft=True),)
+    assert problem.evaluator.left_out == ("eval_time", "complexity", "diversity")
+    assert problem.features == (Feature("metric:eval_time", bins=5), Feature("length", bins=5))
+    assert initial is not None
+    assert (initial.rewards, initial.metrics) == (
+        (0.5,),
+        (("near", 0.25), ("eval_time", 1.0), ("combined_score", 0.5)),
     )
-    sandbox = answering(near=0.25, large=1.0, combined_score=0.25)
+    first = opened.loaded.remarks[0]
+    assert first.startswith("searched for combined_score alone")
+    assert "A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)" in first
+    assert not any("HIGHER" in remark or "were learned" in remark for remark in opened.loaded.remarks)
+    again = load_openevolve(folder, frozen=[problem], open_evaluator=answering(near=9.0).open)
+    assert again.problem.evaluator is not None
+    assert again.problem.evaluator.metrics == problem.evaluator.metrics
+    lacks = load_openevolve(
+        folder, opened.config, opened.settings, open_evaluator=answering(combined_score=1.0).open
+    )
+    assert any(remark.startswith("feature dimension 'eval_time': the initial") for remark in lacks.remarks)
+
+
+def test_a_stored_problem_of_the_same_files_with_other_objectives_is_not_taken_up(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    sandbox = answering(near=0.25, large=1.0)
+    now = load_openevolve(folder, open_evaluator=sandbox.open).problem
+    # As versions before stored it: every number an objective, and nothing said of one that ranks alone.
+    assert now.evaluator is not None
+    metrics = (Metric("near", 0.25, 0.5, is_soft=True), Metric("large", 1.0, 2.0, is_soft=True))
+    evaluator = dataclasses.replace(now.evaluator, metrics=metrics, left_out=None)
+    names = tuple(Objective(metric.name, describe(metric)) for metric in metrics)
+    old = dataclasses.replace(now, evaluator=evaluator, objectives=names)
+    values = dataclasses.asdict(old)
+    del values["evaluator"]["left_out"]
+    for outside in ("id", "version", "folder", "groups"):
+        del values[outside]
+    content = (content_digest(read_project(folder)), "{}")
+    old = dataclasses.replace(old, version=content_id(json.dumps(values, sort_keys=True), *content))
+    assert is_unchanged(old, Config())  # so that its runs can be taken up
+    assert load_openevolve(folder, frozen=[old], open_evaluator=sandbox.open).problem == now
+
+
+def test_declared_metrics_are_objectives_and_all_others_stay_raw(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": DECLARED})
+    sandbox = answering(near=0.25, large=1.0, c1=3.0, combined_score=0.25)
     loaded = load_openevolve(folder, open_evaluator=sandbox.open)
     problem = loaded.problem
     assert problem.objectives == (
@@ -185,40 +240,36 @@ def test_loading_makes_objectives_of_what_the_initial_program_scores(tmp_path: P
             "the higher its measured value, the higher the reward; 1, the initial program's, gives 0.5",
         ),
     )
+    assert not problem.has_one_score
     assert problem.evaluator is not None
     assert problem.evaluator.metrics == (Metric("near", 0, 1), Metric("large", 1, 2, is_soft=True))
     assert (problem.id, problem.suffix, problem.trust, problem.entry) == ("p", ".py", Trust.LOW, "")
     assert problem.seeds == (Program(PROGRAM),)
     assert loaded.initial is not None
     assert loaded.initial.rewards == (0.25, 0.5)
-    assert loaded.initial.metrics == (("near", 0.25), ("large", 1.0), ("combined_score", 0.25))
+    assert loaded.initial.metrics == (("near", 0.25), ("large", 1.0), ("c1", 3.0), ("combined_score", 0.25))
     assert loaded.initial.problem_version == problem.version
     assert any("bounds of large were learned" in remark for remark in loaded.remarks)
     assert any("low trust" in remark for remark in loaded.remarks)
 
 
-def test_metrics_that_read_like_costs_are_warned_of_until_their_direction_is_declared(tmp_path: Path) -> None:
+def test_objectives_that_read_like_costs_are_warned_of_until_their_direction_is_declared(
+    tmp_path: Path,
+) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
     sandbox = answering(**{"eval_time": 2.0, "right error": 11.0, "speed": 3.0})
 
-    def remarks() -> list[str]:
+    def remarks(text: str) -> list[str]:
+        write_project(folder, {"metrics.toml": text})
         return list(load_openevolve(folder, open_evaluator=sandbox.open).remarks)
 
-    first, *others = remarks()
-    assert first.startswith("HIGHER is taken as better for eval_time, right error, and the names read")
-    turned = '[metrics.eval_time]\n    lower_is_better = true\n    [metrics."right error"]\n'
-    assert first.endswith(turned + "    lower_is_better = true")
-    assert others[0].startswith("bounds of eval_time, right error, speed were learned")
-    # Bounds alone say nothing of the direction; what the warning asks for ends it, and so does `false`.
-    write_project(folder, {"metrics.toml": "[metrics.eval_time]\nlow = 0\nhigh = 4\n"})
-    assert "for eval_time, right error, and" in remarks()[0]
-    (folder / "metrics.toml").write_text(first.partition("\n")[2].replace("true", "false", 1))
-    higher, lower, *_ = remarks()
-    assert higher.startswith("bounds of eval_time, speed were learned from the initial program, higher taken")
-    assert lower == (
-        "bounds of right error were learned from the initial program, lower taken as better; declare them in "
-        "metrics.toml (`evovpo bounds RUN` suggests some)"
+    both = '[metrics.eval_time]\n{}\n[metrics."right error"]\nlower_is_better = {}\n'
+    assert remarks(both.format("low = 0\nhigh = 4", "false"))[0] == (
+        "HIGHER is taken as better for eval_time, and the names read as if lower were: say lower_is_better = "
+        "true, or false, in metrics.toml"
     )
+    first, *_ = remarks(both.format("lower_is_better = true", "true"))
+    assert first.startswith("bounds of eval_time, right error were learned from the initial program; declare")
 
 
 def test_a_direction_that_is_said_although_it_is_the_usual_one_keeps_the_version(tmp_path: Path) -> None:
@@ -355,7 +406,7 @@ def test_models_that_the_user_names_take_the_place_of_those_in_the_yaml(tmp_path
 def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_all_capped(
     tmp_path: Path,
 ) -> None:
-    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": DECLARED})
     problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
     answer = Answer(
         metrics=(("near", "nan"), ("note", "too slow")),
@@ -378,7 +429,7 @@ def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_al
 
 
 def test_a_failure_is_the_zero_vector_and_keeps_what_was_measured(tmp_path: Path) -> None:
-    folder = write_project(tmp_path / "p", SHAPES["plain"])
+    folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": DECLARED})
     problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
     failed = Answer(Status.CRASH, (("near", 1.0),), detail="signal 11")
     evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: failed)).evaluate(Program(BETTER))
@@ -496,6 +547,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
 APART = {
     "initial_program.py": PROGRAM,
     "evaluator.py": PLAIN.replace('"combined_score": near', '"combined_score": -value'),
+    "metrics.toml": "[metrics.near]\n[metrics.large]\n",
 }
 """Its `combined_score` falls where the reward vector rises."""
 
@@ -521,8 +573,8 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
     assert (found["program_mean_reward"], found["best_mean_reward"]) == (0.5, outcome.best_mean_reward)
     assert found["lineage"][0]["program_id"] == found["program_id"]
     shown = " ".join(command("show", "latest", "--store", url, "--no-png").out.split())
-    assert "shown: the program with the best combined_score, -1 (its mean reward: 0.500)" in shown
-    assert f"best mean reward of the run: {outcome.best_mean_reward:.3f} (program {best.id})" in shown
+    assert "best combined_score -1 (the program above; its mean reward: 0.500)" in shown
+    assert f"best mean reward {outcome.best_mean_reward:.3f} (program {best.id}, not the one above)" in shown
     assert f"Best mean reward of the run against evaluations (program {best.id}, not the one shown)" in shown
     assert "Lineage of the program shown, the best by combined_score" in shown
 
@@ -538,7 +590,7 @@ CRASHES = {
 
 
 def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
-    folder = write_project(tmp_path / "plain", SHAPES["plain"])
+    folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"metrics.toml": DECLARED})
     config = Config.load(
         None, ["evaluator.timeout_seconds=4", "evaluator.memory_mb=1024", "sandbox.workers=1"]
     )
@@ -647,7 +699,7 @@ def test_an_evaluator_that_raises_on_import_is_one_clear_error(
         tmp_path / "p", SHAPES["plain"] | {"evaluator.py": "import no_such_module\n" + PLAIN}
     )
     answer = shell.Shell(capsys)("check", folder / "evaluator.py")
-    assert answer.code == 2
+    assert answer.code == 3
     assert "found a failure: error: " in answer.err
     assert "no_such_module" in answer.err
     assert answer.err.count("error: ") == 2

@@ -81,7 +81,7 @@ PROGRAMS = [
         artifacts_json='{"advice": "more", "count": 3}',
     ),
     program(
-        "lost", BEST, parent_id="evicted", iteration_found=3, metrics={"near": float("nan"), "large": 3.5}
+        "lost", BEST, parent_id="evicted", iteration_found=3, metrics={"near": float("nan"), "large": 0.5}
     ),
     program(
         "slow",
@@ -116,7 +116,7 @@ def test_a_checkpoint_is_read_from_its_own_folder_or_the_output_above(tmp_path: 
     assert better.messages == (Message("system", "Improve it."), Message("user", "Here it is."))
     assert better.artifacts == (("advice", "more"), ("count", "3"))
     assert (better.island, lost.island) == (0, 1)
-    assert lost.metrics == (("near", "nan"), ("large", 3.5))
+    assert lost.metrics == (("near", "nan"), ("large", 0.5))
     assert (better.status, slow.status) == (Status.OK, Status.TIMEOUT)
 
 
@@ -379,7 +379,7 @@ def test_calls_are_logged_joined_and_their_other_answers_judged(
     assert group.rollouts[1].logprobs == (-0.5,) * len(CHAIN.format(BETTER))
     assert group.rollouts[0].prompt_token_ids == (1, 2)
     assert all(rollout.sampling.temperature == 0.7 for rollout in group.rollouts)
-    zero = (0.0, 0.0)
+    zero = (0.0,)
     assert group.rewards_G_M_D[0] == (zero, zero)
     theirs, ours = group.rewards_G_M_D[1], group.rewards_G_M_D[2]
     assert theirs[0] == ours[0] == zero

@@ -177,6 +177,7 @@ class Answer:
     log: str = ""
     wall_ms: float = 5.0
     isolation: str = "imagined"
+    stopped: int = 0
 
 
 class Answering:

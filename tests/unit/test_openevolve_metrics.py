@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openevolve.utils.metrics_utils import get_fitness_score
 
+from evovpo.analysis.scores import combined_score, is_failure, number
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import (
     Declared,
     describe,
     learn,
-    number,
     read_declared,
     read_rewards,
     reward,
@@ -22,7 +24,7 @@ from evovpo.problem.openevolve.metrics import (
     suggest_bounds,
     suggests_lower,
 )
-from evovpo.types import Json, Metric
+from evovpo.types import EvaluatorFolder, EvaluatorMode, Json, Metric
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -48,7 +50,7 @@ def test_a_better_value_is_never_a_worse_reward_and_rewards_lie_in_the_unit_inte
 
 @given(FINITE)
 def test_learned_bounds_put_the_initial_program_in_the_middle(value: float) -> None:
-    (metric,) = learn({"m": value}, {})
+    (metric,) = learn({"m": value}, {}, ())
     assert metric.is_soft
     assert reward(metric, value) >= 0.5
     assert math.isfinite(metric.high - metric.low)
@@ -72,47 +74,58 @@ def test_only_finite_numbers_are_numbers(value: Json) -> None:
     assert number(value) is None
 
 
-def test_the_initial_programs_numbers_become_objectives_but_not_the_mixture_of_them() -> None:
-    scored: dict[str, Json] = {
-        "speed": 2,
-        "combined_score": 0.5,
-        "error": 0.0,
-        "ok": True,
-        "why": "x",
-        "n": {"a": 1},
-    }
-    assert learn(scored, {}) == (Metric("speed", 2.0, 4.0, is_soft=True),)
-    assert learn({"combined_score": 0.0, "ok": True}, {}) == (
+def test_without_declarations_one_number_is_searched_for() -> None:
+    scored: dict[str, Json] = {"speed": 2, "combined_score": 0.5, "error": 0.0, "ok": True, "why": "x"}
+    assert learn(scored, {}, ()) == (Metric("combined_score", 0.5, 1.0, is_soft=True),)
+    assert learn({"combined_score": 0.0, "ok": True}, {}, ()) == (
         Metric("combined_score", 0.0, 1.0, is_soft=True),
     )
-    assert learn({"tiny": 1e-9}, {}) == (Metric("tiny", 1e-9, 1e-9 + 1e-3, is_soft=True),)
-    assert learn({"why": "x", "nan": "nan"}, {}) == ()
+    assert learn({"tiny": 1e-9}, {}, ()) == (Metric("combined_score", 1e-9, 1e-9 + 1e-3, is_soft=True),)
+    assert learn({"a": 1.0, "size": 9.0}, {}, ("size",)) == (
+        Metric("combined_score", 1.0, 2.0, is_soft=True),
+    )
+    assert learn({"why": "x", "nan": "nan"}, {}, ()) == ()
 
 
-def test_what_is_declared_wins_over_what_is_learned() -> None:
-    scored: dict[str, Json] = {"speed": 2.0, "time": 3.0, "noise": 1.0, "combined_score": 0.5}
+def test_declared_metrics_alone_are_objectives() -> None:
+    scored: dict[str, Json] = {"speed": 2.0, "time": 3.0, "noise": 1.0, "c1": 1.5, "combined_score": 0.5}
     declared = {
+        "later": Declared(low=-1.0, high=1.0),
         "speed": Declared(low=0.0, high=10.0),
         "time": Declared(lower_is_better=True),
         "noise": Declared(ignore=True),
         "combined_score": Declared(low=0.0, high=1.0),
-        "later": Declared(low=-1.0, high=1.0),
     }
-    assert learn(scored, declared) == (
+    assert learn(scored, declared, ()) == (
         Metric("speed", 0.0, 10.0),
         Metric("time", 3.0, 6.0, lower_is_better=True, is_soft=True),
         Metric("combined_score", 0.0, 1.0),
         Metric("later", -1.0, 1.0),
     )
+    assert learn(scored, {"noise": Declared(ignore=True)}, ()) == (
+        Metric("combined_score", 0.5, 1.0, is_soft=True),
+    )
+
+
+FOLDER = EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, ())
 
 
 def test_a_metric_that_is_no_number_is_zero_and_named() -> None:
     wanted = (Metric("a", 0.0, 1.0), Metric("b", 0.0, 1.0, lower_is_better=True), Metric("c", 0.0, 1.0))
-    reading = read_rewards(wanted, {"a": 0.25, "b": "inf", "other": 3})
+    reading = read_rewards(replace(FOLDER, metrics=wanted), {"a": 0.25, "b": "inf", "other": 3})
     assert reading.rewards == (0.25, 0.0, 0.0)
     assert reading.faults == (
         'metric b: expected a finite number, found "inf"; its reward is 0',
         "metric c: expected a finite number, found nothing; its reward is 0",
+    )
+    alone = replace(FOLDER, metrics=(Metric("combined_score", 0.0, 1.0, is_soft=True),), left_out=("size",))
+    assert read_rewards(alone, {"a": 0.5, "b": 1.5, "size": 9.0}) == ((0.75,), ())
+    assert read_rewards(alone, {"combined_score": "nan", "a": 1.0}) == (
+        (0.0,),
+        (
+            'metric combined_score: expected a finite number, found "nan"; the program ranks below all that '
+            "have one",
+        ),
     )
 
 
@@ -155,17 +168,14 @@ def test_bad_declarations_are_named(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Path) -> None:
-    wanted = (
-        Metric("speed", 0, 1, is_soft=True),
-        Metric("run time", 0, 1, lower_is_better=True, is_soft=True),
-        Metric("same", 0, 1),
-    )
     judged: list[dict[str, Json]] = [
-        {"speed": float(value), "run time": 100.0 - value, "same": 1.0, "note": "x"} for value in range(100)
+        {"speed": float(value), "run time": 100.0 - value, "same": 1.0, "note": "x", "combined_score": value}
+        for value in range(100)
     ]
-    judged += [{"speed": -1e9, "run time": 1e9, "same": 1.0}, {"speed": "nan"}]
+    judged += [{"speed": -1e9, "run time": 1e9, "same": 1.0}, {"speed": "nan", "error": 0.0}]
     path = tmp_path / "metrics.toml"
-    path.write_text(suggest_bounds(wanted, judged))
+    text = suggest_bounds(replace(FOLDER, left_out=()), judged)
+    path.write_text(text)
     declared = read_declared(path)
     assert declared.keys() == {"speed", "run time"}
     speed, duration = declared["speed"], declared["run time"]
@@ -173,33 +183,41 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     assert (speed.low, speed.high) == (4.0, 99.0 + 95 / 4)
     # No duration was below 0, so none is wished for.
     assert (duration.low, duration.high) == (0.0, 96.0)
-    assert duration.lower_is_better
-    assert not speed.lower_is_better
+    assert (duration.lower_is_better, speed.lower_is_better) == (True, False)
+    assert '# "same": 101 values, all the same; no bounds can be learned' in text
+    assert text.count("# guessed from the name") == 2
+
+
+def test_bounds_of_declared_metrics_keep_their_direction_and_the_mixture_stands_in_for_nothing_else(
+    tmp_path: Path,
+) -> None:
+    judged: list[dict[str, Json]] = [{"run time": value, "combined_score": value} for value in (1.0, 2.0)]
+    path = tmp_path / "metrics.toml"
+    path.write_text(suggest_bounds(replace(FOLDER, metrics=(Metric("run time", 0, 1),)), judged))
+    assert read_declared(path) == {"run time": Declared(low=1.0, high=2.25, lower_is_better=False)}
+    assert "guessed" not in path.read_text()
+    path.write_text(suggest_bounds(replace(FOLDER, left_out=()), [{"combined_score": x} for x in (1.0, 2.0)]))
+    assert read_declared(path).keys() == {"combined_score"}
 
 
 @pytest.mark.parametrize(
-    ("values", "is_lower", "low", "high"),
+    ("values", "name", "low", "high"),
     [
-        ((0.0, 4.0), True, 0.0, 4.0),
-        ((8.0, 12.0), True, 7.0, 12.0),
-        ((-1.0, 3.0), True, -2.0, 3.0),
-        ((-4.0, 0.0), False, -4.0, 0.0),
-        ((-4.0, -1.0), False, -4.0, -0.25),
-        ((-4.0, 4.0), False, -4.0, 6.0),
+        ((0.0, 4.0), "right_error", 0.0, 4.0),
+        ((8.0, 12.0), "right_error", 7.0, 12.0),
+        ((-1.0, 3.0), "right_error", -2.0, 3.0),
+        ((-4.0, 0.0), "speed", -4.0, 0.0),
+        ((-4.0, -1.0), "speed", -4.0, -0.25),
+        ((-4.0, 4.0), "speed", -4.0, 6.0),
     ],
 )
 def test_suggested_bounds_leave_room_but_do_not_cross_zero_where_no_value_does(
-    tmp_path: Path, values: tuple[float, float], is_lower: bool, low: float, high: float
+    tmp_path: Path, values: tuple[float, float], name: str, low: float, high: float
 ) -> None:
-    metric = Metric("right_error", 0, 1, lower_is_better=is_lower)
-    text = suggest_bounds([metric], [{"right_error": value} for value in values])
     path = tmp_path / "metrics.toml"
-    path.write_text(text)
-    # The direction of a metric that reads like a cost is left open, so that the next check still asks.
-    assert read_declared(path) == {
-        "right_error": Declared(low=low, high=high, lower_is_better=True if is_lower else None)
-    }
-    assert ("The run took higher as better" in text) is not is_lower
+    path.write_text(suggest_bounds(replace(FOLDER, left_out=()), [{name: value} for value in values]))
+    # The direction is guessed from the name, so that nothing is asked.
+    assert read_declared(path) == {name: Declared(low=low, high=high, lower_is_better=name == "right_error")}
 
 
 def test_names_of_costs_are_known_by_their_words() -> None:
@@ -243,3 +261,46 @@ def test_any_name_makes_a_section_that_reads_back(tmp_path: Path, name: str) -> 
     path = tmp_path / "metrics.toml"
     path.write_text(section_line(name) + "\nignore = true\n", encoding="utf-8")
     assert read_declared(path) == {name: Declared(ignore=True)}
+
+
+SCALARS = st.one_of(
+    st.floats(-1e6, 1e6),
+    st.integers(-9, 9),
+    st.booleans(),
+    st.none(),
+    st.text("ab.5", max_size=3),
+    st.just(math.nan),
+)
+NAMES = st.sampled_from(["combined_score", "accuracy", "eval_time", "complexity", "error", "radius"])
+
+
+@given(st.dictionaries(NAMES, SCALARS), st.lists(NAMES.filter(lambda name: name != "combined_score")))
+def test_the_number_that_ranks_is_openevolves_own(metrics: dict[str, Json], dimensions: list[str]) -> None:
+    stored = {name: "nan" if value != value else value for name, value in metrics.items()}
+    found = combined_score(stored, dimensions)
+    if found is None:  # OpenEvolve takes 0 for nothing, and for the mark of a failure alone
+        theirs = get_fitness_score(metrics, dimensions)
+        assert math.isnan(theirs) or not {name for name in metrics if number(metrics[name]) is not None} - {
+            "error"
+        }
+    else:
+        assert found == get_fitness_score(metrics, dimensions)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ({"error": 0.0}, True),
+        ({"error": 0.0, "timeout": True}, True),
+        ({"error": "ImportError", "combined_score": 0.0}, True),
+        ({"error": "ImportError", "combined_score": -1e9, "runs": 0}, True),
+        ({"why": "broken"}, True),
+        ({"combined_score": "nan"}, True),
+        ({"combined_score": 0.0}, False),
+        ({"combined_score": -2.0, "error": ""}, False),
+        ({"combined_score": 0.5, "error": "one of ten cases"}, False),
+        ({"error": 0.0, "accuracy": 0.0}, False),
+    ],
+)
+def test_metrics_that_only_say_that_something_failed(metrics: dict[str, Json], expected: bool) -> None:
+    assert is_failure(metrics) is expected

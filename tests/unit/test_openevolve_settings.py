@@ -90,6 +90,7 @@ evaluator:
     assert found.statement == "Sort fast."
     assert set(effects(found).values()) == {Effect.MAPPED}
     assert found.features(("speed", "size")) == (Feature("length", bins=6), Feature("reward:speed", bins=6))
+    assert found.features(("combined_score",))[1] == Feature("metric:speed", bins=6)
     config = Config.load(None, ["search.islands=9"], found.base())
     assert (config.search.evaluations, config.search.islands) == (50, 9)
 

@@ -14,8 +14,7 @@ from evovpo.errors import ConfigError, ReplayError
 from evovpo.prompts.request import Attempt
 from evovpo.runs.replay import replay
 from evovpo.search.search import Search
-from evovpo.search.standing import reported_score
-from evovpo.types import Evaluation, ParentRole, ParseStatus, Prompt, PromptKind, Status, Tell
+from evovpo.types import Evaluation, ParentRole, ParseStatus, Program, Prompt, PromptKind, Status, Tell
 
 
 def rebuilt(loop: PlainLoop) -> Search:
@@ -346,7 +345,11 @@ def test_the_score_of_a_program_is_its_combined_score_if_it_has_one(
     metrics: tuple[tuple[str, float | str | bool], ...] | None, expected: float
 ) -> None:
     evaluation = Evaluation("p", "v", Status.OK, (0.0, 1.0), "", 0.0, "none", metrics=metrics)
-    assert reported_score(evaluation) == expected
+    for target, reason in ((expected, f"the target of {expected} is reached"), (expected + 1e-9, "")):
+        search = Search(PLAIN, SearchConfig(target=str(target)), PlainFormat())
+        search.gains.append(0.0)
+        search.take(Program("p"), evaluation)
+        assert search.stop_reason == reason
 
 
 @pytest.mark.parametrize("target", ["much", "nan", "inf", "1,5"])

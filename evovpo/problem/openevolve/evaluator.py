@@ -10,6 +10,7 @@ from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
+from evovpo.sandbox.forkserver.strict_json import score_of
 from evovpo.sandbox.openings import read_openings, split_words
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
@@ -65,14 +66,20 @@ class OpenEvolveEvaluator:
             answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
         else:
             answer = self.sandbox.run(job, problem.limits)
-        reading = read_rewards(self._folder.metrics, dict(answer.metrics))
+        reading = read_rewards(self._folder, dict(answer.metrics))
+        faults = reading.faults
+        if 0 < answer.stopped <= len(thresholds):  # what later stages measure is missing for that reason
+            score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
+            faults = (
+                f"stopped at stage {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
+            )
         rewards = {Status.OK: reading.rewards, Status.SANDBOX_ERROR: None}
         return Evaluation(
             program_id=program.id,
             problem_version=problem.version,
             status=answer.status,
             rewards=rewards.get(answer.status, (0.0,) * len(problem.objectives)),
-            feedback=self._feedback(answer, reading.faults),
+            feedback=self._feedback(answer, faults),
             seconds=answer.wall_ms / 1000,
             isolation=answer.isolation,
             metrics=answer.metrics,

@@ -7,19 +7,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from evovpo.analysis.scores import COMBINED, is_failure, number
 from evovpo.config import Config
-from evovpo.errors import ProblemError, SandboxError, nearest_hint
+from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
 from evovpo.problem.openevolve.folder import Project, content_digest, read_project
 from evovpo.problem.openevolve.metrics import (
-    COMBINED,
     Declared,
     describe,
     learn,
-    number,
+    objectives_of,
     read_declared,
     read_rewards,
-    section_line,
     suggests_lower,
 )
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings
@@ -73,21 +72,22 @@ def load_openevolve(
 ) -> Loaded:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    What becomes an objective, and between which bounds, comes from `metrics.toml` (or the file named by
-    `evaluator.metrics`) and for the rest from judging the initial program once. `frozen` are problems as the
-    store holds them, oldest first: the bounds of the first one with the same files are used again, so that an
-    evaluator whose numbers vary does not make a new problem each time, and the initial program is not judged
-    where that whole problem is stored.
+    The objectives are the metrics that `metrics.toml` (or the file named by `evaluator.metrics`) declares;
+    without any, `combined_score` alone is searched for, as OpenEvolve does. Bounds that are not declared come
+    from judging the initial program once. `frozen` are problems as the store holds them, oldest first: the
+    bounds of the first one with the same files are used again, so that an evaluator whose numbers vary does
+    not make a new problem each time. Where that whole problem is stored, the initial program is not judged.
 
-    Raises `ProblemError` for a directory that cannot be used, an initial program that fails or scores no
-    number, and `SandboxError` if it cannot be run here.
+    Raises `ProblemError` for a directory that cannot be used, `InitialProgramError` for an initial program
+    that fails or scores no number, and `SandboxError` if it cannot be run here.
     """
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)
     declared = _declared(project, config)
-    draft = _draft(project, config, settings)
+    draft = _draft(project, config, settings, declared)
     content = _content(project, declared, config.evaluator.allow)
-    kept = next((problem for problem in frozen if _has_content(problem, content)), None)
+    same = (problem for problem in frozen if _has_content(problem, content))
+    kept = next((problem for problem in same if _has_objectives(problem, objectives_of(declared))), None)
     learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
         learned = kept.evaluator.metrics
@@ -99,17 +99,20 @@ def load_openevolve(
         remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial)
-    learned = learned or learn(metrics, declared)
+    assert draft.evaluator is not None
+    learned = learned or learn(metrics, declared, draft.evaluator.left_out or ())
     if not learned:
         found = ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items())
         said = f"it said: {initial.feedback}; " if initial.feedback else ""
-        raise ProblemError(
+        raise InitialProgramError(
             f"{project.folder / project.evaluator}: expected at least one finite number for the initial "
             f"program {project.initial_name}, found {found or 'nothing'}; {said}return a number that is "
-            "higher for a better program, or declare one in metrics.toml"
+            "higher for a better program, or declare one in metrics.toml",
+            metrics,
         )
     problem = _with_metrics(draft, settings, learned, content)
-    rewards = read_rewards(learned, metrics).rewards
+    assert problem.evaluator is not None
+    rewards = read_rewards(problem.evaluator, metrics).rewards
     initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
     return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks))
 
@@ -132,7 +135,13 @@ def _content(project: Project, declared: dict[str, Declared], allowed: str) -> t
     return content_digest(project), declarations, *([allowed] if allowed else [])
 
 
-def _draft(project: Project, config: Config, settings: Settings) -> Problem:
+def _has_objectives(problem: Problem, names: list[str]) -> bool:
+    """True if a stored problem is searched for what is declared now; earlier versions took more for it."""
+    found = {objective.name for objective in problem.objectives}
+    return found <= {*names} if names else problem.has_one_score
+
+
+def _draft(project: Project, config: Config, settings: Settings, declared: dict[str, Declared]) -> Problem:
     """Return the problem before anything is known of its metrics: enough to judge a program."""
     wanted = config.evaluator
     stages = project.stages if wanted.cascade else ()
@@ -147,6 +156,8 @@ def _draft(project: Project, config: Config, settings: Settings) -> Problem:
         f"Improve {kind}, which an evaluator runs and measures. Keep the names that it defines and what they "
         "take and return."
     )
+    axes = [name for name, _ in settings.axes] or ["complexity", "diversity"]
+    left_out = (*axes, *(name for name, said in declared.items() if said.ignore))
     return Problem(
         id=project.folder.name,
         version="",
@@ -167,7 +178,12 @@ def _draft(project: Project, config: Config, settings: Settings) -> Problem:
         folder=str(project.folder),
         suffix=project.suffix,
         evaluator=EvaluatorFolder(
-            project.evaluator, EvaluatorMode(wanted.mode), (), thresholds, wanted.artifacts
+            project.evaluator,
+            EvaluatorMode(wanted.mode),
+            (),
+            thresholds,
+            wanted.artifacts,
+            None if objectives_of(declared) else left_out,
         ),
     )
 
@@ -179,7 +195,9 @@ def _with_metrics(
     assert draft.evaluator is not None
     problem = dataclasses.replace(
         draft,
-        objectives=tuple(Objective(metric.name, describe(metric)) for metric in metrics),
+        objectives=tuple(
+            Objective(metric.name, describe(metric, draft.evaluator.left_out is None)) for metric in metrics
+        ),
         features=settings.features(tuple(metric.name for metric in metrics)),
         evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
     )
@@ -201,6 +219,8 @@ def _version(problem: Problem, content: tuple[str, ...]) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]
+    if not problem.has_one_score:  # so that older versions stay what they are
+        del values["evaluator"]["left_out"]
     return content_id(json.dumps(values, sort_keys=True), *content)
 
 
@@ -212,11 +232,12 @@ def _check_initial(project: Project, initial: Evaluation) -> None:
             "`python -m evovpo.sandbox --selftest` to see what this machine refuses"
         )
     if initial.status is not Status.OK:
-        raise ProblemError(
+        raise InitialProgramError(
             f"{project.folder / project.evaluator}: expected a judgement of its own initial program "
             f"{project.initial_name}, found a failure: {initial.feedback}; correct the evaluator or the "
             "program (the sandbox has no network, nothing outside the folder and the Python installation, "
-            "and the limits evaluator.timeout_seconds and evaluator.memory_mb)"
+            "and the limits evaluator.timeout_seconds and evaluator.memory_mb)",
+            dict(initial.metrics or ()),
         )
 
 
@@ -224,17 +245,27 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     """Yield what a user should know of a project that can be run."""
     assert problem.evaluator is not None
     metrics = dict((initial.metrics if initial else None) or ())
+    if is_failure(metrics) and initial is not None:
+        yield f"the initial program's metrics only say that it fails: {initial.feedback}"
+    if problem.has_one_score:
+        yield (
+            f"searched for {COMBINED} alone (where there is none, the mean), as OpenEvolve does; other"
+            " numbers are shown and have no say. A metrics.toml makes objectives of them (`evovpo bounds RUN`"
+            " writes one), and then lexicase selection and the set objectives apply"
+        )
+    for feature in problem.features if initial is not None else ():
+        name = feature.name.removeprefix("metric:")
+        if feature.name != name and number(metrics.get(name)) is None:
+            yield f"feature dimension {name!r}: the initial program scores no such number; all share one cell"
     doubtful = [
         metric.name
         for metric in problem.evaluator.metrics
         if suggests_lower(metric.name) and declared.get(metric.name, Declared()).lower_is_better is None
     ]
     if doubtful:
-        turned = "".join(f"\n    {section_line(name)}\n    lower_is_better = true" for name in doubtful)
         yield (
-            f"HIGHER is taken as better for {', '.join(doubtful)}, and the names read as if lower were. If "
-            "lower is better, metrics.toml has to say so (false instead of true confirms that higher is):"
-            f"{turned}"
+            f"HIGHER is taken as better for {', '.join(doubtful)}, and the names read as if lower were: say "
+            "lower_is_better = true, or false, in metrics.toml"
         )
     if initial is not None:
         known = [*metrics, *(metric.name for metric in problem.evaluator.metrics)]
@@ -244,16 +275,13 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
                     f"metrics.toml declares {name!r}, which the initial program does not score"
                     f" ({nearest_hint(name, [other for other in known if other != name] or [name])})"
                 )
-    soft = [metric for metric in problem.evaluator.metrics if metric.is_soft]
-    for way in ("higher", "lower"):
-        names = [metric.name for metric in soft if metric.lower_is_better is (way == "lower")]
-        if names:
-            others = ", or lower_is_better, or ignore" if way == "higher" else ""
-            yield (
-                f"bounds of {', '.join(names)} were learned from the initial program, {way} taken as better;"
-                f" declare them in metrics.toml (`evovpo bounds RUN` suggests some){others}"
-            )
-    if len(problem.objectives) == 1:
+    soft = [metric.name for metric in problem.evaluator.metrics if metric.is_soft]
+    if soft and not problem.has_one_score:
+        yield (
+            f"bounds of {', '.join(soft)} were learned from the initial program; declare them in metrics.toml"
+            " (`evovpo bounds RUN` suggests some)"
+        )
+    if len(problem.objectives) == 1 and not problem.has_one_score:
         yield "one metric only; search and training then see one number, not a vector"
     if COMBINED in metrics and number(metrics[COMBINED]) is None:
         yield f"{COMBINED} of the initial program is no finite number; reports go by the mean reward then"

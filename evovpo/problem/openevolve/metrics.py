@@ -1,27 +1,23 @@
 """What an evaluator returns -> reward vector: bounds, declared or learned, and the components under them.
 
 Metrics are kept as they came; only here do numbers become rewards in [0, 1]. Which numbers count and
-between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under.
-Reports alone look at `combined_score`: search and training see the reward vector.
+between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under:
+those that a `metrics.toml` declares, else OpenEvolve's one number.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ConfigDict
 
+from evovpo.analysis.scores import COMBINED, ERROR, combined_score, number
 from evovpo.config_tree import Section, read_toml
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
-from evovpo.types import Json, Metric, Rewards, Status
-
-COMBINED = "combined_score"
-"""The one number that OpenEvolve ranks programs by; for reports here, unless there is no other number."""
-NOT_A_REWARD = ("error", COMBINED)
-"""Names that are no objective of their own: a failure mark, and the mixture of the others."""
+from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
@@ -77,17 +73,6 @@ class Reading(NamedTuple):
     faults: tuple[str, ...]
 
 
-def number(value: Json) -> float | None:
-    """Return a metric as a finite number, or none: booleans, text, lists, NaN and infinities are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
-
-
 def suggests_lower(name: str) -> bool:
     """True if a metric's name reads like something of which less is better: an error, a time, a cost.
 
@@ -97,8 +82,10 @@ def suggests_lower(name: str) -> bool:
     return bool(words & _COSTS) and not words & _MERITS
 
 
-def describe(metric: Metric) -> str:
+def describe(metric: Metric, is_reward: bool = True) -> str:
     """Return in words which way the measured value counts, and which values give which rewards."""
+    if not is_reward:
+        return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
     if metric.is_soft:
         scale = f"{metric.low:.6g}, the initial program's, gives 0.5"
@@ -125,34 +112,45 @@ def reward(metric: Metric, value: float) -> float:
     return 1.0 - share if metric.lower_is_better else share
 
 
-def read_rewards(wanted: Sequence[Metric], metrics: Mapping[str, Json]) -> Reading:
+def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> Reading:
     """Return the vector that `metrics` give; one that is missing or no finite number has component 0."""
+    found, end = {**metrics}, "its reward is 0"
+    if folder.left_out is not None:
+        found[COMBINED] = combined_score(metrics, folder.left_out)
+        end = "the program ranks below all that have one"
     rewards, faults = [], []
-    for metric in wanted:
-        value = number(metrics.get(metric.name))
+    for metric in folder.metrics:
+        value = number(found.get(metric.name))
         if value is None:
-            found = json.dumps(metrics[metric.name])[:80] if metric.name in metrics else "nothing"
-            faults.append(f"metric {metric.name}: expected a finite number, found {found}; its reward is 0")
+            came = json.dumps(metrics[metric.name])[:80] if metric.name in metrics else "nothing"
+            faults.append(f"metric {metric.name}: expected a finite number, found {came}; {end}")
         rewards.append(0.0 if value is None else reward(metric, value))
     return Reading(tuple(rewards), tuple(faults))
 
 
-def learn(metrics: Mapping[str, Json], declared: Mapping[str, Declared]) -> tuple[Metric, ...]:
+def learn(
+    metrics: Mapping[str, Json], declared: Mapping[str, Declared], left_out: Collection[str]
+) -> tuple[Metric, ...]:
     """Return the metrics that make the reward vector, from what the initial program scored.
 
-    Its numbers, in order, then declared ones with bounds that it did not return. Bounds that nobody declared
+    They are those that are `declared`, in the order of the evaluator; a declared one that it did not return
+    needs bounds. Where none is, it is OpenEvolve's one number (`combined_score`). Bounds that nobody declared
     are soft: the initial program has 1/2, and one span better gives 3/4. The span is its value, at least
-    0.001, and 1 where that is 0, which says nothing of the scale.
-    `combined_score` counts where it is declared, or where there is no other number. Empty if nothing counts.
+    0.001, and 1 where that is 0, which says nothing of the scale. Empty if nothing counts.
     """
+    wanted = objectives_of(declared)
+    if not wanted:
+        score = combined_score(metrics, left_out)
+        return () if score is None else (_metric(COMBINED, score, Declared()),)
     found = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
-    said = {name: declared.get(name, Declared()) for name in (*metrics, *declared)}
-    names = [name for name in found if name not in NOT_A_REWARD or name in declared]
-    names += [name for name in declared if name not in found and said[name].low is not None]
-    names = [name for name in names if not said[name].ignore]
-    if not names and COMBINED in found and not said[COMBINED].ignore:
-        names = [COMBINED]
-    return tuple(_metric(name, found.get(name), said[name]) for name in names)
+    names = [name for name in found if name in wanted]
+    names += [name for name in wanted if name not in found and declared[name].low is not None]
+    return tuple(_metric(name, found.get(name), declared[name]) for name in names)
+
+
+def objectives_of(declared: Mapping[str, Declared]) -> list[str]:
+    """Return the names of the metrics that are declared as objectives."""
+    return [name for name, said in declared.items() if not said.ignore]
 
 
 def _metric(name: str, value: float | None, said: Declared) -> Metric:
@@ -201,25 +199,35 @@ def read_allowed(path: Path) -> list[str]:
     return words
 
 
-def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]]) -> str:
-    """Return a `metrics.toml` with bounds from the metrics of programs that ran.
+def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
+    """Return a `metrics.toml` with bounds and directions for the numbers that programs scored.
 
-    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
+    `combined_score`, which is made of the others, is left out unless it is declared or the only one. The
+    worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
     better one lies a quarter of the way from there to the best value beyond it, so that there is room to
-    improve, but not beyond 0 where no value seen is: errors and times do not get negative. A metric without
-    two different values is left out, with a comment.
+    improve, but not beyond 0 where no value seen is: errors and times do not get negative. A direction that
+    nobody declared is guessed from the name. A metric without two different values is only a comment.
     """
     lines = [
-        "# Bounds from a run: worse end at the 5th percentile, better end 25 % beyond the best value, but",
-        "# not beyond 0 where no value was.",
+        "# Objectives of their own, with bounds from a run: worse end at the 5th percentile, better end 25 %",
+        "# beyond the best value, but not beyond 0 where no value was. Leave out what should not count.",
     ]
-    for metric in wanted:
-        sign = -1.0 if metric.lower_is_better else 1.0
-        found = (number(metrics.get(metric.name)) for metrics in judged)
-        values = sorted(sign * value for value in found if value is not None)
-        if len(values) < 2 or values[0] == values[-1]:
-            name = json.dumps(metric.name)
-            lines += ["", f"# {name}: {len(values)} values, all the same; no bounds can be learned"]
+    known = {} if folder.left_out is not None else {m.name: m.lower_is_better for m in folder.metrics}
+    values_of: dict[str, list[float]] = {}
+    for metrics in judged:
+        for name, raw in metrics.items():
+            if (value := number(raw)) is not None:
+                values_of.setdefault(name, []).append(value)
+    named = [name for name in values_of if name in known or name not in (COMBINED, ERROR)]
+    for name in named or values_of:
+        is_lower = known.get(name, suggests_lower(name))
+        sign = -1.0 if is_lower else 1.0
+        values = sorted(sign * value for value in values_of[name])
+        if values[0] == values[-1]:
+            lines += [
+                "",
+                f"# {json.dumps(name)}: {len(values)} values, all the same; no bounds can be learned",
+            ]
             continue
         worse, best = values[len(values) // 20], values[-1]
         if worse == best:
@@ -228,47 +236,7 @@ def suggest_bounds(wanted: Sequence[Metric], judged: Sequence[Mapping[str, Json]
         if best <= 0.0:
             better = min(better, 0.0)
         low, high = sorted((sign * worse + 0.0, sign * better + 0.0))  # 0.0 makes no -0.0
-        lines += ["", section_line(metric.name), f"low = {low!r}", f"high = {high!r}"]
-        if metric.lower_is_better:
-            lines.append("lower_is_better = true")
-        elif suggests_lower(metric.name):
-            lines.append("# The run took higher as better. Where lower is: lower_is_better = true")
+        guess = "" if name in known else "  # guessed from the name"
+        lines += ["", section_line(name), f"low = {low!r}", f"high = {high!r}"]
+        lines.append(f"lower_is_better = {str(is_lower).lower()}{guess}")
     return "\n".join(lines) + "\n"
-
-
-class Scored(NamedTuple):
-    """One judged candidate of a run, with what its evaluator returned."""
-
-    evaluations: int
-    """Candidates proposed up to and with this one; 0 for the starting programs."""
-    program_id: str
-    status: Status
-    metrics: dict[str, Json]
-
-    @property
-    def combined(self) -> float | None:
-        """Its `combined_score`, or none where that is no finite number or the program failed."""
-        return number(self.metrics.get(COMBINED)) if self.status is Status.OK else None
-
-
-class CombinedPoint(NamedTuple):
-    """Where a run stood when its best `combined_score` rose."""
-
-    evaluations: int
-    combined_score: float
-
-
-def best_combined(scores: Sequence[Scored]) -> Scored | None:
-    """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
-    scored = (item for item in scores if item.combined is not None)
-    return max(scored, key=lambda item: item.combined or 0.0, default=None)
-
-
-def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
-    """Return the best `combined_score` against evaluations, a point for each time that it rose."""
-    points: list[CombinedPoint] = []
-    for item in scores:
-        value = item.combined
-        if value is not None and (not points or value > points[-1].combined_score):
-            points.append(CombinedPoint(item.evaluations, value))
-    return tuple(points)

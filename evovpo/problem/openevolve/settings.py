@@ -68,9 +68,10 @@ class Settings(NamedTuple):
         return {**sections, **({"models": list(self.models)} if self.models else {})}
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return the grid axes that exist here: the length of the source, and any objective."""
+        """Return the grid axes: length of the source, rewards of objectives, any other metric as it is."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length"}
-        return tuple(Feature(known[name], bins=bins) for name, bins in self.axes if name in known)
+        axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
+        return tuple(Feature(name, bins=bins) for name, bins in axes)
 
 
 NO_SETTINGS = Settings({}, (), "", (), ())
@@ -106,13 +107,7 @@ def read_settings(path: Path) -> Settings:
         elif name in ("prompt.system_message", "llm.system_message"):
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
         elif name.startswith("database.feature_"):
-            keys.append(
-                Key(
-                    name,
-                    Effect.MAPPED,
-                    "grid axes: complexity is length, metrics are rewards; diversity has none",
-                )
-            )
+            keys.append(Key(name, Effect.MAPPED, "axes: length for complexity, metrics; diversity has none"))
         elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
         elif setting and mapped is None:

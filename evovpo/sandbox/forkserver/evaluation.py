@@ -2,7 +2,8 @@
 
 One JSON object is left in the result file:
 
-- `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done": true}`, or
+- `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done": true}`, with
+  `"stopped": number` for a stage whose threshold was not reached, or
 - the same with `{"exc": type, "msg": text, "trace": text, "errno": number}` in place of `done`.
 
 Evaluator and candidate share this process, and so the candidate can write it too.
@@ -144,6 +145,7 @@ def run(prepared: Prepared, job: Settings) -> dict[str, Any]:
             artifacts.update(strict_json.artifacts_of(result))
             thresholds = job["thresholds"]
             if index < len(thresholds) and not strict_json.score_of(found) >= thresholds[index]:
+                ending["stopped"] = index + 1
                 break
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
         ending = {

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from evovpo.analysis.scores import NO_SCORE
 from evovpo.search.population import Member
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
 
@@ -38,7 +39,9 @@ class Puct(Strategy):
         ranks_N = np.empty(count)  # noqa: N806
         ranks_N[np.lexsort((np.arange(count), -means_N))] = np.arange(count)
         prior_N = (count - ranks_N) / (count * (count + 1) / 2)  # noqa: N806
-        scale = float(means_N.max() - means_N.min()) or 1.0
+        finite_N = means_N[means_N > NO_SCORE]  # noqa: N806
+        scale = float(np.ptp(finite_N)) if len(finite_N) else 0.0
+        scale = scale or 1.0
         weight = self._exploration * scale * math.sqrt(1 + self._asks)
         scores_N = np.array(self._best) + weight * prior_N / (1 + np.array(self._visits))  # noqa: N806
         chosen = int(scores_N.argmax())

@@ -1,0 +1,125 @@
+"""The one number that an OpenEvolve project is searched for: of a program, and over a run."""
+
+import contextlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from evovpo.types import Evaluation, Json, Problem, Status
+
+COMBINED = "combined_score"
+"""The metric that OpenEvolve ranks programs by."""
+ERROR = "error"
+"""Its mark of a failure: a text, or the number 0 alone."""
+NO_SCORE = -math.inf
+"""What a program ranks at that failed, or whose metrics make no finite score: below all others."""
+
+
+def number(value: Json) -> float | None:
+    """Return a metric as a finite number, or none: booleans, text, lists, NaN and infinities are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
+    """Return `combined_score`, else the mean of all numbers but those `left_out` (of all where none is left).
+
+    So does OpenEvolve 0.4.0 (`utils/metrics_utils.py`, `get_fitness_score`), but that only finite numbers
+    count here, and that an `error` alone, its mark of a failure, is no score. None where there is none.
+    """
+    combined = metrics.get(COMBINED)
+    if isinstance(combined, bool | int | float | str):
+        with contextlib.suppress(ValueError, OverflowError):  # of a text that is no number there is the mean
+            found = float(combined)
+            return found if math.isfinite(found) else None
+    numbers = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
+    if numbers.keys() <= {ERROR}:
+        return None
+    counted = [value for name, value in numbers.items() if name not in left_out] or [*numbers.values()]
+    mean = sum(counted) / len(counted)
+    return mean if math.isfinite(mean) else None
+
+
+def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
+    """Return the one number that ranks a judged program, or `NO_SCORE`; None where its rewards rank it."""
+    if problem.evaluator is None or problem.evaluator.left_out is None:
+        return None
+    if evaluation.status is not Status.OK:
+        return NO_SCORE
+    found = combined_score(dict(evaluation.metrics or ()), problem.evaluator.left_out)
+    return NO_SCORE if found is None else found
+
+
+def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
+    """Return by what a judged program is compared with others: its rewards, or the number that ranks it.
+
+    Rewards are bounded, so that two of very different numbers may be the same.
+    """
+    score = score_of(problem, evaluation)
+    return evaluation.rewards or () if score is None else (score,)
+
+
+def is_failure(metrics: Mapping[str, Json]) -> bool:
+    """True if metrics only say that something failed: no score, or one of at most 0 beside an error text."""
+    said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
+    return score is None or (isinstance(said, str) and bool(said.strip()) and score <= 0.0)
+
+
+class Scored(NamedTuple):
+    """One judged candidate of a run, with what its evaluator returned."""
+
+    evaluations: int
+    """Candidates proposed up to and with this one; 0 for the starting programs."""
+    program_id: str
+    status: Status
+    metrics: dict[str, Json]
+    left_out: tuple[str, ...] | None = None
+    """That of its `EvaluatorFolder`."""
+
+    @property
+    def combined(self) -> float | None:
+        """Its `combined_score`, or none where that is no finite number or the program failed.
+
+        Where that alone ranks programs and is missing, the mean that stands for it.
+        """
+        if self.status is not Status.OK:
+            return None
+        if self.left_out is None:
+            return number(self.metrics.get(COMBINED))
+        return combined_score(self.metrics, self.left_out)
+
+
+class CombinedPoint(NamedTuple):
+    """Where a run stood when its best `combined_score` rose."""
+
+    evaluations: int
+    combined_score: float
+
+
+def best_combined(scores: Sequence[Scored]) -> Scored | None:
+    """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
+    scored = (item for item in scores if item.combined is not None)
+    return max(scored, key=lambda item: item.combined or 0.0, default=None)
+
+
+def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
+    """Return the best `combined_score` against evaluations, a point for each time that it rose."""
+    points: list[CombinedPoint] = []
+    for item in scores:
+        value = item.combined
+        if value is not None and (not points or value > points[-1].combined_score):
+            points.append(CombinedPoint(item.evaluations, value))
+    return tuple(points)
+
+
+def only_failures(scores: Sequence[Scored]) -> bool:
+    """True if no program has a better score than one that failed: 0, or what came with an error."""
+    errors = [item.combined for item in scores if is_failure(item.metrics)]
+    worst = max((score for score in errors if score is not None), default=-math.inf)
+    found = [item.combined for item in scores]
+    return not any(score is not None and score > worst and score != 0.0 for score in found)

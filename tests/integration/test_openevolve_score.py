@@ -1,0 +1,177 @@
+"""What an OpenEvolve project is searched for: its one number, with every other number shown as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import shell
+from openevolve.utils.metrics_utils import get_fitness_score
+from openevolve_examples import EXAMPLES, measured, scripted
+from openevolve_problems import LOAD, PROGRAM, numbered, write_project
+
+from evovpo.config import Config
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.problem.openevolve.loading import load_openevolve
+from evovpo.prompts.showing import shown_rewards
+from evovpo.runs.replay import verify
+from evovpo.runs.stored import stored_run
+from evovpo.store import Store
+from evovpo.types import Program, Prompt, Status
+
+pytestmark = pytest.mark.slow
+SETTINGS = (
+    *("--set", "search.rollouts=8", "--set", "search.answers=1", "--set", "search.in_flight=1"),
+    *("--set", "prompt.style=rewrite", "--set", "sandbox.workers=2", "--set", "evaluator.timeout_seconds=30"),
+)
+
+
+@pytest.mark.parametrize("shape", list(EXAMPLES))
+def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolves_own(
+    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = write_project(tmp_path / shape, EXAMPLES[shape])
+    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
+    with numbered(scripted(shape)) as address:
+        answer = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json"),
+            *("-n", "50", *SETTINGS),
+        )
+    assert answer.code == 0, answer.err
+    found = answer.json
+    with Store.open(url) as store:
+        view = stored_run(store, found["run"])
+        sources = {item.program_id: store.program(item.program_id).source for item in view.scores}
+        verify(found["run"], store)
+        prompts = [event for event in store.history(found["run"]) if isinstance(event, Prompt)]
+    assert [objective.name for objective in view.problem.objectives] == ["combined_score"]
+    assert len(sources) > 20
+    theirs = measured(folder, sources.values())
+    dimensions = ["radius_variance", "complexity"] if shape == "features" else ["complexity", "diversity"]
+    fitness = {}
+    for item in view.scores:
+        if item.status is not Status.OK:
+            assert "ValueError" in sources[item.program_id] or "raise" in sources[item.program_id]
+            continue
+        source = sources[item.program_id]
+        assert item.metrics == theirs[source]
+        fitness[source] = get_fitness_score(theirs[source], dimensions)
+        assert item.combined == fitness[source]
+    assert fitness[found["program"]] == max(fitness.values()) == found["combined_score"]
+    assert found["best_metrics"] == theirs[found["program"]]
+    assert found["program"] != PROGRAM
+    assert not found["solved"]
+    texts = [message.content for prompt in prompts for message in prompt.messages]
+    assert any("Programs are ranked by one number alone. combined_score: higher is" in one for one in texts)
+    assert not any("reward" in text for text in texts)
+
+
+def test_a_program_stopped_at_a_stage_is_told_so_in_one_sentence(tmp_path: Path) -> None:
+    config = Config.load(None, ["sandbox.workers=1", "evaluator.timeout_seconds=20"])
+    plain = write_project(tmp_path / "one", EXAMPLES["cascade"])
+    toml = {"metrics.toml": "[metrics.eval_time]\nlow = 0\nhigh = 9\n[metrics.runs]\nlow = 0\nhigh = 1\n"}
+    for folder, rewards in ((plain, 1), (write_project(tmp_path / "two", EXAMPLES["cascade"] | toml), 2)):
+        problem = load_openevolve(folder, config).problem
+        with open_evaluator(problem, config) as evaluator:
+            stopped, whole = (
+                evaluator.evaluate(Program(PROGRAM.replace("1.0", text))) for text in ("1.2", "2.0")
+            )
+        assert stopped.feedback == "stopped at stage 1: its score 0.3 is below the threshold 0.5"
+        assert stopped.metrics == (("runs", 1.0), ("combined_score", 0.3))
+        assert stopped.rewards is not None
+        assert len(stopped.rewards) == rewards
+        assert (stopped.status, whole.status, whole.feedback) == (Status.OK, Status.OK, "")
+    shown = shown_rewards(load_openevolve(plain, config).problem, stopped)
+    assert shown == "combined_score = 0.3.\nAs measured: runs = 1."
+
+
+ERRORS = {
+    "raises": "raise RuntimeError('no compiler')",
+    "lone": "return {'error': 0.0}",
+    "text": "return {'error': 'no compiler'}",
+    "zero": "return {'combined_score': 0.0, 'error': 'no compiler'}",
+    "artifacts": (
+        "from openevolve.evaluation_result import EvaluationResult\n"
+        "    return EvaluationResult({'error': 0.0}, {'stderr': 'no compiler'})"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(ERRORS))
+def test_check_fails_where_the_initial_program_does(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"initial_program.py": PROGRAM, "evaluator.py": f"def evaluate(path):\n    {ERRORS[kind]}\n"}
+    folder = write_project(tmp_path / "p", files)
+    command = shell.Shell(capsys)
+    answer = command("check", folder, "--json", "--set", "sandbox.workers=1")
+    assert (answer.code, answer.json["usable"]) == (3, False)
+    assert answer.json["problem"]["id"] == "p"
+    metrics = {"lone": {"error": 0.0}, "artifacts": {"error": 0.0}, "text": {"error": "no compiler"}}
+    zero = {"combined_score": 0.0, "error": "no compiler"}
+    assert answer.json["initial"] == (zero if kind == "zero" else metrics.get(kind, {}))
+    told = command("check", folder, "--set", "sandbox.workers=1")
+    assert told.code == 3
+    assert "can be used" not in told.out
+    assert kind == "lone" or "no compiler" in " ".join((told.out + told.err).split())
+
+
+def test_check_says_what_is_searched_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = shell.Shell(capsys)
+    folder = write_project(tmp_path / "costs", EXAMPLES["costs"])
+    found = command("check", folder, "--json").json
+    assert (found["usable"], found["problem"]["objectives"]) == (True, ["combined_score"])
+    assert found["initial"] == measured(folder, [PROGRAM])[PROGRAM]
+    shown = command("check", folder)
+    assert "A metrics.toml makes objectives of them" in " ".join(shown.out.split())
+    rows = command("check", "strings/date-to-iso", "--json").json
+    assert (rows["usable"], rows["problem"]["id"]) == (True, "strings/date-to-iso")
+    assert rows["initial"].keys() == set(rows["problem"]["objectives"])
+
+
+def evolve(command: shell.Shell, folder: Path, texts: list[str], *options: str | Path) -> shell.Answer:
+    with numbered(lambda number: texts[number % len(texts)]) as address:
+        return command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "-n", "4", *SETTINGS, *options),
+            *("--store", f"sqlite:///{folder.parent}/evovpo.db"),
+        )
+
+
+@pytest.mark.parametrize("failure", ["{'combined_score': 0.0, 'error': 'x'}", "{'combined_score': 0}"])
+def test_a_run_of_failures_alone_says_so_and_ends_with_3(
+    failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    evaluator = LOAD + f"\ndef evaluate(path):\n    return {failure} if _load(path).guess() < 9 else 1 / 0\n"
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
+    texts = [f"```python\n{PROGRAM.replace('1.0', text)}```" for text in ("2.0", "3.0", "9.0")]
+    answer = evolve(shell.Shell(capsys), folder, texts, "--json")
+    assert answer.code == 3
+    assert "every program of this run failed, or scored 0" in answer.err
+    assert answer.json["best_metrics"]["combined_score"] == 0.0
+
+
+def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder, command = write_project(tmp_path / "costs", EXAMPLES["costs"]), shell.Shell(capsys)
+    texts = [f"```python\n{PROGRAM.replace('1.0', text)}```" for text in ("0.5", "2.5", "5.0")]
+    url = f"sqlite:///{tmp_path}/evovpo.db"
+    first = evolve(command, folder, texts)
+    assert first.code == 0, first.err
+    assert "budget used, best combined_score 0.571429" in first.out
+    assert "mean reward" not in first.out
+    doctor = command("doctor", "latest", "--store", url, "--no-png")
+    assert "`evovpo bounds RUN` writes a metrics.toml" in " ".join(doctor.out.split())
+    bounds = command("bounds", "latest", "--store", url).out
+    assert "[metrics.eval_time]\nlow = 0.0\nhigh = 0.5\nlower_is_better = true  # guessed from" in bounds
+    assert "[metrics.c1]" in bounds
+    assert "combined_score" not in bounds
+    (folder / "metrics.toml").write_text(bounds)
+    found = command("check", folder, "--json", "--store", url).json
+    assert found["problem"]["objectives"] == ["c1", "eval_time"]
+    second = evolve(command, folder, texts, "--json")
+    assert second.json["best_metrics"]["combined_score"] == second.json["combined_score"] == 1 / 1.75
+    assert second.json["program"] == PROGRAM.replace("1.0", "2.5")

@@ -1,0 +1,103 @@
+"""Projects after the shapes of OpenEvolve's own examples, replies to them, and what OpenEvolve measures.
+
+Every program of a project returns one number, the initial one 1. `scripted` gives the choices of a server,
+and `measured` judges programs by OpenEvolve's own evaluator, outside of any sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+from openevolve.config import EvaluatorConfig
+from openevolve.evaluator import Evaluator
+from openevolve_problems import LOAD, PROGRAM
+
+from evovpo.types import Json
+
+EXAMPLES: dict[str, dict[str, str]] = {
+    # A cost to be minimised and a time beside the score: both fall where the score rises, and the other way.
+    "costs": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    c1 = 1.5 + (value - 3) ** 2
+    return {"c1": c1, "eval_time": value / 10, "combined_score": 1 / c1, "validity": True}
+""",
+    },
+    # A feature of the grid that grows where the score falls.
+    "features": {
+        "initial_program.py": PROGRAM,
+        "config.yaml": """
+database:
+  feature_dimensions: [radius_variance, complexity]
+  feature_bins: 5
+""",
+        "evaluator.py": LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"radius_variance": value**2, "combined_score": -abs(value - 2), "note": "packed"}
+""",
+    },
+    "cascade": {
+        "initial_program.py": PROGRAM,
+        "config.yaml": "evaluator: {cascade_evaluation: true, cascade_thresholds: [0.5]}\n",
+        "evaluator.py": LOAD
+        + """
+def evaluate_stage1(program_path):
+    value = _load(program_path).guess()
+    return {"runs": 1.0, "combined_score": value / 4}
+
+def evaluate_stage2(program_path):
+    value = _load(program_path).guess()
+    return {"eval_time": value, "combined_score": 4 - abs(value - 3.25)}
+
+def evaluate(program_path):
+    return evaluate_stage2(program_path)
+""",
+    },
+    # No combined_score: OpenEvolve ranks by the mean of what is no feature dimension.
+    "mean": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"accuracy": 1 - abs(value - 2.5) / 10, "speed": value / 100, "complexity": 50 * value, "ok": True}
+""",
+    },
+    # A number that is always the same, and scores so large that bounded rewards no longer tell them apart.
+    "constant": {
+        "initial_program.py": PROGRAM,
+        "evaluator.py": LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"i": 3, "combined_score": 1e15 - abs(value - 5)}
+""",
+    },
+}
+"""Files of a project by its shape."""
+
+
+def scripted(shape: str) -> Callable[[int], str]:
+    """Return the choices of a server by their number: whole programs, of which one in eight fails."""
+
+    def write(number: int) -> str:
+        body = f"return {Random(f'{shape} {number}').randrange(65) / 8}"
+        body = body if number % 8 else f"raise ValueError({number})"
+        return f"```python\n{PROGRAM.replace('return 1.0', body)}```"
+
+    return write
+
+
+def measured(folder: Path, sources: Iterable[str]) -> dict[str, dict[str, Json]]:
+    """Return the metrics of programs by source, as OpenEvolve's evaluator returns them."""
+    config = EvaluatorConfig(max_retries=0, cascade_thresholds=[0.5])
+    evaluator = Evaluator(config, str(folder / "evaluator.py"))
+    return {source: asyncio.run(evaluator.evaluate_program(source)) for source in dict.fromkeys(sources)}

@@ -1,0 +1,166 @@
+"""One number that ranks alone: exact where bounded rewards are the same, whatever a search decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from plain_search import PLAIN, PlainFormat
+
+from evovpo.analysis.scores import NO_SCORE, Scored, compared, only_failures, score_of
+from evovpo.config import SearchConfig
+from evovpo.problem.openevolve.metrics import read_rewards
+from evovpo.prompts.showing import better_at, shown_rewards
+from evovpo.search.search import Search
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    EvaluatorFolder,
+    EvaluatorMode,
+    Feature,
+    Json,
+    Judged,
+    Metric,
+    Objective,
+    ParseStatus,
+    Problem,
+    Program,
+    Prompt,
+    Status,
+    Tell,
+)
+
+METRIC = Metric("combined_score", 1.0, 2.0, is_soft=True)
+PROBLEM = dataclasses.replace(
+    PLAIN,
+    scorer_path=None,
+    objectives=(Objective("combined_score", "higher is better"),),
+    evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, (METRIC,), left_out=("size",)),
+)
+START = Program("start")
+HIGH, HIGHER = 1e17, math.nextafter(1e17, math.inf)
+
+
+def judged(program: Program, status: Status = Status.OK, **metrics: Json) -> Evaluation:
+    assert PROBLEM.evaluator is not None
+    rewards = read_rewards(PROBLEM.evaluator, metrics).rewards if status is Status.OK else (0.0,)
+    return Evaluation(program.id, "v", status, rewards, "", 0.0, "none", metrics=tuple(metrics.items()))
+
+
+def told(problem: Problem, *scores: float, **settings: object) -> Search:
+    """Return a search that was told programs with these scores; the first one is the start."""
+    programs = [Program(f"program {number}") for number in range(len(scores))]
+    problem = dataclasses.replace(problem, seeds=tuple(programs))
+    search = Search(problem, SearchConfig(**settings), PlainFormat(), "run", 0)
+    prompt = search.ask()
+    assert prompt is not None
+    search.tell(
+        _tell(prompt, [(p, judged(p, combined_score=s)) for p, s in zip(programs, scores, strict=True)])
+    )
+    return search
+
+
+def _tell(prompt: Prompt, pairs: list[tuple[Program, Evaluation]]) -> Tell:
+    return Tell(
+        prompt.id,
+        None,
+        tuple(
+            Judged(
+                Candidate(f"{prompt.id}-{slot}", prompt.id, None, slot, ParseStatus.PARSED, program),
+                found,
+                True,
+            )
+            for slot, (program, found) in enumerate(pairs)
+        ),
+    )
+
+
+def test_a_score_is_what_is_compared_and_a_failure_is_below_all() -> None:
+    high, higher = judged(START, combined_score=HIGH), judged(START, combined_score=HIGHER)
+    assert high.rewards == higher.rewards
+    assert (compared(PROBLEM, high), compared(PROBLEM, higher)) == ((HIGH,), (HIGHER,))
+    assert score_of(PROBLEM, judged(START, Status.CRASH, combined_score=HIGH)) == NO_SCORE
+    assert score_of(PROBLEM, judged(START, combined_score="nan", a=1.0)) == NO_SCORE
+    assert score_of(PROBLEM, judged(START, a=1.0, b=2.0, size=9.0)) == 1.5
+    assert score_of(PLAIN, high) is None
+
+
+@pytest.mark.parametrize("selection", ["lexicase", "dirichlet", "pareto"])
+def test_the_higher_score_is_best_and_selected_although_the_rewards_are_the_same(selection: str) -> None:
+    search = told(PROBLEM, HIGH, HIGHER, -1e300, islands=2, selection=selection, root_share=0.0)
+    assert search.best is not None
+    assert search.best.program.source == "program 1"
+    best = search.best.program.id
+    for _ in range(6):
+        prompt = search.ask()
+        assert prompt is not None
+        assert prompt.parent_id == best
+
+
+@pytest.mark.parametrize("strategy", ["beam", "sequential", "puct"])
+def test_every_strategy_expands_the_higher_score_first(strategy: str) -> None:
+    search = told(PROBLEM, HIGH, math.nan, HIGHER, strategy=strategy, inspirations=0, exploration=1e-9)
+    prompt = search.ask()
+    assert prompt is not None
+    assert search.best is not None
+    assert prompt.parent_id == search.best.program.id == Program("program 2").id
+
+
+def test_target_and_patience_go_by_the_score() -> None:
+    assert told(PROBLEM, HIGH, target=repr(HIGHER)).stop_reason == ""
+    assert told(PROBLEM, HIGH, HIGHER, target=repr(HIGHER)).stop_reason.startswith("the target of")
+    search = told(PROBLEM, HIGH, patience=2, rollouts=1, islands=1)
+    for number, score in enumerate((HIGHER, 1.0, 2.0)):
+        assert search.stop_reason == ""
+        prompt = search.ask()
+        assert prompt is not None
+        program = Program(f"new {number}")
+        pairs = _tell(prompt, [(program, judged(program, combined_score=score))])
+        search.count(prompt, 1)
+        search.take(program, pairs.judged[0].evaluation or judged(program))
+    assert search.stop_reason == "no better program in 2 evaluations"
+
+
+def test_a_grid_can_have_any_metric_as_its_axis() -> None:
+    axis = Feature("metric:size", (10.0,))
+    search = told(dataclasses.replace(PROBLEM, features=(axis,)), 1.0, islands=1)
+    cells = set(search.islands[0].filled_cells)
+    assert cells == {(0,)}  # it has no such metric
+    program = Program("large")
+    search._population.insert(program, judged(program, combined_score=0.0, size=11), 0)
+    assert set(search.islands[0].filled_cells) == {(0,), (1,)}
+
+
+def test_prompts_show_numbers_as_they_are() -> None:
+    low = judged(START, c1=1.52, eval_time=3, combined_score=HIGH, ok=True)
+    high = judged(START, combined_score=HIGHER)
+    assert (
+        shown_rewards(PROBLEM, low)
+        == "combined_score = 1e+17.\nAs measured: c1 = 1.52, eval_time = 3, ok = true."
+    )
+    assert (
+        shown_rewards(PROBLEM, judged(START, a=1.0, b=2.0))
+        == "combined_score = 1.5.\nAs measured: a = 1, b = 2."
+    )
+    assert (
+        shown_rewards(PROBLEM, judged(START, Status.CRASH))
+        == "It failed with status crash.\nIt has no score."
+    )
+    assert better_at(PROBLEM, high, low).startswith("combined_score (")
+    assert better_at(PROBLEM, low, high) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([{"combined_score": 0.0}, {"combined_score": 0}], True),
+        ([{"combined_score": -1.0, "error": "x"}, {"combined_score": -1.0}, {"combined_score": -2.0}], True),
+        ([{"combined_score": -1.0}, {"combined_score": -2.0}], False),
+        ([{"combined_score": 0.0, "error": "x"}, {"combined_score": 0.1}], False),
+        ([{}], True),
+    ],
+)
+def test_a_run_of_failures_is_known(found: list[dict[str, Json]], expected: bool) -> None:
+    scores = [Scored(number, str(number), Status.OK, metrics, ()) for number, metrics in enumerate(found)]
+    assert only_failures(scores) is expected
