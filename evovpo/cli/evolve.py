@@ -78,7 +78,7 @@ def evolve(
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
     for_training: Annotated[
-        bool, typer.Option("--for-training", help="Sample groups also of an OpenEvolve project's prompts.")
+        bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

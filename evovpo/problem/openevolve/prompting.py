@@ -46,7 +46,6 @@ class TheirPrompts:
         }
         others = [_record(shown) for shown in request.inspirations]
         top = others[: config.num_top_programs]
-        names = (feature.name.removeprefix("reward:") for feature in problem.features)
         try:
             made = self._sampler.build_prompt(
                 current_program=parent.program.source,
@@ -58,7 +57,7 @@ class TheirPrompts:
                 language=language_of(problem.suffix),
                 diff_based_evolution=isinstance(self._ours, DiffFormat),
                 program_artifacts=artifacts,
-                feature_dimensions=["complexity" if name == "length" else name for name in names],
+                feature_dimensions=[one.name.partition(":")[2] or "complexity" for one in problem.features],
             )
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise ConfigError(
