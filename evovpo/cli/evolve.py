@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
@@ -28,7 +29,9 @@ def evolve(
     problem_name: Annotated[
         str,
         argument(
-            "PROBLEM", "Folder of a problem or of an OpenEvolve project, or the name of a bundled problem."
+            "PROBLEM",
+            "Folder of a problem or of an OpenEvolve project, the name of a bundled problem, or a table "
+            "(CSV, Excel, JSON Lines) of examples.",
         ),
     ],
     evaluations: Annotated[
@@ -77,6 +80,7 @@ def evolve(
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
+    output: options.OutputColumn = None,
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
     ] = False,
@@ -92,16 +96,25 @@ def evolve(
 
     evovpo evolve invoices -n 5000 --seed 1 --set search.islands=8
 
+    evovpo evolve names.csv --output short
+
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.config import SearchConfig
     from evovpo.experiments.reading import parse_seeds
+    from evovpo.problem.importers.tables import TABLES, write_table
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
 
+    if problem_name.lower().endswith(TABLES):
+        folder, said = write_table(Path(problem_name), output)
+        problem_name = str(folder)
+        say(f"note: {said}", stderr=True)
+    elif output is not None:
+        raise ConfigError(f"--output is for tables, and {problem_name} is none; leave it out")
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
     numbers = () if seeds is None else parse_seeds(seeds)

@@ -65,6 +65,9 @@ InitialProgram = Annotated[
     Path | None,
     option("FILE", "Of an OpenEvolve project, which program (or folder) to begin with.", resolve_path=True),
 ]
+OutputColumn = Annotated[
+    str | None, option("COLUMN", "Of a table, the column that programs are to make.", default="the last")
+]
 
 
 def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:

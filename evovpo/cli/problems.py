@@ -64,14 +64,27 @@ def new(
             "evolve) any program."
         ),
     ] = "examples",
+    table: Annotated[
+        Path | None, option("TABLE", "Take the examples from a CSV, Excel or JSON Lines file.", "--from")
+    ] = None,
+    output: options.OutputColumn = None,
 ) -> None:
-    """Make a folder with a small working problem, to change into your own.
+    """Make a folder with a small working problem, to change into your own, or with one from a table.
 
-    [dim]Example:[/dim]  evovpo new invoices && evovpo check invoices && evovpo evolve invoices
+    [dim]Examples:[/dim]
+
+    evovpo new invoices && evovpo check invoices && evovpo evolve invoices
+
+    evovpo new names --from names.xlsx --output short
     """
+    from evovpo.problem.importers.tables import write_table
     from evovpo.problem.new import new_problem
 
-    folder = new_problem(name, kind)
+    if table is None:
+        folder = new_problem(name, kind)
+    else:
+        folder, said = write_table(table, output, name)
+        say(said)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
     say(f"{folder} is ready: {files}")
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")

@@ -10,7 +10,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.evolve import stopped
 from evovpo.cli.options import argument, option, settings
-from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option
+from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option, writing
 from evovpo.errors import ReplayError
 
 app = typer.Typer()
@@ -52,6 +52,9 @@ def show(
         Path | None, option("FILE", "Where to write the curve.", default="evovpo-out/RUN.png")
     ] = None,
     no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    out: Annotated[
+        Path | None, option("FILE", "Write the best program so that it runs alone: python FILE data.csv")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, where it came from, and the curve of the search.
@@ -64,6 +67,7 @@ def show(
 
     evovpo show 3f2a --png curve.png
     """
+    from evovpo.problem.importers.tables import script
     from evovpo.reports.curve import write_curve_png
     from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
@@ -74,6 +78,10 @@ def show(
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
             write_curve_png(view, picture)
+        if out is not None and view.best is not None:
+            with writing(out) as partial:
+                partial.write_text(script(view.problem, view.best), encoding="utf-8")
+            say(f"Best program written to {out}", stderr=True)
         if as_json:
             print_json({**run_json(view, ancestors), "png": picture})
             return

@@ -5,10 +5,13 @@ Only Python's library is imported outside the functions, so that `--help` is ins
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ class Exit(IntEnum):
     """What the exit code of a command says; 0 is done as asked."""
 
     SOME_FAILED = 1
-    """Runs of a batch or a study; the others did not."""
+    """Runs of a batch or a study, or rows of a table; the others did not."""
     BAD_INPUT = 2
     NOTHING_EVALUATED = 3
     CUT_OFF = 4
@@ -68,6 +71,22 @@ def say(text: str, *, stderr: bool = False) -> None:
 def print_json(value: object) -> None:
     """Print a value as one line of JSON; a path is a text there."""
     print(json.dumps(value, default=str), flush=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """Give a place to write a file whole; raises `ConfigError` at once if nothing can be written there."""
+    from evovpo.errors import ConfigError
+    from evovpo.files import written_whole
+
+    with written_whole(path) as partial:
+        try:
+            partial.touch()
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot be written ({error.strerror}); choose another place"
+            ) from error
+        yield partial
 
 
 def leave(code: int, *lines: str) -> NoReturn:

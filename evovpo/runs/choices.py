@@ -74,8 +74,8 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
-    is_ours = config.proposer.endpoint != "chat" and not expression_fault(problem)
-    style = "alignment" if is_ours and _offers_ours(config, store) else _instruct_style(problem)
+    fits = config.proposer.endpoint != "chat" and not expression_fault(problem)
+    style = "alignment" if fits and _offers_ours(config, store) else _instruct_style(problem)
     return config.changed(prompt={"style": style})
 
 
@@ -83,22 +83,16 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
     """True if a server's model is of the built-in model's family, as far as names and folders here say.
 
     vLLM names a model by its folder, and `served_name` an adapter of ours. A policy version is one of ours
-    unless its folder is here and says otherwise.
+    unless its folder is here, and the tokenizer there lacks the marks of our prompts.
     """
-    settings = config.proposer
-    name = settings.model or next((model.name for model in config.models), "")
-    if settings.policy == "start":
-        return name.startswith(SERVED) or _reads_marks(Path(name))
-    start = PolicyVersion(0, None, name)
-    version = start if store is None else _choose_policy(settings.policy, start, store)[0]
-    folder = Path(base_version(version).path)
-    return not folder.is_dir() or _reads_marks(folder)
-
-
-def _reads_marks(folder: Path) -> bool:
-    """True for the folder of a model whose tokenizer has the marks of the built-in model's prompts."""
-    file = folder / "tokenizer.json"
-    return file.is_file() and PROMPT_END in file.read_text(encoding="utf-8")
+    policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
+    version = PolicyVersion(0, None, name)
+    if policy != "start" and store is not None:
+        version = _choose_policy(policy, version, store)[0]
+    tokenizer = Path(base_version(version).path, "tokenizer.json")
+    if tokenizer.is_file():
+        return PROMPT_END in tokenizer.read_text(encoding="utf-8")
+    return policy != "start" or name.startswith(SERVED)
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:

@@ -66,7 +66,7 @@ def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]
             words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
             taken[words] += 1
             folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
-            _write_problem(folders[-1], task)
+            write_problem(folders[-1], task)
         listing = suite_text(name, description, [folder.name for folder in folders])
         (out / "suite.toml").write_text(listing, encoding="utf-8")
     except OSError as error:
@@ -116,9 +116,9 @@ def _is_by_example(task: Task) -> bool:
     return all(test.comparison is Comparison.EQUAL for test in (*task.tests, *task.heldout))
 
 
-def _write_problem(folder: Path, task: Task) -> None:
+def write_problem(folder: Path, task: Task) -> None:
     """Write one problem: by example if all its tests compare by equality, else with a scorer."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
         "[problem]",

@@ -1,0 +1,122 @@
+"""Tables as CSV, and a function run on their rows, by Python's library alone.
+
+`evovpo show --out` writes this text below a program, which then runs without evovpo. So nothing of evovpo is
+imported here, and what is defined begins with `table_`, which a program calls nothing of its own.
+"""
+
+import builtins
+import csv
+import io
+import json
+import keyword
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def table_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns by parameter names, none of which is a keyword or hides something built in."""
+    names: dict[str, str] = {}
+    for number, column in enumerate(columns, start=1):
+        name = re.sub(r"\W+", "_", column.lower()).strip("_")
+        if not name.isidentifier():
+            name = f"column_{number}"
+        while name in names or keyword.iskeyword(name) or hasattr(builtins, name) or name in ("re", "w"):
+            name += "_"
+        names[name] = column
+    return names
+
+
+def table_read(path: str, text: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file, or of its text, by column; `ValueError` says what is wrong and where.
+
+    What separates is the comma, semicolon, tab or bar that splits the first line most.
+    """
+    if text is None:
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                text = file.read()
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"{path}: line {line}: expected UTF-8, found {error}; save it as that") from None
+    head = text.splitlines()[:1]
+    mark = max(",;\t|", key=lambda mark: len(next(csv.reader(head, delimiter=mark), ())))
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    rows, uneven, line = [], [], 1
+    try:
+        columns = list(reader.fieldnames or ())
+        if not columns or len(set(columns)) < len(columns):
+            raise ValueError(
+                f"{path}: line 1: expected names of columns, each once, found {columns}; add them"
+            )
+        for row in reader:
+            line = reader.line_num
+            if any(row.pop(None, ())) or None in row.values():
+                uneven.append(line)
+            if any(row.values()):
+                rows.append(row)
+    except csv.Error as error:
+        found = f"in the row after line {line}: {error}"
+        raise ValueError(f"{path}: {found}; close all quotes, and double those in quoted cells") from None
+    if uneven or not rows:
+        found = f"others on {len(uneven)} lines {uneven[:5]}" if uneven else "none"
+        raise ValueError(
+            f"{path}: expected rows of {len(columns)} cells, as in line 1, found {found}; correct them, "
+            f"and put cells that hold {mark!r} or a line end into double quotes"
+        )
+    return rows
+
+
+def table_value(cell: Any) -> Any:
+    """Return what a cell says in JSON, None if it is empty, and what is no JSON as it is."""
+    try:
+        return None if cell == "" else json.loads(cell)
+    except (TypeError, ValueError):
+        return cell
+
+
+def table_arguments(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
+    """Return for each row the values of parameters: read as JSON where they are no text."""
+    columns = table_names(rows[0])
+    if missing := [name for name in are_text if name not in columns]:
+        found = ", ".join(rows[0])
+        raise ValueError(f"expected a column for {missing[0]}, found {found}; give the right one that name")
+    kinds = {columns[name]: is_text for name, is_text in are_text.items()}
+    return [
+        [
+            ("" if row[name] is None else row[name]) if is_text else table_value(row[name])
+            for name, is_text in kinds.items()
+        ]
+        for row in rows
+    ]
+
+
+def table_write(file: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV: None as an empty cell, values that are no text as JSON."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(rows[0])
+    for row in rows:
+        writer.writerow(cell if isinstance(cell, str | None) else json.dumps(cell) for cell in row.values())
+
+
+def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
+    """Write the CSV file named first, with a column that a function fills, to the second; or print it."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")
+    failed = 0
+    try:
+        rows = table_read(sys.argv[1])
+        for number, (row, values) in enumerate(
+            zip(rows, table_arguments(rows, are_text), strict=True), start=1
+        ):
+            try:
+                row[column] = function(*values)
+            except Exception as error:
+                row[column], failed = None, failed + 1
+                print(f"row {number}: {type(error).__name__}: {error}", file=sys.stderr)
+        with open(sys.argv[2] if sys.argv[2:] else 1, "w", encoding="utf-8", newline="") as file:
+            table_write(file, rows)
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,142 @@
+"""Tables (CSV, Excel, JSON Lines) as tasks: one column is wanted, the others are what it is made from."""
+
+import csv
+import inspect
+import io
+import re
+import zipfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from evovpo.errors import ProblemError, nearest_hint
+from evovpo.files import written_whole
+from evovpo.problem.importers import table_script
+from evovpo.problem.importers.table_script import table_arguments, table_names, table_read, table_value
+from evovpo.problem.importers.tasks import Case, Task, parsed, read_lines
+from evovpo.problem.importers.writing import MOST_COMPONENTS, check_empty, write_problem
+from evovpo.types import Problem, Program, content_id
+
+TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
+"""Ends of the names of files that are tables."""
+_MOST_HELD_OUT = 200
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table, at least one, all with the same columns; raises `ProblemError`."""
+    kind = path.suffix.lower()
+    try:
+        if kind != ".jsonl":
+            return table_read(str(path), _sheet(path) if kind == ".xlsx" else None)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+    rows = [parsed(line, f"{path}: line {number}") for number, line in enumerate(read_lines(path), 1) if line]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise ProblemError(f"{path}: expected a JSON object on each line, found others or none; correct it")
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _sheet(path: Path) -> str:
+    """Return the first sheet of a workbook as CSV."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        fix = "pip install 'evovpo[xlsx]', or save the sheet as CSV"
+        raise ProblemError(f"{path}: expected openpyxl to read it with, found none; {fix}") from None
+    text = io.StringIO()
+    csv.writer(text).writerows(load_workbook(path, data_only=True).worksheets[0].iter_rows(values_only=True))
+    return text.getvalue()
+
+
+def table_task(path: Path, output: str | None) -> tuple[Task, str]:
+    """Return the task of the column `output` (default: the last), and what became of the rows of the table.
+
+    Of the distinct rows, in an order drawn with seed 0, those are trained on that come first in their shape
+    of text, and the next ones are held out. Raises `ProblemError`.
+    """
+    rows = read_table(path)
+    wanted = list(rows[0])[-1] if output is None else output
+    known = [row for row in rows if row.get(wanted) not in ("", None)]
+    if not known or len(rows[0]) < 2:
+        hint = nearest_hint(wanted, rows[0])
+        raise ProblemError(
+            f"{path}: expected columns beside {wanted!r}, and cells in that, found none; {hint}"
+        )
+    columns, is_typed = table_names(rows[0]), path.suffix.lower() == ".jsonl"
+    has_text = {
+        name: any(isinstance(row[column] if is_typed else table_value(row[column]), str) for row in known)
+        for name, column in columns.items()
+    }
+    entry = next(name for name, column in columns.items() if column == wanted)
+    parameters = [name for name in columns if name != entry]
+    # A cell of CSV is a value only where what is wanted is one too, and some column that it may be made from.
+    has_values = is_typed or not (has_text[entry] or all(has_text[name] for name in parameters))
+    inputs = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
+    outputs = table_arguments(known, {entry: has_text[entry] or not has_values})
+    found: dict[str, dict[str, Case]] = {}
+    for values, [expected] in zip(inputs, outputs, strict=True):
+        found.setdefault(repr(values), {})[repr(expected)] = Case(tuple(values), expected)
+    cases = [next(iter(alike.values())) for alike in found.values() if len(alike) == 1]
+    if not cases:
+        raise ProblemError(f"{path}: expected one output for the same inputs, found several; add a column")
+    Random(0).shuffle(cases)
+    seen: Counter[str] = Counter()
+
+    def place_in_shape(case: Case) -> int:
+        shape = re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(case[:2])))
+        seen[shape] += 1
+        return seen[shape]
+
+    cases.sort(key=place_in_shape)
+    count = min(MOST_COMPONENTS, len(cases) - len(cases) // 4)
+    seed = f"def {entry}({', '.join(parameters)}):\n    return {parameters[0]}\n"
+    statement = (
+        f"Write the column {wanted!r} of a table from {', '.join(repr(columns[n]) for n in parameters)}."
+    )
+    unseen = cases[count : count + _MOST_HELD_OUT]
+    said = (
+        f"{path}: {', '.join(f'{column!r} is {name}' for name, column in columns.items())}, and {entry} is "
+        f"wanted. Of {len(rows)} rows, {len(cases)} are distinct and clear: {count} to learn from and "
+        f"{len(unseen)} held out, drawn with seed 0. Left out: {len(rows) - len(known)} without {wanted!r}, "
+        f"{len(found) - len(cases)} inputs with several outputs."
+    )
+    return Task(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
+
+
+def write_table(path: Path, output: str | None, folder: Path | None = None) -> tuple[Path, str]:
+    """Write the problem of a table; return its folder, and what became of the rows.
+
+    Without `folder` it is one in `evovpo-out`, named after the table and what the task holds, and used as it
+    is where it is there. Raises `ProblemError`.
+    """
+    task, said = table_task(path, output)
+    place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")
+    try:
+        if folder is not None or not place.exists():
+            check_empty(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(place) as partial:
+                write_problem(partial, task)
+    except OSError as error:
+        raise ProblemError(f"{place}: cannot be written: {error.strerror}; choose another place") from error
+    return place, said
+
+
+def texts_of(problem: Problem) -> dict[str, bool]:
+    """Return for each parameter whether it is a text in all examples, of which there are some."""
+    return {
+        name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
+        for place, name in enumerate(problem.parameters)
+    }
+
+
+def script(problem: Problem, program: Program) -> str:
+    """Return a program as a file that runs alone, on a CSV file; one that is no function as it is."""
+    if not problem.entry or problem.evaluator is not None:
+        return program.source
+    main = f"table_main({problem.entry}, {texts_of(problem)!r}, {problem.entry!r})"
+    return (
+        f'{program.source}\n\n{inspect.getsource(table_script)}\n\nif __name__ == "__main__":\n    {main}\n'
+    )

@@ -1,0 +1,176 @@
+"""From a table to a program, and from a program to a table: the commands as a user gives them."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from name_tables import name_columns, write_names
+from openevolve_problems import served
+from shell import Shell
+
+from evovpo.config import Config
+from evovpo.runs.apply import run_rows
+from evovpo.runs.request import open_request
+from evovpo.types import Limits, Program
+
+SWAP = '''import re
+
+
+def display(first_name, surname):
+    """Raises for a surname of one word less."""
+    return f"{surname.split()[0]}, {first_name}"
+'''
+RIGHT = [
+    ("Ada", "Berg"),
+    ("Olga", "Lang"),
+    ("Rosa", "Falk"),
+    ("Hugo", "Ito"),
+    ("Emil", "Sato"),
+    ("Mina", "Abel"),
+]
+PEOPLE = "First name;Surname;Display\nJo;;Jo\nNils;Dahl;Dahl N.\n" + "".join(
+    f"{first};{last};{last}, {first}\n" for first, last in RIGHT
+)
+
+MADE = ["", "Dahl, Nils", *(f"{last}, {first}" for first, last in RIGHT)]
+
+
+@pytest.fixture
+def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    return Shell(capsys)
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the plain interpreter, without evovpo and all else that is installed, in the current directory."""
+    command = [sys.executable, "-I", "-S", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def swapped(evovpo: Shell) -> Shell:
+    """A run whose best program fails on one row of `people.csv` and differs from another."""
+    Path("people.csv").write_text(PEOPLE)
+    with served([f"```python\n{SWAP}```"] * 8) as (address, _):
+        answer = evovpo("evolve", "people.csv", "--base-url", address, "--model", "m", "-n", "8")
+    assert answer.code == 0, answer.err
+    return evovpo
+
+
+@pytest.mark.slow
+def test_from_a_table_of_names_to_one_with_a_column_more(evovpo: Shell) -> None:
+    """The README's three commands, with the built-in model."""
+    write_names(Path("names.csv"))
+    found = evovpo("evolve", "names.csv", "--output", "short", "--json")
+    assert found.json["solved_train"]
+    assert found.json["heldout_total"] == 200
+    assert found.json["solved_heldout"]
+    assert "16 to learn from and 200 held out" in found.err
+    assert evovpo("show", "latest", "--out", "solve.py", "--no-png").code == 0
+    assert found.json["program"] in Path("solve.py").read_text()
+    assert alone("solve.py", "names.csv", "alone.csv").stderr == ""
+    applied = evovpo("apply", "latest", "names.csv", "--column", "made", "-o", "out.csv", "--json")
+    assert {key: applied.json[key] for key in ("rows", "failed", "different")} == {
+        "rows": 300, "failed": 0, "different": 0,
+    }  # fmt: skip
+    rows = table(Path("out.csv"))
+    assert list(rows[0]) == ["name", "short", "made"]
+    assert all(row["made"] == row["short"] for row in rows)
+    assert [row["short"] for row in table(Path("alone.csv"))] == [row["made"] for row in rows]
+    again = evovpo("evolve", "names.csv", "--json", "-n", "1", "--proposer", "random")
+    assert len(list(Path("evovpo-out").iterdir())) == 1
+    assert again.json["train_total"] == 16
+
+
+@pytest.mark.slow
+def test_columns_with_missing_cells_are_solved_too(evovpo: Shell) -> None:
+    with Path("people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("First name", "Last name", "Title", "Display"), *name_columns()])
+    found = evovpo("evolve", "people.csv", "--json", "-n", "2000")
+    assert found.json["solved_heldout"]
+
+
+def test_a_model_behind_a_server_gets_the_rows_in_words(evovpo: Shell) -> None:
+    Path("people.csv").write_text(PEOPLE)
+    with served([f"```python\n{SWAP}```"] * 8) as (address, bodies):
+        answer = evovpo("evolve", "people.csv", "--base-url", address, "--model", "m", "-n", "8")
+    assert "asks in style rewrite" in answer.err
+    text = "".join(message["content"] for body in bodies for message in body["messages"])
+    assert "Write the column 'Display' of a table from 'First name', 'Surname'." in text
+    assert sum(f"display('{first}', '{last}') == '{last}, {first}'" in text for first, last in RIGHT) >= 4
+    assert not set("⟦⟧") & set(text)
+
+
+def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: Shell) -> None:
+    answer = swapped("apply", "latest", "people.csv", "--column", "Display", "-o", "out.csv", "--json")
+    assert answer.code == 1
+    assert {key: answer.json[key] for key in ("rows", "failed", "different")} == {
+        "rows": 8, "failed": 1, "different": 1,
+    }  # fmt: skip
+    assert answer.json["failures"] == [{"row": 1, "error": "IndexError: list index out of range"}]
+    assert answer.json["differences"] == [{"row": 2, "before": "Dahl N.", "now": "Dahl, Nils"}]
+    assert [row["Display"] for row in table(Path("out.csv"))] == MADE
+    said = swapped("apply", "latest", "people.csv", "--column", "Display", "-o", "out.csv").out
+    assert "out.csv: 8 rows, 1 failed, 1 with another 'Display' before" in said
+    assert "row 2, before 'Dahl N.', now 'Dahl, Nils'" in said
+    nowhere = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "no/out.csv")
+    assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
+    assert "note: the program is right on 4 of 6 training rows" in nowhere.err
+    renamed = PEOPLE.replace("Surname", "Name")
+    Path("people.csv").write_text(renamed)
+    wrong = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "new.csv")
+    assert wrong.code == 2
+    assert "people.csv: expected a column for surname, found First name, Name, Display" in wrong.err
+    assert not Path("new.csv").exists()
+
+
+def test_a_written_program_runs_alone_and_is_unchanged(swapped: Shell) -> None:
+    assert swapped("show", "latest", "--out", "solve.py", "--no-png").code == 0
+    assert SWAP in Path("solve.py").read_text()
+    done = alone("solve.py", "people.csv", "out.csv")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "row 1: IndexError: list index out of range\n"
+    rows = table(Path("out.csv"))
+    assert [row["display"] for row in rows] == MADE
+    assert alone("solve.py", "people.csv").stdout == Path("out.csv").read_text()
+    Path("ragged.csv").write_text("First name;Surname\na;b\nc\n")
+    done = alone("solve.py", "ragged.csv")
+    assert (done.returncode, "expected rows of 2 cells" in done.stderr) == (1, True)
+    assert "usage: python" in alone("solve.py").stderr
+
+
+def test_a_table_becomes_a_folder_to_change(evovpo: Shell) -> None:
+    write_names(Path("names.csv"), 12)
+    made = evovpo("new", "mine", "--from", "names.csv", "--output", "short")
+    assert made.code == 0
+    assert "9 to learn from and 3 held out" in made.out
+    assert evovpo("check", "mine").code == 0
+    assert evovpo("new", "mine", "--from", "names.csv").code == 2
+    unknown = evovpo("new", "other", "--from", "names.csv", "--output", "shirt")
+    assert (unknown.code, "did you mean 'short'?" in unknown.err) == (2, True)
+    assert evovpo("evolve", "mine", "--output", "short").code == 2
+
+
+def test_a_batch_that_fails_is_halved_down_to_the_row_that_does_it() -> None:
+    problem = open_request("strings/file-extension").problem
+    endless = dataclasses.replace(problem, limits=Limits(wall_seconds=0.5, cpu_seconds=1))
+    source = f"def {problem.entry}(x):\n    while x == '7':\n        pass\n    return x * 2\n"
+    done: list[int] = []
+    rows = [[str(number)] for number in range(9)] + [["a"]] * 600
+    found = run_rows(endless, Program(source), Config(), rows, done.append)
+    assert [value for value, _ in found[:9]] == ["00", "11", "22", "33", "44", "55", "66", None, "88"]
+    assert found[7][1] is not None
+    assert "timeout" in found[7][1]
+    assert all(value == "aa" for value, _ in found[9:])
+    assert (len(found), sum(done)) == (609, 609)

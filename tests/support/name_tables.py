@@ -1,0 +1,108 @@
+"""Tables of made-up names: first and last names of lists, combined by chance."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from random import Random
+
+FIRST = [
+    "Ada",
+    "Alma",
+    "Amara",
+    "Anders",
+    "Anouk",
+    "Arjun",
+    "Beatriz",
+    "Boris",
+    "Chiara",
+    "Claire",
+    "Dalia",
+    "David",
+    "Elena",
+    "Emil",
+    "Farah",
+    "Felix",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Ivan",
+    "Jana",
+    "Jonas",
+    "Kaito",
+    "Karin",
+    "Lara",
+    "Leo",
+    "Lucia",
+    "Marta",
+    "Mina",
+    "Nadia",
+    "Nils",
+    "Olga",
+    "Omar",
+    "Paula",
+    "Pedro",
+    "Rosa",
+]
+LAST = [
+    "Abel",
+    "Alvarez",
+    "Becker",
+    "Berg",
+    "Castro",
+    "Cohen",
+    "Dahl",
+    "Dubois",
+    "Eriksen",
+    "Falk",
+    "Ferrari",
+    "Garcia",
+    "Haas",
+    "Hansen",
+    "Ito",
+    "Jansen",
+    "Keller",
+    "Kowalski",
+    "Lang",
+    "Lindgren",
+    "Lopez",
+    "Marino",
+    "Meyer",
+    "Moreau",
+    "Novak",
+    "Okafor",
+    "Olsen",
+    "Petrov",
+    "Quist",
+    "Rossi",
+    "Sato",
+]
+TITLES = ("Dr.", "Prof.", "Ms.", "Mr.")
+
+
+def mixed_names(count: int = 300) -> list[tuple[str, str]]:
+    """Return names in one of three forms, `Dr. Ada Berg`, `Berg, Ada` or `Ada Berg`, and as `A. Berg`."""
+    rng = Random(7)
+    people = rng.sample([(first, last) for first in FIRST for last in LAST], count)
+    forms = ("{title} {first} {last}", "{last}, {first}", "{first} {last}")
+    return [
+        (rng.choice(forms).format(title=rng.choice(TITLES), first=first, last=last), f"{first[0]}. {last}")
+        for first, last in people
+    ]
+
+
+def name_columns(count: int = 300) -> list[tuple[str, str, str, str]]:
+    """Return first name, last name, title (missing for some) and `Berg, Ada (Dr.)` or `Berg, Ada`."""
+    rng = Random(8)
+    found = []
+    for first, last in rng.sample([(first, last) for first in FIRST for last in LAST], count):
+        title = rng.choice((*TITLES, "", "", ""))
+        found.append((first, last, title, f"{last}, {first}" + f" ({title})" * bool(title)))
+    return found
+
+
+def write_names(path: Path, count: int = 300) -> Path:
+    """Write a CSV file with the columns `name` and `short` of mixed names."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("name", "short"), *mixed_names(count)])
+    return path

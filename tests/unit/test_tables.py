@@ -1,0 +1,209 @@
+"""Tables as problems: what is read of CSV, JSON Lines and Excel, how rows are split, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from name_tables import mixed_names, write_names
+
+from evovpo.errors import ProblemError
+from evovpo.problem.folder import load_problem
+from evovpo.problem.importers.table_script import table_arguments, table_names
+from evovpo.problem.importers.tables import read_table, table_task, write_table
+from evovpo.problem.importers.tasks import Task
+
+WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "short": "O. Lang"}]
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def task_of(path: Path, content: str, output: str | None = None) -> Task:
+    return table_task(written(path, content), output)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("plain.csv", 'name,short\n"Berg, Ada",A. Berg\nOlga Lang,O. Lang\n'),
+        ("bom.csv", b"\xef\xbb\xbf" + b'name,short\n"Berg, Ada",A. Berg\nOlga Lang,O. Lang\n'),
+        ("crlf.csv", 'name,short\r\n"Berg, Ada",A. Berg\r\n\r\nOlga Lang,O. Lang'),
+        ("semicolon.csv", "name;short\nBerg, Ada;A. Berg\nOlga Lang;O. Lang\n"),
+        ("tab.tsv", "name\tshort\nBerg, Ada\tA. Berg\n\t\nOlga Lang\tO. Lang\n"),
+        ("bar.csv", '"name"|"short"\n"Berg, Ada"|A. Berg\nOlga Lang|O. Lang\n'),
+        ("beyond.csv", 'name,short\n"Berg, Ada",A. Berg,\nOlga Lang,O. Lang,,\n'),
+        (
+            "lines.jsonl",
+            '{"name": "Berg, Ada", "short": "A. Berg"}\n\n{"short": "O. Lang", "name": "Olga Lang"}\n',
+        ),
+    ],
+)
+def test_tables_as_programs_write_them_are_read(name: str, content: str | bytes, tmp_path: Path) -> None:
+    assert read_table(written(tmp_path / name, content)) == WANTED
+
+
+def test_cells_may_hold_quotes_and_line_ends(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", 'text,wanted\n"say ""hi""\ntwice",hi\n5" disk,disk\n')
+    assert [row["text"] for row in read_table(path)] == ['say "hi"\ntwice', '5" disk']
+
+
+def test_sheets_are_read_as_their_cells_are_written(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for cells in (("name", "age"), ("Berg, Ada", 36), (None, None), ("Lang", None)):
+        book.active.append(cells)
+    book.save(tmp_path / "a.xlsx")
+    assert read_table(tmp_path / "a.xlsx") == [
+        {"name": "Berg, Ada", "age": "36"},
+        {"name": "Lang", "age": ""},
+    ]
+
+
+def test_without_openpyxl_a_sheet_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    with pytest.raises(ProblemError, match=r"pip install 'evovpo\[xlsx\]'"):
+        read_table(written(tmp_path / "a.xlsx", b"PK"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.csv", "a,b\n1,2\n3\n4,5,6\n", r"a\.csv: expected rows of 2 cells.* on 2 lines \[3, 4\]"),
+        ("a.csv", "", r"a\.csv: line 1: expected names of columns"),
+        ("a.csv", "a,b\n", r"a\.csv: expected rows of 2 cells, as in line 1, found none"),
+        ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*each once, found \['a', 'b', 'a'\]"),
+        ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: in the row after line 2: .*close all quotes"),
+        ("a.csv", 'a,b\n1,2\n"3"x,4\n', r"a\.csv: in the row after line 2: "),
+        ("a.csv", "a,b\n1,2\nJosé,3\n".encode("latin-1"), r"a\.csv: line 3: expected UTF-8, found .*0xe9"),
+        ("a.jsonl", '{"a": 1}\n{"a":\n', r"a\.jsonl: line 2: expected JSON"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl: expected a JSON object on each line"),
+        ("a.jsonl", "", r"a\.jsonl: expected a JSON object on each line"),
+        ("a.xlsx", b"no zip", r"a\.xlsx|not a zip"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_one_sentence(
+    name: str, content: str | bytes, complaint: str, tmp_path: Path
+) -> None:
+    if name.endswith("xlsx"):
+        pytest.importorskip("openpyxl")
+    with pytest.raises(ProblemError, match=complaint):
+        read_table(written(tmp_path / name, content))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for name in ("none.csv", "none.jsonl"):
+        with pytest.raises(ProblemError, match=rf"{name}"):
+            read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "output", "complaint"),
+    [
+        ("name,short\na,b\n", "shirt", r"beside 'shirt'.* did you mean 'short'\?"),
+        ("name\na\n", None, "expected columns beside 'name'"),
+        ("name,short\na,\nb,\n", None, "cells in that, found none"),
+        ("name,short\na,b\na,c\n", None, "found several"),
+    ],
+)
+def test_a_table_without_what_a_problem_needs_is_refused(
+    content: str, output: str | None, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ProblemError, match=complaint):
+        table_task(written(tmp_path / "a.csv", content), output)
+
+
+def test_columns_become_parameters_with_names_of_their_own() -> None:
+    columns = ["First Name", "first-name", "class", "id", "2nd", "", "Größe", "re", "name"]
+    names = ["first_name", "first_name_", "class_", "id_", "column_5", "column_6", "größe", "re_", "name"]
+    assert table_names(columns) == dict(zip(names, columns, strict=True))
+
+
+def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) -> None:
+    task, said = table_task(write_names(tmp_path / "names.csv"), None)
+    assert (len(task.tests), len(task.heldout), task.entry, task.parameters) == (16, 200, "short", ("name",))
+    texts = [str(case.arguments[0]) for case in task.tests]
+    assert all(sum(mark(text) for text in texts) >= 5 for mark in (comma, dot, plain))
+    pairs = {(case.arguments[0], case.expected) for case in (*task.tests, *task.heldout)}
+    assert len(pairs) == 216
+    assert pairs <= set(mixed_names())
+    assert "Of 300 rows, 300 are distinct and clear: 16 to learn from and 200 held out" in said
+    assert table_task(tmp_path / "names.csv", None) == (task, said)
+
+
+def comma(text: str) -> bool:
+    return "," in text
+
+
+def dot(text: str) -> bool:
+    return "." in text
+
+
+def plain(text: str) -> bool:
+    return not (comma(text) or dot(text))
+
+
+def test_few_rows_keep_a_quarter_unseen_and_what_is_unclear_is_left_out(tmp_path: Path) -> None:
+    rows = "a,1x\nb,2x\nc,3x\nd,4x\na,1x\ne,5x\ne,6x\nf,\n"
+    task, said = table_task(written(tmp_path / "a.csv", "in,out\n" + rows), None)
+    assert sorted(case.arguments[0] for case in (*task.tests, *task.heldout)) == ["a", "b", "c", "d"]
+    assert (len(task.tests), len(task.heldout)) == (3, 1)
+    assert "Of 8 rows, 4 are distinct and clear: 3 to learn from and 1 held out" in said
+    assert "Left out: 1 without 'out', 1 inputs with several outputs." in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "expected"),
+    [
+        ("a.csv", "q,price,total\n2,1.5,3.0\n2,1.5,3.0\n", (2, 1.5), 3.0),
+        ("a.csv", "q,price,total\n2,,3.0\n", (2, None), 3.0),
+        ("a.csv", "year,label\n1999,in 1999\n", ("1999",), "in 1999"),
+        ("a.csv", "zip,ok\n00501,501\n", ("00501",), "501"),
+        ("a.csv", "parts,n,size\n\"[1, 2]\",,2\n\"[3]\",,1\n", ([1, 2], None), 2),
+        ("a.jsonl", '{"a": "5", "b": 0, "c": "5-0"}\n', ("5", 0), "5-0"),
+        ("a.jsonl", '{"a": "5", "b": "x"}\n{"a": null, "b": "y"}\n', ("5",), "x"),
+    ],
+)  # fmt: skip
+def test_cells_are_text_unless_the_result_is_none_or_they_are_lists(
+    name: str, content: str, arguments: tuple[Any, ...], expected: Any, tmp_path: Path
+) -> None:
+    task = task_of(tmp_path / name, content)
+    cases = [(case.arguments, case.expected) for case in (*task.tests, *task.heldout)]
+    assert json.dumps([arguments, expected]) in map(json.dumps, cases)
+
+
+def test_a_hundred_thousand_rows_become_a_small_problem(tmp_path: Path) -> None:
+    rows = "".join(f"n{number},{number}!\n" for number in range(100_000))
+    folder, said = write_table(written(tmp_path / "big.csv", "a,b\n" + rows), None, tmp_path / "big")
+    problem = load_problem(folder)
+    assert (len(problem.train), len(problem.heldout)) == (16, 200)
+    assert "Of 100000 rows, 100000 are distinct and clear: 16 to learn from and 200 held out" in said
+
+
+def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = write_names(Path("names.csv"), 20)
+    folder, _ = write_table(table, None)
+    assert folder.parent == Path("evovpo-out")
+    version = load_problem(folder).version
+    (folder / "note.txt").write_text("mine")
+    table.write_bytes(table.read_bytes().replace(b"\r\n", b"\n"))
+    assert write_table(table, "short")[0] == folder
+    assert (folder / "note.txt").exists()
+    assert load_problem(folder).version == version
+    assert write_table(write_names(table, 21), "short")[0] != folder
+    with pytest.raises(ProblemError, match="expected a new or empty folder"):
+        write_table(table, None, folder)
+
+
+def test_a_column_that_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="expected a column for last_name, found First Name; "):
+        table_arguments([{"First Name": "Ada"}], {"first_name": True, "last_name": True})
