@@ -30,7 +30,7 @@ from trainer.loop.probe import (
     probe,
     root_prompts,
 )
-from trainer.reports.training import before_after_table, write_before_after_png
+from trainer.reports.training import before_after_table, worth, write_before_after_png
 
 pytestmark = pytest.mark.slow
 
@@ -256,6 +256,12 @@ def test_probes_of_different_problems_do_not_compare() -> None:
 
 def test_the_table_shows_both_versions_and_marks_clear_differences() -> None:
     table = before_after_table(result(levels()), result(levels() + 0.1, 1), names=("v0", "v3"))
+    start, better = result(levels()), result(levels() + 0.1, 1)
+    assert worth(start, better) == (
+        f"Training paid: best@1 +0.100 [+0.100, +0.100] (95 % interval) on {len(levels())} problems held out."
+    )
+    assert worth(better, start).startswith("Training made it worse: best@1 -0.100 [")
+    assert worth(start, start).startswith("Training made no clear difference: best@1 +0.000 [")
     console = Console(
         width=140, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False
     )

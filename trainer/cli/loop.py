@@ -86,7 +86,7 @@ def loop(
     from trainer.loop.retrain import default_policies
     from trainer.loop.turns import Turns, best_by_round, compare
     from trainer.objectives import find_objective
-    from trainer.reports.training import before_after_table, write_before_after_png
+    from trainer.reports.training import before_after_table, worth, write_before_after_png
 
     if side_by_side and half is not None:
         raise ConfigError(
@@ -140,8 +140,10 @@ def loop(
         if comparison is None:
             by_round = ", ".join(f"{value:.3f}" for value in best_by_round(plan, store, rounds))
             say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
+            say("Whether that is the training or the longer search, this cannot tell: evovpo study does.")
         else:
             show_answer(before_after_table(*comparison))
+            say("\n" + (worth(*comparison) if result.policy_versions else "Nothing was trained."))
         say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
         if comparison is not None:
             say(f"Picture written to {picture}")

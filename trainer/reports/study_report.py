@@ -1,5 +1,6 @@
 """The report of a study: tables in Markdown, pictures, and all figures as JSON, beside the study's file."""
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -243,26 +244,18 @@ def _search_tables(results: Results) -> Iterator[str]:
     references = results.study.references
     pairs = {(one.arm, one.reference): one for one in results.comparisons}
     for strategy in results.study.strategies:
-        lines = []
+        counts, against = [], []
         for arm in results.arms:
             name, found = arm.arm.name, arm.searched.get(strategy.name)
             if found is not None:
-                compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
                 solved = (_text(found.solved, 1), _text(found.solved_rows, 1), str(len(found.solved_in_any)))
-                minus, gained = zip(*compared, strict=True)
-                lines.append([name, str(len(found.seeds)), *solved, *minus, *gained])
-        yield _table(
-            [
-                f"solved by {strategy.name}, of {len(results.problems)}",
-                "seeds",
-                "solved with one seed",
-                "training rows only",
-                "with any seed",
-                *(f"minus {name}'s" for name in references),
-                *(f"unlocked against {name} / the other way" for name in references),
-            ],
-            lines,
-        )
+                counts.append([name, str(len(found.seeds)), *solved])
+                compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
+                against.append([name, *itertools.chain(*compared)])
+        head = [f"solved by {strategy.name}, of {len(results.problems)}", "seeds", "with one seed"]
+        yield _table([*head, "training rows alone", "with any seed"], counts)
+        heads = [(f"minus {name}'s", f"unlocked against {name} / the other way") for name in references]
+        yield _table([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
     lines = [
         [one.arm, one.reference, strategy, *_compared(one, strategy)]
         for one in results.comparisons

@@ -112,11 +112,17 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
 
 
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the versions of `policies_json` as a table; the served one is marked."""
+    """Return the versions of `policies_json` as a table; the served one is marked.
+
+    Versions are compared with their parents on problems that differ from training to training: each row has
+    both figures, and no two rows compare.
+    """
     figures = map(right, ("version", "parent"))
-    table = plain_table("", *figures, "objective", right("steps"), right("best@1"), folded("folder"))
+    best = right("best@1, parent's\nand its own", no_wrap=True)
+    table = plain_table("", *figures, "objective", right("steps"), best, folded("folder"))
     for row in rows:
-        steps, best = (row["metrics"].get(name) for name in ("steps", "probe.best_at_1"))
+        names = ("steps", "probe.parent.best_at_1", "probe.best_at_1")
+        steps, before, after = (row["metrics"].get(name) for name in names)
         state = "served" if row["served"] else "refused" if row["refused"] else ""
         table.add_row(
             Text(state, style="bold green" if row["served"] else "red"),
@@ -124,7 +130,7 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             "" if row["parent"] is None else str(row["parent"]),
             row["objective"] or "start model",
             "" if steps is None else f"{steps:.0f}",
-            "" if best is None else f"{best:.3f}",
+            "" if before is None else f"{before:.3f} to {after:.3f}",
             _from_here(row["path"]),
         )
     return table
@@ -177,6 +183,16 @@ def before_after_table(
     return Group(
         "Before and after, on problems outside the training", *tables, _what_was_measured(before, after)
     )
+
+
+def worth(before: ProbeResult, after: ProbeResult) -> str:
+    """Return in a sentence what training was worth, by best@1; raises `ConfigError` for other problems."""
+    from trainer.loop.guard import differences_by_k
+
+    (found,) = differences_by_k(after, before, "best_at_k", [1]).values()
+    paid = "paid" if found.mean > 0 else "made it worse"
+    said = f"Training {paid}" if found.is_clear else "Training made no clear difference"
+    return f"{said}: best@1 {found:+.3f} (95 % interval) on {len(before.problems)} problems held out."
 
 
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
