@@ -18,7 +18,7 @@ from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 if TYPE_CHECKING:
     from evovpo.config import Config
     from evovpo.reports.live import LiveProgress
-    from evovpo.runs.stored import Outcome
+    from evovpo.runs.stored import Outcome, RunView
     from evovpo.store import Store
 
 app = typer.Typer()
@@ -191,10 +191,9 @@ def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
     if as_json:
         print_json(outcome_json(outcome))
     else:
-        show_answer(result(read_run(store, outcome.run), outcome))
-        where = store_option(store)
-        if not outcome.solved:
-            say("\nTo search on: start again with more --evaluations, or with another --seed.")
+        view, where = read_run(store, outcome.run), store_option(store)
+        show_answer(result(view, outcome))
+        show_advice(store, view)
         say(f"\nLineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
     view = stored_run(store, outcome.run)
@@ -203,6 +202,14 @@ def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
     if outcome.is_memorised:
         leave(Exit.MEMORISED)
+
+
+def show_advice(store: Store, view: RunView) -> None:
+    """Print what would help a run that is not solved."""
+    from evovpo.reports.advice import advice
+
+    found = advice(view, [vector for _, vector in store.vectors([view.run.id])])
+    say("\nWhat may help here:\n" * bool(found) + "\n".join(f"- {line}" for line in found))
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.evolve import stopped
+from evovpo.cli.evolve import show_advice, stopped
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option, writing
 from evovpo.errors import ReplayError
@@ -88,7 +88,9 @@ def show(
         show_answer(run_report(view, ancestors))
         if picture is not None:
             say(f"Curve written to {picture}")
-        if not finished_text(view.run):
+        if finished_text(view.run):
+            show_advice(store, view)
+        else:
             is_running = view.run.status.value == "running"
             lead = "If no process works on it, it was killed; to go on" if is_running else "To go on"
             say(f"{lead}:  evovpo resume {view.run.id}{store_option(store)}")

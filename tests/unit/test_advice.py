@@ -1,0 +1,95 @@
+"""What an unsolved run says would help, one fact of its record at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from toy_runs import HARD
+
+from evovpo.config import Config
+from evovpo.reports.advice import advice
+from evovpo.runs.stored import RunView
+from evovpo.store import CallTotals, CurvePoint, RunSummary
+from evovpo.types import ParseStatus, Run, RunStatus, Status
+
+ROWS = len(HARD.objectives)
+SERVED = {"name": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}
+
+
+def view(proposer: dict[str, str] = SERVED, **facts: Any) -> RunView:
+    """Return a run of 100 evaluations in which nothing went wrong and nothing got better after the tenth."""
+    config = Config().changed(proposer=proposer).to_json()
+    run = Run("run", HARD.id, HARD.version, 0, 100, config, RunStatus.EXHAUSTED, "")
+    plain: dict[str, Any] = {
+        "proposed": 100, "executed": 100, "joins": 0, "rollouts": 100, "tokens": 0, "sampling_seconds": 0.0,
+        "evaluation_seconds": 0.0, "by_parse_status": {ParseStatus.PARSED: 100},
+        "by_status": {Status.OK: 100}, "best_program_id": None, "best_mean_reward": 0.5, "examples_passed": 1,
+        "curve": (CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 10, 0.5, 1), CurvePoint(2, 100, 0.5, 1)),
+        "calls": CallTotals(100, 0, 0, 0, None, {}),
+    }  # fmt: skip
+    return RunView(run, HARD, RunSummary(**plain | facts), None, None, ())
+
+
+ALL_ROWS_WRONG = [(0.5,) * ROWS]
+FIRST_ROWS_RIGHT = (1.0,) * 6 + (0.0,) * (ROWS - 6)
+LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "vectors", "first"),
+    [
+        (
+            {"calls": CallTotals(30, 12, 0, 0, None, {"http 503": 4, "timeout": 8})},
+            ALL_ROWS_WRONG,
+            "12 of 30 requests brought nothing, most often: timeout; see",
+        ),
+        (
+            {"by_parse_status": {ParseStatus.PARSED: 60, ParseStatus.UNPARSED: 40}},
+            ALL_ROWS_WRONG,
+            "40 of 100 answers held no program: ",
+        ),
+        (
+            {"by_status": {Status.OK: 30, Status.ERROR: 20, Status.TIMEOUT: 50}},
+            ALL_ROWS_WRONG,
+            "50 of 100 programs ended with timeout: [limits] in problem.toml",
+        ),
+        (
+            {"curve": (CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 90, 0.5, 1), CurvePoint(2, 100, 0.5, 1))},
+            ALL_ROWS_WRONG,
+            "it still got better after 90 of 100 evaluations: evovpo resume run --evaluations 200",
+        ),
+        ({}, [FIRST_ROWS_RIGHT, LAST_ROWS_RIGHT], "two of its programs are right on all rows together"),
+        ({}, [FIRST_ROWS_RIGHT], "no program was right on rows 7, 8, such as "),
+        (
+            {"by_parse_status": {ParseStatus.PARSED: 40, ParseStatus.DUPLICATE: 60}},
+            ALL_ROWS_WRONG,
+            "60 of 100 answers were programs that it had before",
+        ),
+        ({"proposer": {"name": "local"}}, ALL_ROWS_WRONG, "a larger model behind a server: "),
+        ({}, ALL_ROWS_WRONG, "another --seed, or evovpo resume run --evaluations 200"),
+    ],
+)
+def test_each_fact_has_its_advice(
+    facts: dict[str, Any], vectors: list[tuple[float, ...]], first: str
+) -> None:
+    found = advice(view(**facts), vectors)
+    assert found[0].startswith(first)
+    assert len(found) <= 3
+
+
+def test_of_many_reasons_the_three_likeliest_are_said() -> None:
+    found = advice(
+        view(
+            {"name": "local"},
+            by_parse_status={ParseStatus.DUPLICATE: 60, ParseStatus.UNPARSED: 40},
+            by_status={Status.CRASH: 60},
+        ),
+        [FIRST_ROWS_RIGHT],
+    )
+    assert [line.split(":")[0] for line in found] == [
+        "40 of 100 answers held no program",
+        "60 of 100 programs ended with crash",
+        found[2].split(":")[0],
+    ]
+    assert found[2].startswith("no program was right on rows 7, 8")
