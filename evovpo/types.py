@@ -268,6 +268,9 @@ class Problem:
     """File ending of programs, with the dot; `/` for programs that are folders
     (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
+    partial: str = ""
+    """By example: `edit` if a row that is not right earns something by how near it comes, always less than 1
+    (`evovpo.problem.examples.similarity`); empty if it earns nothing."""
 
     @property
     def is_by_example(self) -> bool:

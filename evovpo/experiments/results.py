@@ -1,7 +1,7 @@
 """What a batch came to, read from its store: cells, arms with intervals, curves, sentences.
 
 A problem counts as solved when a program has every component at full reward; whether that program is right on
-held-out rows too is found by running it, when results are read. Figures
+held-out rows too is stored when a run ends, and else found by running it when results are read. Figures
 (`evovpo/experiments/intervals.py`) rest on the problems for which every seed of the arm has ended.
 """
 
@@ -16,7 +16,7 @@ from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, curve, difference, mean
 from evovpo.judging.executors import HeldoutJudge
-from evovpo.store import CurvePoint, Store, solved_at
+from evovpo.store import CurvePoint, Store, solved_at, solved_heldout
 from evovpo.types import RunStatus
 
 _GRID = 60
@@ -137,14 +137,17 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None, judge: Heldou
     problem = store.problem(run.problem_id, run.problem_version)
     after = solved_at(summary.curve, len(problem.objectives))
     is_solved = after is not None and summary.best_program_id is not None
-    solution = store.program(str(summary.best_program_id)) if is_solved else None
+    unseen = solved_heldout(is_solved, summary.heldout)
+    if summary.heldout is None:
+        solution = store.program(str(summary.best_program_id)) if is_solved else None
+        unseen = judge.solved_heldout(problem, solution)
     return CellResult(
         cell=cell,
         status=status,
         solved=after is not None,
         solved_after=after,
         best_mean_reward=summary.best_mean_reward or 0.0,
-        solved_heldout=judge.solved_heldout(problem, solution),
+        solved_heldout=unseen,
         **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
     )
 

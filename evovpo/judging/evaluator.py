@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
-from evovpo.problem.examples import same_value
+from evovpo.problem.examples import same_value, similarity
 from evovpo.sandbox import Level, Result, Sandbox
 from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards, Status
 
@@ -28,6 +28,9 @@ FEEDBACK_CHARACTERS = 2000
 
 OUTPUT_CHARACTERS = 200
 """Longest output, as JSON text, that is kept for prompts; of a longer one `None` is kept."""
+
+MOST_PARTIAL = 0.9
+"""The reward of a row that is not right stays at or below this, so that 1 says right and nothing else."""
 
 _scorer_numbers = itertools.count()
 
@@ -55,6 +58,15 @@ class Scorer(NamedTuple):
     else it ends the program, whose rewards are zeros."""
     failed: Callable[[str], object] = lambda error: None
     """What stands in place of the output of a case that raised, made of its error."""
+    heldout_cases: tuple[tuple[Json, ...], ...] = ()
+    """Argument lists for reports only (`heldout_cases()` of the file), judged by `heldout_score`."""
+    heldout_score: Callable[[list[Any]], object] | None = None
+    """As `score`, of the outputs of the held-out cases; `score` itself where the file has none."""
+
+    @property
+    def heldout(self) -> "Scorer":
+        """The same with the held-out cases in place of the others."""
+        return self._replace(cases=self.heldout_cases, score=self.heldout_score or self.score)
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
         """Return what `score` says of a run, unchecked, and its text; `name` is what errors call the scorer.
@@ -105,10 +117,11 @@ class Evaluator:
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`.
 
-        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0;
-        a row that raises has 0.0 and does not touch the others, and only a program that raises on every
-        row has status `error`. Any other fault of the candidate gives the zero vector. A fault of the
-        sandbox gives status `sandbox_error` and no rewards: the caller may try again.
+        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0, or
+        (with partial credit) at most `MOST_PARTIAL` by how near it comes; a row that raises has 0.0 and does
+        not touch the others, and only a program that raises on every row has status `error`. Any other fault
+        of the candidate gives the zero vector. A fault of the sandbox gives status `sandbox_error` and no
+        rewards: the caller may try again.
 
         Raises `ProblemError` if the scorer raises or answers outside its contract.
         """
@@ -144,7 +157,8 @@ class Evaluator:
             else:
                 rows = zip(problem.train, result.outputs, result.errors, strict=True)
                 rewards = tuple(
-                    float(error is None and same_value(output, row.output)) for row, output, error in rows
+                    0.0 if error is not None else self._row_reward(output, row.output)
+                    for row, output, error in rows
                 )
                 outputs = tuple(map(_kept_output, result.outputs))
         is_short = len(feedback) <= FEEDBACK_CHARACTERS
@@ -159,15 +173,25 @@ class Evaluator:
             outputs=outputs,
         )
 
+    def _row_reward(self, output: Json, expected: Json) -> float:
+        if same_value(output, expected):
+            return 1.0
+        return MOST_PARTIAL * similarity(output, expected) if self._problem.partial else 0.0
+
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; for reports only.
 
+        With a scorer this is for each objective whether it has the full reward on the held-out cases.
         All false if the program fails as a whole (a timeout, a crash); empty without held-out rows.
         Raises `SandboxError` if the sandbox fails, which says nothing about the program.
         """
-        if not self._problem.heldout:
+        if self._scorer is not None and self._scorer.heldout_cases:
+            judge = Evaluator(self._problem, self._sandbox, self._scorer.heldout)
+        elif self._problem.heldout:
+            judge = Evaluator(unseen_rows(self._problem), self._sandbox)
+        else:
             return ()
-        evaluation = Evaluator(unseen_rows(self._problem), self._sandbox).evaluate(program)
+        evaluation = judge.evaluate(program)
         if evaluation.rewards is None:
             raise SandboxError(
                 f"the held-out rows of {self._problem.id} could not be run: {evaluation.feedback}"
@@ -218,8 +242,9 @@ def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = Non
 def load_scorer(problem: Problem) -> Scorer:
     """Return the scorer of `problem`, with its cases checked; runs `score.py` in this process.
 
-    Raises `ProblemError` if the file fails, if `cases` or `score` is missing, or if `cases()` does not
-    give a list of argument lists that are JSON and as long as the problem's parameters.
+    Raises `ProblemError` if the file fails, if `cases` or `score` is missing, or if `cases()`, or
+    `heldout_cases()` where it is defined, does not give a list of argument lists that are JSON and as long as
+    the problem's parameters.
     """
     path = str(problem.scorer_path)
     name = f"evovpo_scorer_{next(_scorer_numbers)}"
@@ -232,29 +257,43 @@ def load_scorer(problem: Problem) -> Scorer:
         exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: running the file raised {_raised(error)}; correct the scorer") from error
-    for key in ("cases", "score"):
+    optional = [key for key in ("heldout_cases", "heldout_score") if hasattr(module, key)]
+    for key in ("cases", "score", *optional):
         function = getattr(module, key, None)
         if not callable(function):
             raise ProblemError(f"{path}: expected a function {key!r}, found {function!r:.80}; define it")
-    try:
-        found = module.cases()
-    except (Exception, SystemExit) as error:
-        raise ProblemError(f"{path}: cases() raised {_raised(error)}; correct the scorer") from error
+    cases, heldout = (
+        _cases_of(module, key, problem.parameters, path) if hasattr(module, key) else ()
+        for key in ("cases", "heldout_cases")
+    )
     per_case = getattr(module, "per_case", False)
     if not isinstance(per_case, bool):
         raise ProblemError(f"{path}: per_case: expected True or False, found {per_case!r:.80}; correct it")
-    return Scorer(_checked_cases(found, problem.parameters, path), module.score, per_case)
+    return Scorer(
+        cases,
+        module.score,
+        per_case,
+        heldout_cases=heldout,
+        heldout_score=getattr(module, "heldout_score", None),
+    )
 
 
-def _checked_cases(found: object, parameters: Sequence[str], path: str) -> tuple[tuple[Json, ...], ...]:
+def _cases_of(
+    module: ModuleType, key: str, parameters: Sequence[str], path: str
+) -> tuple[tuple[Json, ...], ...]:
+    """Return what a scorer's function of this name gives, checked."""
+    try:
+        found = getattr(module, key)()
+    except (Exception, SystemExit) as error:
+        raise ProblemError(f"{path}: {key}() raised {_raised(error)}; correct the scorer") from error
     if not isinstance(found, list | tuple) or not found:
         raise ProblemError(
-            f"{path}: cases(): expected a list with at least one argument list, found {found!r:.80}"
+            f"{path}: {key}(): expected a list with at least one argument list, found {found!r:.80}"
         )
     for index, case in enumerate(found):
         if not isinstance(case, list | tuple) or len(case) != len(parameters):
             raise ProblemError(
-                f"{path}: cases()[{index}]: expected a list of {len(parameters)} arguments"
+                f"{path}: {key}()[{index}]: expected a list of {len(parameters)} arguments"
                 f" ({', '.join(parameters)}), found {case!r:.80}; the arguments go into one list a case"
             )
     try:
@@ -262,7 +301,7 @@ def _checked_cases(found: object, parameters: Sequence[str], path: str) -> tuple
         copies = json.loads(json.dumps(found, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ProblemError(
-            f"{path}: cases(): expected values that JSON can hold ({error});"
+            f"{path}: {key}(): expected values that JSON can hold ({error});"
             " turn arrays into lists, and leave out NaN and infinity"
         ) from error
     return tuple(tuple(case) for case in copies)

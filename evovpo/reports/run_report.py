@@ -92,6 +92,9 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     elif not problem.has_one_score:
         other = f" (by program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
         table.add_row("objectives at 1", f"{outcome.train_passed} of {outcome.train_total}{other}")
+        if outcome.heldout_total:
+            unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (on cases kept from the search)"
+            table.add_row("held-out objectives at 1", unseen)
     if outcome.combined_score is not None:
         mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
         table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")

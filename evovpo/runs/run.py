@@ -180,10 +180,10 @@ def _drive(
 def _outcome(
     store: Store, run_id: str, judge: Judge, seconds: float, stopped: str, status: RunStatus
 ) -> Outcome:
-    """Return what a stored run that ends like this came to, with its best program run on the held-out rows."""
+    """Return what a stored run that ends like this came to; its best program is run on held-out rows."""
     view = stored_run(store, run_id)
     view = replace(view, run=replace(view.run, status=status))
-    heldout = judge.evaluate_heldout(view.best) if view.best is not None and view.problem.heldout else ()
+    heldout = () if view.best is None else judge.evaluate_heldout(view.best)
     return view.outcome(seconds, heldout, stopped)
 
 

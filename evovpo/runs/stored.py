@@ -118,7 +118,8 @@ class RunView:
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
         """Return what the run came to as far as it is stored; `heldout` in place of the rows of the view."""
-        passed = [row.passed for row in self.heldout] if heldout is None else heldout
+        right = [row.passed for row in self.heldout] if heldout is None else heldout
+        passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)
         rewards = (self.evaluation.rewards if self.evaluation else None) or (0.0,)
         outcome = Outcome(
@@ -127,8 +128,8 @@ class RunView:
             best_mean_reward=self.summary.best_mean_reward or 0.0,
             train_passed=self.summary.examples_passed,
             train_total=len(self.problem.objectives),
-            heldout_passed=sum(passed),
-            heldout_total=len(passed),
+            heldout_passed=passed,
+            heldout_total=total,
             evaluations=self.summary.proposed,
             executed=self.summary.executed,
             joins=self.summary.joins,

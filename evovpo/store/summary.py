@@ -10,7 +10,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Select, func, select
+from sqlalchemy import Connection, Integer, Row, Select, func, select
 
 from evovpo.store.database import Database, reading
 from evovpo.store.runs import CallTotals, read_call_totals, require_run, with_status
@@ -53,13 +53,18 @@ class RunRow(NamedTuple):
     @property
     def solved_heldout(self) -> bool | None:
         """Solved, and right on every held-out row; `None` where there are none, or it is unknown."""
-        passed, total = self.heldout or (0, 0)
-        return self.solved_train and passed == total if total else None
+        return solved_heldout(self.solved_train, self.heldout)
 
     @property
     def ending(self) -> str:
         """The status, or `memorised` for a run solved on training rows only."""
         return ending(self.status, self.solved_heldout)
+
+
+def solved_heldout(solved_train: bool, heldout: tuple[int, int] | None) -> bool | None:
+    """Return whether a run is solved on held-out rows too, of which its answer passes so many of so many."""
+    passed, total = heldout or (0, 0)
+    return solved_train and passed == total if total else None
 
 
 def ending(status: RunStatus, solved_heldout: bool | None) -> str:
@@ -118,6 +123,8 @@ class RunSummary(NamedTuple):
     """One point a tell; the first, with the starting programs, at no evaluations."""
     calls: CallTotals
     """Requests to model servers; all zero where none was asked."""
+    heldout: tuple[int, int] | None = None
+    """As of `RunRow`."""
 
 
 class Summaries(Database):
@@ -135,7 +142,7 @@ class Summaries(Database):
                 row.best,
                 row.seed,
                 row.created_at,
-                (row.heldout_passed, row.heldout_total) if row.heldout_total is not None else None,
+                _heldout(row),
             )
             for row in connection.execute(_runs())
         ]
@@ -168,6 +175,7 @@ class Summaries(Database):
     def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
         """Return what a run did so far: counts, cost, best program, and the curve over its tells."""
         require_run(connection, run_id)
+        event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         sampled = connection.execute(
             select(
                 func.count(),
@@ -213,7 +221,12 @@ class Summaries(Database):
             examples_passed=best[1] if best else 0,
             curve=tuple(curve.values()),
             calls=read_call_totals(connection, run_id),
+            heldout=_heldout(event),
         )
+
+
+def _heldout(row: Row[Any]) -> tuple[int, int] | None:
+    return None if row.heldout_total is None else (row.heldout_passed, row.heldout_total)
 
 
 def _runs() -> Select[Any]:
