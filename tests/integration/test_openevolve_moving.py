@@ -256,6 +256,16 @@ def test_prompts_by_templates_of_openevolve_are_those_that_openevolve_makes(tmp_
     assert "careful packer" not in made.messages(problem, Request(1))[0].content
 
 
+def test_what_an_empty_value_switches_off_in_openevolve_is_off(tmp_path: Path) -> None:
+    off = TEMPLATED.replace("after_chars: 5", "after_chars:")
+    folder, made, problem = templated(tmp_path, off)
+    parent = judged(problem, PROGRAM + "#" * 600, 0.5, "said")
+    _, user = (message.content for message in made.messages(problem, Request(1, PromptKind.MUTATE, parent)))
+    (greeting,) = (one for one in ("Hello.", "Good day.", "At last.") if one in user)
+    assert user == their_prompt(folder, greeting, parent.evaluation, parent.program.source, [])[1]
+    assert "exceeds" not in user
+
+
 def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> None:
     folder, _, _ = templated(tmp_path)
     url = f"sqlite:///{tmp_path}/runs.db"
@@ -277,7 +287,7 @@ def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> No
 
 def test_templates_that_cannot_be_used_are_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"config.yaml: prompt.template_dir: expected a folder, found none at .*/gone"
+        ConfigError, match=r"config.yaml: prompt.template_dir: expected a folder, found no .*/gone"
     ):
         templated(tmp_path, "prompt: {template_dir: gone}\n")
     _, made, problem = templated(tmp_path, "prompt: {template_dir: templates}\n")

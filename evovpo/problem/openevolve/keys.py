@@ -9,12 +9,12 @@ from typing import Any
 
 THEIR_PROMPTS = "prompt.openevolve"
 """The setting that has OpenEvolve make the prompts."""
-_OF_THEIR_PROMPTS = (
-    "prompt.template_dir prompt.use_template_stochasticity prompt.template_variations "
-    "prompt.suggest_simplification_after_chars prompt.include_changes_under_chars "
-    "prompt.concise_implementation_max_lines prompt.comprehensive_implementation_min_lines "
-    "prompt.code_length_threshold"
+OFF_BY_NULL = (
+    *("suggest_simplification_after_chars", "include_changes_under_chars"),
+    *("concise_implementation_max_lines", "comprehensive_implementation_min_lines"),
 )
+"""Keys of `prompt` that an empty value switches off."""
+_NAMES = ("template_dir", "use_template_stochasticity", "template_variations", "code_length_threshold")
 NO_JUDGE = "judgements come from the evaluator alone"
 
 
@@ -46,7 +46,7 @@ _SETTINGS = {
     "llm.retries": "proposer.attempts",
     "prompt.num_top_programs": "search.top_programs",
     "prompt.num_diverse_programs": "search.diverse_programs",
-    **dict.fromkeys(_OF_THEIR_PROMPTS.split(), THEIR_PROMPTS),
+    **{f"prompt.{name}": THEIR_PROMPTS for name in (*_NAMES, *OFF_BY_NULL)},
     "enforce_evolve_blocks": "prompt.enforce_blocks",
     "prompt.include_artifacts": "evaluator.artifacts",
     "prompt.max_artifact_bytes": "evaluator.artifact_bytes",

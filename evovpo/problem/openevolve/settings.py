@@ -21,6 +21,7 @@ from evovpo.problem.openevolve.keys import (
     NO_JUDGE,
     NO_SETTING,
     OF_MODEL,
+    OFF_BY_NULL,
     THEIR_PROMPTS,
     TOP_LEVEL_WORKERS,
     WITHOUT_EFFECT,
@@ -111,10 +112,9 @@ def read_settings(path: Path) -> Settings:
         elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
             keys.append(_model_key(name, last))
         elif setting and mapped is None:
-            remark = f"{setting} has no such value; it stays as it is"
-            if setting == THEIR_PROMPTS:
-                remark = "the prompts here are other ones, unless there is prompt.template_dir"
-            keys.append(Key(name, Effect.NONE, remark))
+            ours = "the prompts here are other ones, unless there is prompt.template_dir"
+            none = f"{setting} has no such value; it stays as it is"
+            keys.append(Key(name, Effect.NONE, ours if setting == THEIR_PROMPTS else none))
         elif setting:
             values[setting] = mapped
             told = "OpenEvolve's own prompts, without {changes}" if setting == THEIR_PROMPTS else mapped
@@ -208,7 +208,7 @@ def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
         folder = path.resolve().parent / loaded.prompt.template_dir
         if not folder.is_dir():
             raise ConfigError(
-                f"{path}: prompt.template_dir: expected a folder, found none at {folder}; correct it"
+                f"{path}: prompt.template_dir: expected a folder, found no {folder}; correct it"
             )
         loaded.prompt.template_dir = str(folder)
     return loaded
@@ -219,7 +219,7 @@ def _without_secrets(value: Any) -> Any:
         return {
             key: _without_secrets(inner)
             for key, inner in value.items()
-            if inner is not None and key != "api_key"
+            if (inner is not None or key in OFF_BY_NULL) and key != "api_key"
         }
     return [_without_secrets(inner) for inner in value] if isinstance(value, list) else value
 
