@@ -24,6 +24,8 @@ from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem, Program, Prompt, PromptKind, Rollout, Sampling, Status
 
+pytestmark = pytest.mark.slow
+
 ONE_SCORE = (
     LOAD
     + """
