@@ -53,7 +53,7 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]]) -> Iterator[
     passed = {tuple(value >= 1.0 for value in vector) for vector in vectors}
     wrong = [place for place, column in enumerate(zip(*passed, strict=True)) if not any(column)]
     if problem.is_by_example and any(all(map(max, one, other)) for one, other in combinations(passed, 2)):
-        yield "two of its programs are right on all rows together, but were not joined: more rows of each kind"
+        yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and 0 < len(wrong) < len(problem.train):
         row = printable(value_text(list(problem.train[wrong[0]].inputs))[1:-1])
         yield f"no program was right on {_rows(wrong)}, such as {row}: more training rows of that form"
