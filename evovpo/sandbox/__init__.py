@@ -10,18 +10,8 @@ the modes, and what is not covered. `python -m evovpo.sandbox --selftest` runs a
 
 from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
-from evovpo.sandbox.openings import Openings
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result, WholeResult
 
-__all__ = [
-    "Level",
-    "Openings",
-    "ProxySandbox",
-    "Result",
-    "Sandbox",
-    "WholeJob",
-    "WholeResult",
-    "WholeSandbox",
-]
+__all__ = ["Level", "ProxySandbox", "Result", "Sandbox", "WholeJob", "WholeResult", "WholeSandbox"]

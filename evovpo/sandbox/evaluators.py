@@ -134,7 +134,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
         """Return the result of one try; `calls` leads to a candidate in another process."""
         limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         try:
-            found, written, log = server.evaluate(job.evaluator, asdict(job), limits, calls)
+            found, written, log = server.evaluate(asdict(job), limits, calls)
         except OSError as error:
             return self._failure(str(error))
         report = found if isinstance(found, str) else Report(**found)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from evovpo.errors import ConfigError, nearest_hint
 
-_WITH_VALUE = ("env", "read", "write", "path", "cwd")
 _ALONE = ("network", "gpu", "sandbox=off")
+_KINDS = ("env=", "read=", "write=", "path=", "cwd=", *_ALONE)
 _NETWORK_FILES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
@@ -30,12 +30,23 @@ class Openings:
     writable: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """Folders in front of `PATH`; readable too."""
-    filters: tuple[str, ...] = ()
-    """Of `network` and `gpu` those that are opened."""
     working_folder: str = ""
     """Empty for a private copy of the project's folder."""
-    is_off: bool = False
-    """Nothing isolates the evaluator; limits hold."""
+
+    @property
+    def has_network(self) -> bool:
+        """True if sockets reach other machines, and services of this one."""
+        return "network" in self.words
+
+    @property
+    def is_off(self) -> bool:
+        """True if nothing isolates the evaluator; limits hold."""
+        return "sandbox=off" in self.words
+
+    @property
+    def filter_name(self) -> str:
+        """Name of the compiled filter that lets through what is opened."""
+        return "-".join(["whole", *(word for word in ("network", "gpu") if word in self.words)])
 
     @property
     def text(self) -> str:
@@ -55,47 +66,34 @@ def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.al
     paths and devices that are not there.
     """
     kept = tuple(dict.fromkeys(words))
-    found: dict[str, list[str]] = {kind: [] for kind in _WITH_VALUE}
+    found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for word in kept:
-        kind, _, value = word.partition("=")
-        if word in _ALONE:
-            continue
-        if kind not in _WITH_VALUE or not value:
-            known = [*(f"{kind}=" for kind in _WITH_VALUE), *_ALONE]
-            raise ConfigError(
-                f"{place}: expected env=NAME, read=PATH, write=PATH, path=FOLDER, cwd=FOLDER, network, gpu "
-                f"or sandbox=off, found {word!r}; {nearest_hint(word, known)}"
-            )
-        if kind == "env":
-            if not os.environ.get(value):
+        name, sign, value = word.partition("=")
+        kind = word if word in _ALONE else name + sign
+        if kind not in found or not (value or word in _ALONE):
+            known = "env=NAME, read=PATH, write=PATH, path=FOLDER, cwd=FOLDER, network, gpu or sandbox=off"
+            raise ConfigError(f"{place}: expected {known}, found {word!r}; {nearest_hint(word, _KINDS)}")
+        if kind == "env=" and not os.environ.get(value):
+            raise ConfigError(f"{place}: {word}: expected a value of {value}, found none; export it first")
+        if kind in ("read=", "write=", "path=", "cwd="):
+            path = Path(os.path.abspath(folder / Path(value).expanduser()))  # noqa: PTH100  # links stay
+            if not (path.is_dir() if kind in ("path=", "cwd=") else path.exists()):
                 raise ConfigError(
-                    f"{place}: {word}: expected a value of {value}, found none; export it first"
+                    f"{place}: {word}: expected to find it, found nothing at {path}; correct it"
                 )
-            found[kind].append(value)
-            continue
-        path = Path(os.path.abspath(folder / Path(value).expanduser()))  # noqa: PTH100  # links stay
-        if not (path.is_dir() if kind in ("path", "cwd") else path.exists()):
-            raise ConfigError(
-                f"{place}: {word}: expected it to be there, found nothing at {path}; correct it"
-            )
-        found[kind].append(str(path))
-    if len(found["cwd"]) > 1:
-        raise ConfigError(f"{place}: expected one cwd=FOLDER, found {', '.join(found['cwd'])}; leave one")
-    devices: list[str] = []
-    if "gpu" in kept:
-        devices = sorted(str(path) for pattern in _GPU_DEVICES for path in Path("/dev").glob(pattern))
-        if not devices:
-            raise ConfigError(
-                f"{place}: gpu: expected a device such as /dev/nvidia0, found none; leave it out"
-            )
-    network = _NETWORK_FILES if "network" in kept else ()
+            value = str(path)
+        found[kind].append(value)
+    if len(found["cwd="]) > 1:
+        raise ConfigError(f"{place}: expected one cwd=FOLDER, found {', '.join(found['cwd='])}; leave one")
+    devices = sorted(str(path) for pattern in _GPU_DEVICES for path in Path("/dev").glob(pattern))
+    if found["gpu"] and not devices:
+        raise ConfigError(f"{place}: gpu: expected a device such as /dev/nvidia0, found none; leave it out")
+    own = (*found["read="], *found["path="], *found["cwd="])
     return Openings(
         words=kept,
-        variables=tuple((name, os.environ[name]) for name in found["env"]),
-        readable=(*found["read"], *found["path"], *found["cwd"], *network, *(["/sys"] if devices else [])),
-        writable=(*found["write"], *devices),
-        programs=tuple(found["path"]),
-        filters=tuple(word for word in ("network", "gpu") if word in kept),
-        working_folder="".join(found["cwd"]),
-        is_off="sandbox=off" in kept,
+        variables=tuple((name, os.environ[name]) for name in found["env="]),
+        readable=(*own, *(_NETWORK_FILES if found["network"] else ()), *(["/sys"] if found["gpu"] else ())),
+        writable=(*found["write="], *(devices if found["gpu"] else ())),
+        programs=tuple(found["path="]),
+        working_folder="".join(found["cwd="]),
     )

@@ -7,9 +7,9 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.forkserver.folders import empty
@@ -31,8 +31,7 @@ TASK_SLACK = 64
 """Added to a user's tasks of the moment: the limit counts all of them, and others come and go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What the evaluators of a sandbox have around them."""
 
     level: Level
@@ -44,11 +43,6 @@ class Surroundings:
     """What the private folder holds of the project: name there, path, and whether as a link."""
     openings: Openings
 
-    @property
-    def has_namespaces(self) -> bool:
-        """True where evaluations are in namespaces of their own."""
-        return self.level is Level.BWRAP_LANDLOCK_SECCOMP
-
 
 class EvaluatorServer(Server):
     """One watcher: starts with the first evaluation, and again for another evaluator or other limits."""
@@ -56,11 +50,12 @@ class EvaluatorServer(Server):
     def __init__(self, surroundings: Surroundings, candidates: Settings) -> None:
         super().__init__()
         self._around = surroundings
+        self._is_alone = surroundings.level is Level.BWRAP_LANDLOCK_SECCOMP
         self._started_for: tuple[object, ...] = ()
         self.candidate = ForkServer(candidates)
         """For candidates in processes of their own; starts when it is needed."""
         self.work = ""
-        """The private folder; empty while stopped."""
+        """The private folder; empty before the start."""
         self.reason = ""
         """Why the evaluator is imported anew for every evaluation; empty if it is not."""
 
@@ -70,16 +65,16 @@ class EvaluatorServer(Server):
         self.candidate.stop()
 
     def evaluate(
-        self, evaluator: str, job: dict[str, Any], limits: Limits, calls: socket.socket | None
+        self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
         """Return the watcher's report, or why there is none, with result and log of an evaluation.
 
         `calls` leads to a candidate in another process. Raises `SandboxError` if no watcher can be started.
         """
-        wanted = (evaluator, bool(job["entry"]), limits)
+        wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:
             super().stop()
-            self._start(evaluator, bool(job["entry"]), limits)
+            self._start(*wanted)
             self._started_for = wanted
         self._evaluations += 1
         job |= {"has_calls": calls is not None, "other_tasks": self._other_tasks()}
@@ -89,42 +84,42 @@ class EvaluatorServer(Server):
                 file.write(json.dumps(job).encode())
             passed = [*files, *([] if calls is None else [calls.fileno()])]
             message = self._ask(b"evaluate", limits.wall_seconds + ANSWER_SECONDS, passed)
-            written, log_bytes = (
+            written, printed = (
                 os.pread(result, limits.result_bytes + 1, 0),
                 os.pread(log, limits.log_bytes, 0),
             )
-        report: dict[str, Any] = json.loads(message) if message else {}
-        if not message or report.pop("is_spent"):
+        report: dict[str, Any] = json.loads(message or b"{}")
+        if report.pop("is_spent", True):
             super().stop()
-        return report or "the watcher ended or does not answer", written, log_bytes
+        return report or "the watcher ended or does not answer", written, printed
 
     def _other_tasks(self) -> int:
         """Return how many tasks the limit on processes counts that are no evaluation's, but for root."""
-        if self._around.has_namespaces or os.geteuid() == 0:
-            return 2
-        return _tasks_of_user() + TASK_SLACK
+        return 2 if self._is_alone or os.geteuid() == 0 else _tasks_of_user() + TASK_SLACK
 
     def _start(self, evaluator: str, is_file: bool, limits: Limits) -> None:
         around, openings = self._around, self._around.openings
-        self.work = WORK_IN_NAMESPACES  # it is made there
         command: list[str] = []
-        opened = [path for name in openings.readable for path in (name, os.path.realpath(name))]
-        if around.has_namespaces:
-            command = bwrap_command(
-                [str(around.folder), str(SERVER_FOLDER), *opened],
-                limits.disk_mb,
-                can_change_user(),
-                "network" in openings.filters,
-                openings.writable,
-            )
-            command = [*command[:-1], "--dir", self.work, "--chdir", self.work, "--"]
+        if self._is_alone:
+            self.work = WORK_IN_NAMESPACES  # it is made there
+            bound = [path for name in openings.readable for path in (name, os.path.realpath(name))]
+            readable = [str(around.folder), str(SERVER_FOLDER), *bound]
+            opened = openings.has_network, openings.writable
+            namespaces = bwrap_command(readable, limits.disk_mb, can_change_user(), *opened)
+            command = [*namespaces[:-1], "--dir", self.work, "--chdir", self.work, "--"]
         else:
             self.work = self._opened.enter_context(private_folder())
-        path = ":".join([*openings.programs, str(Path(python_executable()).parent), "/usr/bin", "/bin"])
+        own = os.environ if openings.is_off else {}
+        paths = [
+            *openings.programs,
+            str(Path(python_executable()).parent),
+            "/usr/bin:/bin",
+            own.get("PATH", ""),
+        ]
         environment = {
-            **(os.environ if openings.is_off else {}),
+            **own,
             **ENVIRONMENT,
-            "PATH": path + (f":{os.environ['PATH']}" if openings.is_off and "PATH" in os.environ else ""),
+            "PATH": ":".join(filter(None, paths)),
             "HOME": self.work,
             "TMPDIR": self.work,
             "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
@@ -136,8 +131,8 @@ class EvaluatorServer(Server):
         self.reason = str(self._begin("watcher", settings, what, command, environment, seconds)["reason"])
 
     def _settings(self, evaluator: str, is_file: bool, limits: Limits) -> dict[str, Any]:
-        around, openings = self._around, self._around.openings
-        is_alone, is_locked = around.has_namespaces, around.level is not Level.NONE
+        around, openings, is_alone = self._around, self._around.openings, self._is_alone
+        is_locked = around.level is not Level.NONE
         has_private_user = can_change_user() if is_alone else is_locked
         shared = ["/dev/shm"] if is_alone else []
         # Landlock does not govern modes; a compiler, which `path` opens, makes programs by changing them.
@@ -158,8 +153,8 @@ class EvaluatorServer(Server):
             "readable": around.rules,
             "writable": [self.work, *shared, *DEVICES, *openings.writable],
             "shared": shared,
-            "has_network": "network" in openings.filters,
-            "filters": [compiled_filter("-".join(["whole", *openings.filters]))] if is_locked else [],
+            "has_network": openings.has_network,
+            "filters": [compiled_filter(openings.filter_name)] if is_locked else [],
             "signal_filters": [compiled_filter("outside")] if is_locked else [],
             "metadata_filters": [compiled_filter("metadata")] if is_metadata_kept else [],
         }

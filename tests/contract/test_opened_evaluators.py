@@ -224,7 +224,7 @@ def test_what_is_opened_for_an_evaluator_is_not_for_a_candidate_behind_calls(
         ("env=", "found 'env='"),
         ("env=NOT_THERE_AT_ALL", "expected a value of NOT_THERE_AT_ALL, found none; export it first"),
         ("env=EMPTY", "expected a value of EMPTY"),
-        ("read=missing", "read=missing: expected it to be there, found nothing at /.*/missing"),
+        ("read=missing", "read=missing: expected to find it, found nothing at /.*/missing"),
         ("path=evaluator.py", "path=evaluator.py: expected"),
         ("sandbox=none", "found 'sandbox=none'; did you mean 'sandbox=off'"),
     ],

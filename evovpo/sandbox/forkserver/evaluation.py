@@ -13,10 +13,10 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import random
 import resource
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -35,23 +35,17 @@ _TRACE_FRAMES = 4
 _TRACE_LIMIT = 1200
 
 
-class Prepared(NamedTuple):
-    """What a zygote has ready for every evaluation that it forks."""
+class Imported(NamedTuple):
+    """An evaluator that a zygote has ready for every evaluation."""
 
-    settings: Settings
-    process: int
-    """Id of the zygote, which no evaluation may signal."""
-    ruleset: int
-    """Descriptor of the rules for files; -1 without Landlock."""
-    filters: list[kernel.Filter]
-    """Those that an evaluation takes on top of the zygote's own."""
-    evaluator: ModuleType | None
-    """Already imported; none where each evaluation does that."""
-    restore: Callable[[], None]
-    """Undoes what forking changes of an imported evaluator."""
+    module: ModuleType
+    random_state: object
+    """Of Python's generator, where importing seeded it."""
 
 
-def become_evaluation(prepared: Prepared, descriptors: list[int]) -> NoReturn:
+def become_evaluation(
+    settings: Settings, filters: list[kernel.Filter], imported: Imported | None, descriptors: list[int]
+) -> NoReturn:
     """Lock this fresh child of a zygote down as far as that is not inherited, and run one evaluation.
 
     `descriptors` are those of result, payload, log, ready pipe, and perhaps of a socket for calls.
@@ -59,28 +53,28 @@ def become_evaluation(prepared: Prepared, descriptors: list[int]) -> NoReturn:
     result, payload, log, ready, *call_sockets = descriptors
     kept = [result, *call_sockets]
     first_free = RESULT + len(kept)
-    settings, job, own_process = prepared.settings, Settings(), os.getpid()
+    own_process = os.getpid()
+    job: Settings = json.loads(os.pread(payload, os.fstat(payload).st_size, 0))
 
     def lock_down() -> None:
-        job.update(json.loads(os.pread(payload, os.fstat(payload).st_size, 0)))
-        numbers = [*kept, ready, *([] if prepared.ruleset < 0 else [prepared.ruleset])]
+        numbers = [*kept, ready, *settings["ruleset"]]
         child.place({1: log, 2: log, **dict(enumerate(numbers, RESULT))})
         os.setsid()
         limit_resources(settings, job["other_tasks"], is_final=True)
-        if prepared.ruleset >= 0:
+        if settings["ruleset"]:
             kernel.restrict(first_free + 1, settings["landlock_abi"])
-        for compiled in prepared.filters:
-            compiled.load(signal_places(settings, prepared.process))
+        for compiled in filters:
+            compiled.load(signal_places(settings, settings["zygote"]))
 
     def run_and_write() -> None:
-        line = run(prepared, job)
+        line = run(settings, job, imported)
         if os.getpid() != own_process:  # a copy that the evaluation forked has no word in its result
             return
         child.flush(OSError, ValueError)
         data = json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace")
         program.write_all(RESULT, data)
 
-    child.become(prepared.process, lock_down, first_free, first_free, run_and_write)
+    child.become(settings["zygote"], lock_down, first_free, first_free, run_and_write)
 
 
 def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
@@ -119,9 +113,8 @@ def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> Non
         resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
 
 
-def run(prepared: Prepared, job: Settings) -> dict[str, Any]:
+def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[str, Any]:
     """Return the line of an evaluation; exceptions of evaluator and candidate become part of it."""
-    settings = prepared.settings
     found: dict[str, Any] = {}
     artifacts: dict[str, str] = {}
     ending: dict[str, Any] = {"done": True}
@@ -130,8 +123,11 @@ def run(prepared: Prepared, job: Settings) -> dict[str, Any]:
         path = write_files(settings["program_folder"], job)
         if job["has_calls"]:
             sys.modules[calls.MODULE] = calls.Client(CALLS, settings["limits"]["result_bytes"])
-        prepared.restore()
-        evaluator = prepared.evaluator or load_evaluator(settings["evaluator"], settings["program_folder"])
+        if imported is None:
+            evaluator = load_evaluator(settings["evaluator"], settings["program_folder"])
+        else:
+            evaluator = imported.module
+            seed_generators(imported.random_state)
         for index, name in enumerate(job["functions"]):
             if index and not hasattr(evaluator, name):
                 break
@@ -196,6 +192,18 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     spec.loader.exec_module(module)
     return module
+
+
+def seed_generators(state: Any) -> None:
+    """Give this child the generators of a fresh process: with a seed of importing's, or with one of its own.
+
+    `state` is that of Python's, which took a new seed in the fork, where importing seeded it, else None.
+    """
+    if state is not None:
+        random.setstate(state)
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None and numpy.get_bit_generator().seed_seq is not None:  # nobody seeded it
+        numpy.seed()
 
 
 def _awaited(result: Any) -> Any:

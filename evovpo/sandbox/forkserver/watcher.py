@@ -57,7 +57,7 @@ class _Watcher:
 
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()
-        self._settings, self._control = settings, control
+        self.settings, self.control = settings, control
         settings["user"] = _private_user(settings)
         self._counted_ms = 0.0
         self.reason = self._start(is_warm=True)
@@ -68,20 +68,17 @@ class _Watcher:
 
     def _start(self, is_warm: bool) -> str:
         """Start a zygote; returns why it is not warm."""
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         watcher = os.getpid()
-        self._zygote = kernel.fork_unwaited()
-        if self._zygote == 0:
-            zygote.become_zygote(self._settings, theirs.fileno(), watcher, is_warm)
+        self.zygote = kernel.fork_unwaited()
+        if self.zygote == 0:
+            zygote.become_zygote(self.settings, theirs.fileno(), watcher, is_warm)
         theirs.close()
-        poll = select.poll()
-        for one in (self._socket, self._control):
-            poll.register(one, select.POLLIN)
+        wanted = [self.socket, self.control]
+        ready, _, _ = select.select(wanted, [], [], self.settings["limits"]["wall_seconds"])
         reason = "took too long"
-        if (self._socket.fileno(), select.POLLIN) in poll.poll(
-            self._settings["limits"]["wall_seconds"] * 1e3
-        ):
-            reason = json.loads(self._socket.recv(_MESSAGE_BYTES) or b"{}").get("reason", "ended the process")
+        if self.socket in ready:
+            reason = json.loads(self.socket.recv(_MESSAGE_BYTES) or b"{}").get("reason", "ended the process")
         if len(processes.descendants(watcher)) > 1:
             reason = reason or "started processes"
         if not is_warm and reason:
@@ -90,21 +87,21 @@ class _Watcher:
         return str(reason)
 
     def _end_zygote(self) -> None:
-        os.kill(self._zygote, signal.SIGKILL)
-        kernel.wait_for_unwaited(self._zygote)
+        os.kill(self.zygote, signal.SIGKILL)
+        kernel.wait_for_unwaited(self.zygote)
         processes.end_all(os.getpid())
-        self._socket.close()
+        self.socket.close()
 
     def end(self) -> None:
         """End the zygote, and remove the private folder where the supervisor may be gone."""
         self._end_zygote()
         self._clean()
         with contextlib.suppress(OSError):
-            os.rmdir(self._settings["work"])  # noqa: PTH106
+            os.rmdir(self.settings["work"])  # noqa: PTH106
 
     def _clean(self) -> bool:
         """Remove what an evaluation left behind; false if some of it cannot be removed."""
-        emptied = [empty(folder) for folder in (self._settings["work"], *self._settings["shared"])]
+        emptied = [empty(folder) for folder in (self.settings["work"], *self.settings["shared"])]
         return all(emptied)
 
     def evaluate(self, _: bytes, descriptors: list[int]) -> dict[str, Any]:
@@ -114,29 +111,30 @@ class _Watcher:
         log_reader, log_writer = os.pipe()
         started = time.monotonic()
         passed = [result, payload, log_writer, ready_writer, *calls]
-        socket.send_fds(self._socket, [b"evaluate"], passed)
+        socket.send_fds(self.socket, [b"evaluate"], passed)
         for number in passed:
             os.close(number)
-        watch = _Watch(self._settings, self._zygote, self._socket, log_reader, log, self._control)
-        ended_for = watch.until_end(started + self._settings["limits"]["wall_seconds"])
+        watch = _Watch(self, log_reader, log)
+        ended_for = watch.until_end(started + self.settings["limits"]["wall_seconds"])
         if ended_for:
             watch.kill()
-        self._socket.settimeout(END_SECONDS)
-        ended = json.loads(self._socket.recv(_MESSAGE_BYTES))
+        self.socket.settimeout(END_SECONDS)
+        ended = json.loads(self.socket.recv(_MESSAGE_BYTES))
         wall_ms = (time.monotonic() - started) * 1e3
-        is_over = processes.end_all(os.getpid(), kept=self._zygote)
+        is_over = processes.end_all(os.getpid(), kept=self.zygote)
         watch.drain()
+        now_ms = own_cpu_ms()
         report = {
             "status": ended["status"],
             "is_ready": is_over and os.read(ready_reader, 1) == b"R",
             "ended_for": ended_for,
             "is_over": is_over,
             "wall_ms": wall_ms,
-            "cpu_ms": own_cpu_ms() - self._counted_ms + ended["cpu_ms"],
+            "cpu_ms": now_ms - self._counted_ms + ended["cpu_ms"],
             "child_cpu_ms": ended["child_cpu_ms"],
             "is_spent": not self._clean(),
         }
-        self._counted_ms = own_cpu_ms()
+        self._counted_ms = now_ms
         for number in (ready_reader, log_reader, log):
             os.close(number)
         return report
@@ -161,24 +159,17 @@ def _private_user(settings: dict[str, Any]) -> int | None:
 class _Watch:
     """Looks after one evaluation: its end, its log, and what all its processes use."""
 
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        forker: int,
-        ending: socket.socket,
-        log_reader: int,
-        log: int,
-        control: socket.socket,
-    ) -> None:
-        self._limits = settings["limits"]
+    def __init__(self, watcher: _Watcher, log_reader: int, log: int) -> None:
+        settings = watcher.settings
+        self._limits, self._zygote = settings["limits"], watcher.zygote
         self._work = None if settings["has_disk_limit"] else settings["work"]
-        self._log_reader, self._log, self._control = log_reader, log, control
-        self._zygote, self._ending = forker, ending
+        self._log_reader, self._log = log_reader, log
+        self._ending, self._control = watcher.socket.fileno(), watcher.control.fileno()
         self._logged = 0
         self._folder_watched = time.monotonic()
         os.set_blocking(log_reader, False)
         self._poll = select.poll()
-        for number in (ending, log_reader, control):
+        for number in (self._ending, log_reader, self._control):
             self._poll.register(number, select.POLLIN)
 
     def until_end(self, deadline: float) -> str:
@@ -189,9 +180,9 @@ class _Watch:
             if left <= 0:
                 return "wall"
             events = {number for number, _ in self._poll.poll(min(left, WATCH_SECONDS) * 1e3)}
-            if self._ending.fileno() in events:
+            if self._ending in events:
                 return ""
-            if self._control.fileno() in events:
+            if self._control in events:
                 return "supervisor"
             if self._log_reader in events:
                 self.drain()

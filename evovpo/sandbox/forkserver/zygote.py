@@ -1,8 +1,7 @@
 """The process that imports an evaluator once, under the locks of an evaluation, and forks for each of them.
 
 What importing did to the process's memory every evaluation finds, and nothing of another one. Where it did
-more (threads, processes, open files, memory shared with children), forking would not carry it over, or would
-let one evaluation see what another did: then each evaluation imports the evaluator itself.
+more, which forking would not carry over or one evaluation could show to the next, each imports it anew.
 """
 
 import gc
@@ -14,8 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from . import child, evaluation, kernel
 
@@ -26,7 +24,7 @@ CONTROL = 3
 def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int, is_warm: bool) -> NoReturn:
     """Lock this fresh child of a watcher down, import the evaluator if it is to be warm, and serve.
 
-    The first message says what keeps it from being warm; an empty text if nothing does.
+    The first message says why it is not warm; an empty text if it is, or need not be.
     """
     try:
         kernel.die_with_parent()
@@ -34,25 +32,20 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
             os._exit(1)
         child.place({1: 0, 2: 0, CONTROL: control_end})  # what importing prints is no evaluation's
         sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
-        with socket.socket(fileno=CONTROL) as control:
-            descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
-            with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-                prepared = _lock_down(settings, watcher)
-                reason = ""
-                if is_warm:
-                    prepared, reason = _import(prepared, descriptors, maps.readlines)
-            os.close(descriptors)
-            control.send(json.dumps({"reason": reason}).encode())
+        with socket.socket(fileno=CONTROL) as control, open("/proc/self/maps", errors="replace") as maps:
+            filters = _lock_down(settings, watcher)
+            found = _import(settings, maps.readlines) if is_warm else None
+            control.send(json.dumps({"reason": found if isinstance(found, str) else ""}).encode())
             gc.collect()
             gc.freeze()
-            _serve(control, prepared)
+            _serve(control, settings, filters, None if isinstance(found, str) else found)
     finally:
         os._exit(1)
 
 
-def _lock_down(settings: evaluation.Settings, watcher: int) -> evaluation.Prepared:
-    """Take all the locks of an evaluation but those that need its process: limits for good, signals."""
-    settings["own_bytes"] = child.mapped_bytes()
+def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
+    """Take all locks of an evaluation but those on its own process; returns the filters that are left."""
+    settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     evaluation.limit_resources(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])
     filters = settings["filters"]
@@ -61,85 +54,66 @@ def _lock_down(settings: evaluation.Settings, watcher: int) -> evaluation.Prepar
     elif settings["is_locked"]:
         kernel.drop_privileges()
         filters = [*settings["metadata_filters"], *filters]
-    ruleset = -1
-    if settings["landlock_abi"]:
-        ruleset = kernel.file_rules(
-            settings["readable"],
-            settings["landlock_abi"],
-            settings["writable"],
-            can_execute=True,
-            has_network=settings["has_network"],
-        )
-        kernel.restrict(ruleset, settings["landlock_abi"])
-    loaded = [kernel.Filter(bytes.fromhex(compiled)) for compiled in filters]
+    abi = settings["landlock_abi"]
+    if abi:
+        paths = settings["readable"], abi, settings["writable"]
+        ruleset = kernel.file_rules(*paths, can_execute=True, has_network=settings["has_network"])
+        settings["ruleset"] = [ruleset]
+        kernel.restrict(ruleset, abi)
     own = [kernel.Filter(bytes.fromhex(compiled)) for compiled in settings["signal_filters"]]
-    for compiled in (*own, *loaded):
+    for compiled in (*own, *(kernel.Filter(bytes.fromhex(compiled)) for compiled in filters)):
         compiled.load(evaluation.signal_places(settings, watcher))
-    return evaluation.Prepared(settings, os.getpid(), ruleset, own, None, lambda: None)
+    return own
 
 
-def _import(
-    prepared: evaluation.Prepared, descriptors: int, maps: Callable[[], list[str]]
-) -> tuple[evaluation.Prepared, str]:
-    """Return what is prepared with the evaluator imported, and what of it forking would not carry over."""
-    settings = prepared.settings
+def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> evaluation.Imported | str:
+    """Return the evaluator, or what importing it did that forking would not carry over."""
+    work = settings["work"]
     before = random.getstate()
     try:
         evaluation.copy_project(settings)
-        state = os.listdir(descriptors), _tree(settings["work"])
+        descriptors, files = _open_descriptors(settings), _tree(work)
         module = evaluation.load_evaluator(settings["evaluator"], settings["program_folder"])
         if "numpy" in sys.modules:
             importlib.import_module("numpy.random")  # lazy in numpy 2, and slow to import
     except BaseException as error:  # each evaluation will say so itself
-        return prepared, f"raised {type(error).__name__}"
-    if os.stat("/proc/self/task").st_nlink > 3:  # noqa: PTH116  # . and .. and one thread
-        return prepared, "started threads"
-    if os.listdir(descriptors) != state[0]:
-        return prepared, "left files or devices open"
-    if any(line.split()[1].startswith("rw") and line.split()[1].endswith("s") for line in maps()):
-        return prepared, "made memory that processes share"
-    if _tree(settings["work"]) != state[1]:
-        return prepared, "wrote files"
+        return f"raised {type(error).__name__}"
     here = Path.cwd()
-    if here != Path(settings["working_folder"]) and here.is_relative_to(settings["work"]):
-        return prepared, "went to a folder that is made for each evaluation"
-    for path in [path for path in sys.path_importer_cache if path.startswith(settings["work"])]:
+    did = {
+        "started threads": os.stat("/proc/self/task").st_nlink > 3,  # noqa: PTH116  # ., .. and one thread
+        "left files or devices open": _open_descriptors(settings) != descriptors,
+        "made memory that processes share": any(line.split()[1] in ("rw-s", "rwxs") for line in maps()),
+        "wrote files": _tree(work) != files,
+        "went to a folder that is made for each": here != Path(work) and here.is_relative_to(work),
+    }
+    for path in [path for path in sys.path_importer_cache if path.startswith(work)]:
         del sys.path_importer_cache[path]  # that lists what is there now
-    return prepared._replace(evaluator=module, restore=_random_restorer(before)), ""
+    state = random.getstate()
+    imported = evaluation.Imported(module, None if state == before else state)
+    return next((what for what, is_done in did.items() if is_done), imported)
+
+
+def _open_descriptors(settings: evaluation.Settings) -> list[int]:
+    limit = settings["limits"]["open_files"]
+    return [number for number in range(limit) if os.path.exists(f"/proc/self/fd/{number}")]  # noqa: PTH110
 
 
 def _tree(folder: str) -> list[tuple[str, int]]:
     return sorted((str(path), path.lstat().st_mtime_ns) for path in Path(folder).rglob("*"))
 
 
-def _random_restorer(before: Any) -> Callable[[], None]:
-    """Return what gives a child the generators that a fresh process would have.
-
-    A seed that importing gave them holds; without one each evaluation has its own.
-    """
-    state = random.getstate()
-    is_seeded = state != before
-
-    def restore() -> None:
-        if is_seeded:
-            random.setstate(state)  # it took a new seed when it was forked
-        numpy: ModuleType | None = sys.modules.get("numpy.random")
-        if numpy is not None and numpy.get_bit_generator().seed_seq is not None:  # nobody seeded it
-            numpy.seed()
-
-    return restore
-
-
-def _serve(control: socket.socket, prepared: evaluation.Prepared) -> None:
+def _serve(
+    control: socket.socket,
+    settings: evaluation.Settings,
+    filters: list[kernel.Filter],
+    imported: evaluation.Imported | None,
+) -> None:
     """Fork an evaluation for every set of descriptors, and say how each ended, until the watcher is gone."""
     counted_ms = 0.0
-    while True:
-        _, descriptors, _, _ = socket.recv_fds(control, 16, 8)
-        if not descriptors:
-            return
+    while descriptors := socket.recv_fds(control, 16, 8)[1]:
         pid = os.fork()
         if pid == 0:
-            evaluation.become_evaluation(prepared, descriptors)
+            evaluation.become_evaluation(settings, filters, imported, descriptors)
         for number in descriptors:
             os.close(number)
         _, status, usage = os.wait4(pid, 0)

@@ -1,0 +1,214 @@
+"""Projects that need more than their own process: data by relative paths, a compiler, a key, the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+import shell
+from openevolve_examples import measured, scripted
+from openevolve_problems import LOAD, PROGRAM, numbered, write_project
+
+from evovpo.config import Config
+from evovpo.errors import ConfigError, ProblemError
+from evovpo.problem.openevolve.loading import load_openevolve
+from evovpo.problem.openevolve.opening import open_project
+from evovpo.runs.replay import verify
+from evovpo.runs.stored import stored_run
+from evovpo.sandbox import WholeSandbox
+from evovpo.store import Store
+from evovpo.types import Status
+
+pytestmark = pytest.mark.slow
+
+CPP = "// EVOLVE-BLOCK-START\n#define GUESS 1.0\n// EVOLVE-BLOCK-END\n"
+NEEDS: dict[str, dict[str, str]] = {
+    "data by a relative path": {
+        "initial_program.py": PROGRAM,
+        "data/wanted.csv": "3.25\n",
+        "evaluator.py": LOAD
+        + """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"value": value, "combined_score": -abs(value - float(open("data/wanted.csv").read()))}
+""",
+    },
+    "a compiler": {
+        "initial_program.cpp": CPP,
+        "evaluator.py": """
+import os, subprocess, tempfile
+
+MAIN = '#include "%s"\\n#include <cstdio>\\nint main() { std::printf("%%.3f", double(GUESS)); }'
+
+def evaluate(program_path):
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = os.path.join(folder, "main.cpp"), os.path.join(folder, "main")
+        with open(source, "w") as file:
+            file.write(MAIN % program_path)
+        subprocess.run(["g++", "-o", binary, source], check=True, capture_output=True)
+        value = float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
+    return {"value": value, "combined_score": -abs(value - 2)}
+""",
+    },
+    "a key": {
+        "initial_program.py": PROGRAM,
+        "metrics.toml": 'allow = ["env=JUDGE_KEY"]\n',
+        "evaluator.py": LOAD
+        + """
+import os
+
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"key": len(os.environ["JUDGE_KEY"]), "combined_score": -abs(value - 5)}
+""",
+    },
+}
+
+
+def programs(need: str, number: int) -> str:
+    """Return the choices of a server: whole programs of the project's language."""
+    text = scripted(need)(number)
+    if need != "a compiler":
+        return text
+    value = text.partition("return ")[2].partition("\n")[0] or "no_such_name"
+    return f"```cpp\n{CPP.replace('1.0', value)}```"
+
+
+@pytest.mark.parametrize("need", list(NEEDS))
+def test_fifty_evaluations_find_the_best_score_and_the_metrics_of_a_plain_call(
+    need: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if need == "a compiler" and shutil.which("g++", path="/usr/bin") is None:
+        pytest.skip("no /usr/bin/g++ to compile with")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("JUDGE_KEY", "four")
+    folder = tmp_path / need
+    for name, text in NEEDS[need].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    # Where nothing hides other users' files, only root's compilers may change modes unasked.
+    allow = ["--allow", "path=/usr/bin"] if need == "a compiler" and os.geteuid() else []
+    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
+    with numbered(lambda number: programs(need, number)) as address:
+        answer = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "50"),
+            *("--set", "search.rollouts=8", "--set", "search.answers=1", "--set", "search.in_flight=1"),
+            *("--set", "prompt.style=rewrite", "--set", "sandbox.workers=2", *allow),
+        )
+    assert answer.code == 0, answer.err
+    found = answer.json
+    with Store.open(url) as store:
+        view = stored_run(store, found["run"])
+        sources = {item.program_id: store.program(item.program_id).source for item in view.scores}
+        verify(found["run"], store)
+    judged = [item for item in view.scores if item.status is Status.OK]
+    assert len(judged) > 15
+    monkeypatch.chdir(folder)  # where a plain call finds data by relative paths
+    suffix = ".cpp" if need == "a compiler" else ".py"
+    theirs = measured(folder, (sources[item.program_id] for item in judged), suffix)
+    for item in judged:
+        assert item.metrics == theirs[sources[item.program_id]]
+    scores = [one["combined_score"] for one in theirs.values()]
+    assert theirs[found["program"]]["combined_score"] == max(scores) == found["combined_score"]  # type: ignore[type-var]
+    if need == "a key":
+        assert "opened for the evaluator, and for every candidate, which shares its process: env=JUDGE_KEY" in (
+            " ".join(answer.err.split())
+        )
+
+
+CONNECTS = (
+    LOAD
+    + """
+import socket
+
+def evaluate(program_path):
+    socket.create_connection(("127.0.0.1", PORT), 5).close()
+    return {"combined_score": _load(program_path).guess()}
+"""
+)
+
+
+def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        evaluator = CONNECTS.replace("PORT", str(server.getsockname()[1]))
+        files = {"initial_program.py": PROGRAM, "evaluator.py": evaluator}
+        folder = write_project(tmp_path / "p", files)
+        with pytest.raises(ProblemError, match="PermissionError"):
+            open_project(folder, overrides=["sandbox.workers=1"])
+        (folder / "metrics.toml").write_text('allow = ["network"]\n')
+        setting = f"evaluator.allow=read={tmp_path}/data, network"
+        words = ("network", f"read={tmp_path}/data", "env=HOME")
+        opened = open_project(folder, overrides=["sandbox.workers=1", setting], allow=["env=HOME"])
+        apart = open_project(folder, overrides=["sandbox.workers=1", "evaluator.mode=proxy"])
+    assert opened.config.evaluator.allow == ", ".join(words)
+    assert opened.loaded.initial is not None
+    assert opened.loaded.initial.isolation.endswith(f"; opened: {', '.join(words)}")
+    assert opened.loaded.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
+    assert apart.loaded.remarks[0] == "opened for the evaluator, candidates have none of it: network"
+    assert apart.loaded.problem.version != opened.loaded.problem.version
+
+
+def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Path) -> None:
+    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
+    folder = write_project(tmp_path / "p", files)
+    closed, opened = (
+        load_openevolve(folder, Config.load(None, ["sandbox.workers=1", f"evaluator.allow={words}"])).problem
+        for words in ("", "network")
+    )
+    assert closed.version == load_openevolve(folder, Config.load(None, ["sandbox.workers=1"])).problem.version
+    assert closed.version != opened.version
+
+
+def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:
+    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
+    folder = write_project(tmp_path / "p", files)
+    settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
+    strongest = open_project(folder, overrides=settings).loaded.initial
+    off = open_project(folder, overrides=settings, allow=["sandbox=off"]).loaded.initial
+    assert strongest is not None
+    assert off is not None
+    with WholeSandbox(folder) as sandbox:
+        assert strongest.isolation == sandbox.level
+    assert off.isolation == "none; opened: sandbox=off"
+
+
+@pytest.mark.parametrize(
+    ("toml", "setting", "option", "expected"),
+    [
+        ('allow = ["netwrok"]\n', "", [], r"metrics\.toml: .*found 'netwrok'; did you mean 'network'"),
+        ('allow = "network"\n', "", [], r"metrics\.toml: allow: expected a list .*found 'network'"),
+        ("", "read=nowhere", [], r"evaluator\.allow: read=nowhere: expected to find it"),
+        ("", "", ["env=NOT_SET"], "--allow: env=NOT_SET: expected a value"),
+        ("", "cwd=.", ["cwd=.."], r"evaluator\.allow: expected one cwd"),
+    ],
+)
+def test_a_fault_names_the_place_where_it_was_written(
+    toml: str, setting: str, option: list[str], expected: str, tmp_path: Path
+) -> None:
+    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
+    folder = write_project(tmp_path / "p", files | {"metrics.toml": toml})
+    with pytest.raises((ConfigError, ProblemError), match=expected):
+        open_project(folder, overrides=[f"evaluator.allow={setting}"], allow=option)
+
+
+def test_only_evaluators_that_are_projects_can_be_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = shell.Shell(capsys)("evolve", "strings/phone-with-hyphens", "--allow", "network", "-n", "1")
+    assert answer.code == 2
+    assert "--allow (evaluator.allow) is for OpenEvolve projects" in answer.err
+
+
+def test_what_importing_does_that_forking_cannot_carry_over_is_a_remark_of_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluator = LOAD + "\nLINES = open(__file__)\ndef evaluate(path): return {'x': float(len(list(LINES)))}\n"
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
+    answer = shell.Shell(capsys)("check", folder, "--set", "sandbox.workers=1")
+    assert "imported anew for every evaluation" in " ".join(answer.out.split())
+    assert json.loads(json.dumps(answer.code)) == 0
