@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -34,7 +33,8 @@ NEEDS: dict[str, dict[str, str]] = {
         + """
 def evaluate(program_path):
     value = _load(program_path).guess()
-    return {"value": value, "combined_score": -abs(value - float(open("data/wanted.csv").read()))}
+    with open("data/wanted.csv") as file:
+        return {"value": value, "combined_score": -abs(value - float(file.read()))}
 """,
     },
     "a compiler": {
@@ -112,14 +112,17 @@ def test_fifty_evaluations_find_the_best_score_and_the_metrics_of_a_plain_call(
     theirs = measured(folder, (sources[item.program_id] for item in judged), suffix)
     for item in judged:
         assert item.metrics == theirs[sources[item.program_id]]
-    scores = [one["combined_score"] for one in theirs.values()]
-    assert theirs[found["program"]]["combined_score"] == max(scores) == found["combined_score"]  # type: ignore[type-var]
+    best = theirs[found["program"]]["combined_score"]
+    assert all(best >= one["combined_score"] for one in theirs.values())  # type: ignore[operator]
+    assert best == found["combined_score"]
     if need == "a key":
-        assert "opened for the evaluator, and for every candidate, which shares its process: env=JUDGE_KEY" in (
-            " ".join(answer.err.split())
+        assert (
+            "opened for the evaluator, and for every candidate, which shares its process: env=JUDGE_KEY"
+            in (" ".join(answer.err.split()))
         )
 
 
+PLAINEST = {"initial_program.py": PROGRAM, "evaluator.py": "def evaluate(path): return {'x': 1.0}\n"}
 CONNECTS = (
     LOAD
     + """
@@ -154,8 +157,7 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
 
 
 def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Path) -> None:
-    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
-    folder = write_project(tmp_path / "p", files)
+    folder = write_project(tmp_path / "p", PLAINEST)
     closed, opened = (
         load_openevolve(folder, Config.load(None, ["sandbox.workers=1", f"evaluator.allow={words}"])).problem
         for words in ("", "network")
@@ -165,8 +167,7 @@ def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Pat
 
 
 def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:
-    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
-    folder = write_project(tmp_path / "p", files)
+    folder = write_project(tmp_path / "p", PLAINEST)
     settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
     strongest = open_project(folder, overrides=settings).loaded.initial
     off = open_project(folder, overrides=settings, allow=["sandbox=off"]).loaded.initial
@@ -190,8 +191,7 @@ def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_pa
 def test_a_fault_names_the_place_where_it_was_written(
     toml: str, setting: str, option: list[str], expected: str, tmp_path: Path
 ) -> None:
-    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + "\ndef evaluate(path): return {'x': 1.0}\n"}
-    folder = write_project(tmp_path / "p", files | {"metrics.toml": toml})
+    folder = write_project(tmp_path / "p", PLAINEST | {"metrics.toml": toml})
     with pytest.raises((ConfigError, ProblemError), match=expected):
         open_project(folder, overrides=[f"evaluator.allow={setting}"], allow=option)
 
@@ -210,5 +210,4 @@ def test_what_importing_does_that_forking_cannot_carry_over_is_a_remark_of_check
     evaluator = LOAD + "\nLINES = open(__file__)\ndef evaluate(path): return {'x': float(len(list(LINES)))}\n"
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
     answer = shell.Shell(capsys)("check", folder, "--set", "sandbox.workers=1")
-    assert "imported anew for every evaluation" in " ".join(answer.out.split())
-    assert json.loads(json.dumps(answer.code)) == 0
+    assert (answer.code, "imported anew for every evaluation" in " ".join(answer.out.split())) == (0, True)

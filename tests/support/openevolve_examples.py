@@ -96,8 +96,8 @@ def scripted(shape: str) -> Callable[[int], str]:
     return write
 
 
-def measured(folder: Path, sources: Iterable[str]) -> dict[str, dict[str, Json]]:
+def measured(folder: Path, sources: Iterable[str], suffix: str = ".py") -> dict[str, dict[str, Json]]:
     """Return the metrics of programs by source, as OpenEvolve's evaluator returns them."""
     config = EvaluatorConfig(max_retries=0, cascade_thresholds=[0.5])
-    evaluator = Evaluator(config, str(folder / "evaluator.py"))
+    evaluator = Evaluator(config, str(folder / "evaluator.py"), suffix=suffix)
     return {source: asyncio.run(evaluator.evaluate_program(source)) for source in dict.fromkeys(sources)}
