@@ -83,10 +83,7 @@ class Scored(NamedTuple):
 
     @property
     def combined(self) -> float | None:
-        """Its `combined_score`, or none where that is no finite number or the program failed.
-
-        Where that alone ranks programs and is missing, the mean that stands for it.
-        """
+        """Its `combined_score`, or the mean that ranks it in its place; none if it failed or has no such."""
         if self.status is not Status.OK:
             return None
         if self.left_out is None:
@@ -94,32 +91,22 @@ class Scored(NamedTuple):
         return combined_score(self.metrics, self.left_out)
 
 
-class CombinedPoint(NamedTuple):
-    """Where a run stood when its best `combined_score` rose."""
-
-    evaluations: int
-    combined_score: float
-
-
 def best_combined(scores: Sequence[Scored]) -> Scored | None:
     """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
-    scored = (item for item in scores if item.combined is not None)
-    return max(scored, key=lambda item: item.combined or 0.0, default=None)
+    return next(iter(combined_curve(scores)[-1:]), None)
 
 
-def combined_curve(scores: Sequence[Scored]) -> tuple[CombinedPoint, ...]:
-    """Return the best `combined_score` against evaluations, a point for each time that it rose."""
-    points: list[CombinedPoint] = []
+def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
+    """Return the candidates of a run that raised its best `combined_score`, in order."""
+    points: list[tuple[float, Scored]] = []
     for item in scores:
-        value = item.combined
-        if value is not None and (not points or value > points[-1].combined_score):
-            points.append(CombinedPoint(item.evaluations, value))
-    return tuple(points)
+        if item.combined is not None and (not points or item.combined > points[-1][0]):
+            points.append((item.combined, item))
+    return tuple(item for _, item in points)
 
 
 def only_failures(scores: Sequence[Scored]) -> bool:
     """True if no program has a better score than one that failed: 0, or what came with an error."""
     errors = [item.combined for item in scores if is_failure(item.metrics)]
-    worst = max((score for score in errors if score is not None), default=-math.inf)
-    found = [item.combined for item in scores]
-    return not any(score is not None and score > worst and score != 0.0 for score in found)
+    worst = max((score for score in errors if score is not None), default=NO_SCORE)
+    return not any(item.combined and item.combined > worst for item in scores)

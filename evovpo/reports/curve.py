@@ -52,7 +52,7 @@ def write_curve_png(view: RunView, path: Path) -> None:
     axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
     points = combined_curve(view.scores)
     if points:
-        steps = [(point.evaluations, point.combined_score) for point in points]
+        steps = [(point.evaluations, point.combined) for point in points]
         steps.append((max(x[-1], steps[-1][0]), steps[-1][1]))
         right.step(*zip(*steps, strict=True), **dashed, label="best combined_score")
         right.set_ylabel("best combined_score", fontsize=12)

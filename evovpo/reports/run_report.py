@@ -150,7 +150,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
     if points := combined_curve(view.scores):
         parts += [Text("Best combined_score against evaluations", style="bold")]
-        parts += [Text(f"  after {point.evaluations}: {point.combined_score:.6g}") for point in points[-12:]]
+        parts += [Text(f"  after {point.evaluations}: {point.combined:.6g}") for point in points[-12:]]
     return Group(*parts)
 
 
@@ -176,7 +176,10 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     metrics: dict[str, Json] = {}
     if view.problem.evaluator is not None:  # the raw metrics of the best program
         metrics["metrics"] = dict((view.evaluation.metrics if view.evaluation else None) or ())
-        metrics["combined_curve"] = [dict(point._asdict()) for point in combined_curve(view.scores)]
+        metrics["combined_curve"] = [
+            {"evaluations": point.evaluations, "combined_score": point.combined}
+            for point in combined_curve(view.scores)
+        ]
     return {
         **outcome,
         "problem": view.problem.id,

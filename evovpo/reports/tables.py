@@ -54,8 +54,9 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
     values = dict((evaluation.metrics if evaluation else None) or ())
-    if evaluation is not None and problem.has_one_score:
-        values.setdefault(scores.COMBINED, scores.score_of(problem, evaluation))
+    score = None if evaluation is None else scores.score_of(problem, evaluation)
+    if score not in (None, scores.NO_SCORE):  # where it is missing, it is the mean of the others
+        values.setdefault(scores.COMBINED, score)
     is_raw = problem.evaluator is not None
     raw = [right("value", overflow="fold")] * is_raw
     table = plain_table("metric" if is_raw else "objective", *raw, right("reward"), folded())
@@ -240,11 +241,8 @@ def check_view(report: CheckReport) -> RenderableType:
     lines: list[RenderableType] = [title, table]
     if problem.evaluator is not None:
         first = report.seeds[0].evaluation
-        lines += [
-            judgement_table(problem, first),
-            Text(printable(first.feedback)),
-            Text(f"trust: {problem.trust}"),
-        ]
+        said = f"{printable(first.feedback)}\ntrust: {problem.trust}".lstrip()
+        lines += [judgement_table(problem, first), Text(said)]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
     fault = built_in_fault(problem)
     if fault and problem.evaluator is None:

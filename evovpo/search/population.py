@@ -99,10 +99,8 @@ class Grid:
     over the first `LEARNING_PROGRAMS` programs, and then frozen; until then there are no cells.
     """
 
-    def __init__(
-        self, features: Sequence[Feature], objectives: Sequence[str], is_ranked: bool = False
-    ) -> None:
-        self.is_ranked = is_ranked
+    def __init__(self, features: Sequence[Feature], objectives: Sequence[str], ranks: bool = False) -> None:
+        self.is_ranked = ranks
         """True where one number alone ranks programs."""
         self._features = tuple(features) or (Feature("length"),)
         self._objectives = list(objectives)
@@ -262,12 +260,10 @@ class Population:
         """The archives of all islands as one, by program id."""
         return {member.program_id: member for island in self.islands for member in island.elites}
 
-    def insert(
-        self, program: Program, evaluation: Evaluation, home: int | None
-    ) -> tuple[Member, list[Insertion]]:
+    def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
         """Offer a judged program to its home island; without a home it is a starting program, for all."""
-        values = compared(self._problem, evaluation)
-        member = Member(program.id, program.source, values, self._born, evaluation.metrics or ())
+        values = compared(self._problem, found)
+        member = Member(program.id, program.source, values, self._born, found.metrics or ())
         self._born += 1
         if self.grid.learn(member):
             for island in self.islands:

@@ -20,7 +20,6 @@ from openevolve_problems import (
     write_project,
 )
 
-from evovpo.analysis.scores import CombinedPoint
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
 from evovpo.judging.check import check_problem
@@ -530,9 +529,9 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
         shown = run_json(view, [])
         assert shown["metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
         assert shown["combined_curve"] == [
-            CombinedPoint(0, 0.25)._asdict(),
-            CombinedPoint(1, 0.5)._asdict(),
-            CombinedPoint(2, 0.875)._asdict(),
+            {"evaluations": 0, "combined_score": 0.25},
+            {"evaluations": 1, "combined_score": 0.5},
+            {"evaluations": 2, "combined_score": 0.875},
         ]
         assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
         again = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])

@@ -84,10 +84,11 @@ def load_openevolve(
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)
     declared = _declared(project, config)
-    draft = _draft(project, config, settings, declared)
+    names, axes = objectives_of(declared), tuple(name for name, _ in settings.axes)
+    left_out = None if names else axes or ("complexity", "diversity")
+    draft = _draft(project, config, settings, left_out)
     content = _content(project, declared, config.evaluator.allow)
-    same = (problem for problem in frozen if _has_content(problem, content))
-    kept = next((problem for problem in same if _has_objectives(problem, objectives_of(declared))), None)
+    kept = next((problem for problem in frozen if _is_same(problem, content, names)), None)
     learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
         learned = kept.evaluator.metrics
@@ -99,8 +100,7 @@ def load_openevolve(
         remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial)
-    assert draft.evaluator is not None
-    learned = learned or learn(metrics, declared, draft.evaluator.left_out or ())
+    learned = learned or learn(metrics, declared, left_out or ())
     if not learned:
         found = ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items())
         said = f"it said: {initial.feedback}; " if initial.feedback else ""
@@ -135,13 +135,7 @@ def _content(project: Project, declared: dict[str, Declared], allowed: str) -> t
     return content_digest(project), declarations, *([allowed] if allowed else [])
 
 
-def _has_objectives(problem: Problem, names: list[str]) -> bool:
-    """True if a stored problem is searched for what is declared now; earlier versions took more for it."""
-    found = {objective.name for objective in problem.objectives}
-    return found <= {*names} if names else problem.has_one_score
-
-
-def _draft(project: Project, config: Config, settings: Settings, declared: dict[str, Declared]) -> Problem:
+def _draft(project: Project, config: Config, settings: Settings, left_out: tuple[str, ...] | None) -> Problem:
     """Return the problem before anything is known of its metrics: enough to judge a program."""
     wanted = config.evaluator
     stages = project.stages if wanted.cascade else ()
@@ -156,8 +150,6 @@ def _draft(project: Project, config: Config, settings: Settings, declared: dict[
         f"Improve {kind}, which an evaluator runs and measures. Keep the names that it defines and what they "
         "take and return."
     )
-    axes = [name for name, _ in settings.axes] or ["complexity", "diversity"]
-    left_out = (*axes, *(name for name, said in declared.items() if said.ignore))
     return Problem(
         id=project.folder.name,
         version="",
@@ -178,12 +170,7 @@ def _draft(project: Project, config: Config, settings: Settings, declared: dict[
         folder=str(project.folder),
         suffix=project.suffix,
         evaluator=EvaluatorFolder(
-            project.evaluator,
-            EvaluatorMode(wanted.mode),
-            (),
-            thresholds,
-            wanted.artifacts,
-            None if objectives_of(declared) else left_out,
+            project.evaluator, EvaluatorMode(wanted.mode), (), thresholds, wanted.artifacts, left_out
         ),
     )
 
@@ -209,10 +196,11 @@ def imported_version(version: str) -> str:
     return content_id("imported", version)
 
 
-def _has_content(problem: Problem, content: tuple[str, ...]) -> bool:
-    """True if a stored problem, of a search or of an import, was made from these files."""
-    version = _version(problem, content)
-    return problem.version in (version, imported_version(version))
+def _is_same(problem: Problem, content: tuple[str, ...], names: list[str]) -> bool:
+    """True if a stored problem, of a search or an import, has these files and no objectives but these."""
+    found, version = {objective.name for objective in problem.objectives}, _version(problem, content)
+    is_searched_so = found <= {*names} if names else problem.has_one_score
+    return is_searched_so and problem.version in (version, imported_version(version))
 
 
 def _version(problem: Problem, content: tuple[str, ...]) -> str:
