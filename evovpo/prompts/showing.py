@@ -113,7 +113,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
     rewards = evaluation.rewards
     score = score_of(problem, evaluation)
     if score is not None:
-        parts.append("It has no score." if score == NO_SCORE else f"{COMBINED} = {number(score)}.")
+        parts.append("It has no score." if score == NO_SCORE else f"{COMBINED} = {score:.10g}.")
     elif rewards is None:
         parts.append("Rewards: none.")
     else:
