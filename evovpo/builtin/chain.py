@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
+from evovpo.builtin.functions import Language
 from evovpo.errors import ProblemError
 from evovpo.prompts.request import Answer
 from evovpo.types import ParentRole, Problem, Program, Rollout
@@ -57,10 +58,7 @@ class ChainFormat:
     advice: ClassVar[str] = "use another proposer"
     fault: Callable[[Problem], str]
     """Returns why the format does not fit a problem; empty if it does."""
-    read: Callable[[str, str], str | None]
-    """Returns the canonical expression that a function of a program returns, or None if it is not one."""
-    program: Callable[[str, Problem], Program | None]
-    """Returns the program that an answer's text stands for, or None if it is no expression."""
+    language: ClassVar[Language]
 
     def __init__(self, problem: Problem) -> None:
         if fault := self.fault(problem):
@@ -69,12 +67,18 @@ class ChainFormat:
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True for a parent that is one expression."""
-        return role is ParentRole.PARENT and self.read(program.source, problem.entry) is not None
+        return (
+            role is ParentRole.PARENT and self.language.from_source(program.source, problem.entry) is not None
+        )
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
         """Return the chain's slots; an answer is a program if it is one expression of the language."""
         slots = split_chain(rollout.text, rollout.token_ids)[:answers]
-        found = [Answer(slot.text, self.program(slot.text, problem), slot.token_span) for slot in slots]
+        found: list[Answer] = []
+        for text, span in slots:
+            expression = self.language.canonical(text, len(problem.parameters))
+            program = None if expression is None else self.language.program(expression, problem)
+            found.append(Answer(text, program, span))
         return found + [Answer("", None, None)] * (answers - len(found))

@@ -1,8 +1,12 @@
 """Programs that are one function of one expression, as the built-in models write them, and the way back."""
 
 import ast
+import functools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evovpo.types import Problem, Program
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's own parser and unparser raise for text that is no program, or one nested too deeply."""
@@ -20,37 +24,74 @@ def parse_expression(text: str) -> ast.expr:
             return ast.parse(text, mode="eval").body
 
 
-def write_function(expression: str, arguments: Sequence[str], entry: str, parameters: Sequence[str]) -> str:
-    """Return the source of a function `entry(parameters)` that returns a canonical expression of `arguments`.
+@dataclass(frozen=True)
+class Language:
+    """Expressions over named inputs, and the programs that are one function of one expression."""
 
-    Raises one of `UNREADABLE`.
-    """
-    tree = parse_expression(expression)
-    head = "import re\n\n\n" * any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
-    return f"{head}def {entry}({', '.join(parameters)}):\n    return {renamed(tree, arguments, parameters)}\n"
+    arguments: tuple[str, ...]
+    """The names that inputs have in an expression, in order; programs have the problem's own names."""
+    longest: int
+    """Characters of the longest expression that is read."""
+    is_passed_over: Callable[[ast.stmt], bool]
+    """Whether a program may hold a statement beside its function, and the function beside its `return`."""
+    holds: Callable[[ast.expr, Sequence[str]], bool] = lambda tree, names: True
+    """Whether a tree is of the language, over inputs of these names."""
+
+    def canonical(self, text: str, inputs: int | None = None) -> str | None:
+        """Return an expression over the first `inputs` arguments in its one spelling, or none if it is none.
+
+        Spelling only: white space, quotes and needless parentheses. Two programs with the same canonical form
+        behave the same; the reverse does not hold.
+        """
+        text = text.strip()
+        if len(text) > self.longest:
+            return None
+        try:
+            tree = parse_expression(text)
+            return ast.unparse(tree) if self.holds(tree, self.arguments[:inputs]) else None
+        except UNREADABLE:
+            return None
+
+    def to_source(self, expression: str, entry: str, parameters: Sequence[str]) -> str:
+        """Return the source of a function `entry(parameters)` that returns a canonical expression of them.
+
+        Parameters that an expression's own names would shadow are refused when a problem is loaded. Raises
+        one of `UNREADABLE` for an expression that is nested too deeply.
+        """
+        tree = parse_expression(expression)
+        has_re = any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
+        head, value = "import re\n\n\n" * has_re, _renamed(tree, self.arguments, parameters)
+        return f"{head}def {entry}({', '.join(parameters)}):\n    return {value}\n"
+
+    def program(self, expression: str, problem: Problem) -> Program | None:
+        """Return the program that returns a canonical expression, or none if that is nested too deeply."""
+        try:
+            return Program(self.to_source(expression, problem.entry, problem.parameters))
+        except UNREADABLE:
+            return None
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - languages are module constants
+    def from_source(self, source: str, entry: str) -> str | None:
+        """Return the canonical expression of a program as `to_source` makes it, or none if it does more."""
+        try:
+            found = [node for node in ast.parse(source).body if not self.is_passed_over(node)]
+            if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
+                return None
+            function, takes = found[0], found[0].args
+            lines = [node for node in function.body if not self.is_passed_over(node)]
+            has_more = takes.posonlyargs or takes.kwonlyargs or takes.vararg or takes.kwarg or takes.defaults
+            if has_more or function.decorator_list or len(lines) != 1:
+                return None
+            names = [argument.arg for argument in takes.args]
+            value = lines[0].value if isinstance(lines[0], ast.Return) else None
+            if value is None or not 1 <= len(names) <= len(self.arguments) or not self.holds(value, names):
+                return None
+            return self.canonical(_renamed(value, names, self.arguments))
+        except UNREADABLE:
+            return None
 
 
-def read_function(
-    source: str, entry: str, most: int, is_passed_over: Callable[[ast.stmt], bool]
-) -> tuple[ast.expr, list[str]] | None:
-    """Return what function `entry` of a program returns, and its 1 to `most` parameters; None if it is more.
-
-    Statements of the program and the function may be passed over. Raises one of `UNREADABLE`.
-    """
-    found = [node for node in ast.parse(source).body if not is_passed_over(node)]
-    if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
-        return None
-    function, takes = found[0], found[0].args
-    lines = [node for node in function.body if not is_passed_over(node)]
-    has_more = takes.posonlyargs or takes.kwonlyargs or takes.vararg or takes.kwarg or takes.defaults
-    if has_more or function.decorator_list or not 1 <= len(takes.args) <= most or len(lines) != 1:
-        return None
-    if not isinstance(lines[0], ast.Return) or lines[0].value is None:
-        return None
-    return lines[0].value, [argument.arg for argument in takes.args]
-
-
-def renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:
+def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:
     """Return the text of an expression with new names for variables; the tree is changed."""
     names = dict(zip(old, new, strict=False))
     for node in ast.walk(tree):

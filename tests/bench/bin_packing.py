@@ -33,7 +33,7 @@ import numpy as np
 
 from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
 from evovpo.builtin.chain import join_chain
-from evovpo.builtin.formulas.format import from_source, function_of
+from evovpo.builtin.formulas.format import FORMULAS, function_of
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
@@ -122,7 +122,7 @@ class FormulaJudge:
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`."""
-        formula = from_source(program.source, self._problem.entry)
+        formula = FORMULAS.from_source(program.source, self._problem.entry)
         if formula is None or formula.count("**") > 2:
             return self._sandboxed.evaluate(program)
         found = self._computed(program, formula)
@@ -186,7 +186,7 @@ class MutationProposer:
         sampler = FormulaSampler(Random(f"{prompt.seed}:{index}"), len(self._problem.parameters))
         parent = next((item.program_id for item in prompt.parents if item.role is ParentRole.PARENT), None)
         shown = None if parent is None else self._programs.get(parent)
-        formula = None if shown is None else from_source(shown.program.source, self._problem.entry)
+        formula = None if shown is None else FORMULAS.from_source(shown.program.source, self._problem.entry)
         drawn = [
             sampler.formula() if formula is None else sampler.mutant(formula) for _ in range(prompt.answers)
         ]
@@ -317,7 +317,7 @@ def search_once(
     return {
         "problem": problem.id.split("/")[-1], "arm": arm.name, "seed": seed,
         "evaluations": options.evaluations, "interval": options.interval, "train_set": options.train_set,
-        "step": STEP, "curve": curve, "best": from_source(best.program.source, problem.entry),
+        "step": STEP, "curve": curve, "best": FORMULAS.from_source(best.program.source, problem.entry),
         "source": best.program.source, "rewards": best.evaluation.rewards, "mean_reward": best.mean_reward,
         **counts, **figures, "executed": driver.executed, "trainings": trainings,
         "training_seconds": 0.0 if trainer is None else round(trainer.seconds, 1),

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from random import Random
 
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import canonical, render, to_source
+from evovpo.builtin.strings.grammar import STRINGS, render
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
@@ -84,10 +84,10 @@ def synthetic_programs(rng: Random) -> Iterator[Program]:
     sampler = Sampler(rng, [[name] for name, _ in _NAMES])
     seen: set[str] = set()
     while True:
-        expression = canonical(render(sampler.program()))
+        expression = STRINGS.canonical(render(sampler.program()))
         if expression is not None and expression not in seen:
             seen.add(expression)
-            yield Program(to_source(expression, PROBLEM.entry, PROBLEM.parameters))
+            yield Program(STRINGS.to_source(expression, PROBLEM.entry, PROBLEM.parameters))
 
 
 def synthetic_evaluation(program: Program, rng: Random) -> Evaluation:

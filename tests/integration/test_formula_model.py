@@ -17,7 +17,7 @@ import pytest
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model
-from evovpo.builtin.formulas.format import FormulaFormat, canonical, formula_fault, level, vocabulary
+from evovpo.builtin.formulas.format import FORMULAS, FormulaFormat, formula_fault, level, vocabulary
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
@@ -163,7 +163,7 @@ def test_random_formulas_are_the_baseline_and_follow_from_the_prompt() -> None:
     first, again = (asyncio.run(proposer.propose(prompt, [0, 1], Sampling())) for _ in range(2))
     assert first == again
     formulas = [slot.text for rollout in first for slot in split_chain(rollout.text, None)]
-    assert [canonical(formula, len(PACKING.parameters)) for formula in formulas] == formulas
+    assert [FORMULAS.canonical(formula, len(PACKING.parameters)) for formula in formulas] == formulas
     assert len(set(formulas)) > 3
 
 
@@ -196,7 +196,7 @@ def test_training_sequences_survive_the_tokenizer_and_cut_into_their_answers(tok
         slots = split_chain(completion, tokens)
         assert len(slots) == tokens.count(SEPARATOR_ID) + 1 == int(prompt[2])
         for slot in slots:
-            assert canonical(slot.text) == slot.text
+            assert FORMULAS.canonical(slot.text) == slot.text
             assert slot.token_span is not None
             assert tokenizer.decode(tokens[slice(*slot.token_span)]) == slot.text  # type: ignore[attr-defined]
 

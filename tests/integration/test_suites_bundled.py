@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evovpo.builtin.strings.format import expression_fault
-from evovpo.builtin.strings.grammar import canonical, to_source
+from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
@@ -135,9 +135,11 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
     for problem in problems:
         assert expression_fault(problem) == ""
         name = problem.id.rpartition("/")[2]
-        text = canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
+        text = STRINGS.canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
         assert text is not None
-        assert is_right(problem, Program(to_source(text, problem.entry, problem.parameters)), sandbox), name
+        assert is_right(
+            problem, Program(STRINGS.to_source(text, problem.entry, problem.parameters)), sandbox
+        ), name
         assert not is_right(problem, problem.seeds[0], sandbox)
         assert len(problem.heldout) >= 8
 
@@ -145,9 +147,9 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
 def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
     for name, text in REFERENCES.items():
         problem = load_problem(PROBLEMS / "strings" / name)
-        expression = canonical(text)
+        expression = STRINGS.canonical(text)
         assert expression is not None
-        program = Program(to_source(expression, problem.entry, problem.parameters))
+        program = Program(STRINGS.to_source(expression, problem.entry, problem.parameters))
         assert is_right(problem, program, sandbox), name
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import canonical, render, to_source
+from evovpo.builtin.strings.grammar import STRINGS, render
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
@@ -75,7 +75,7 @@ CONFIG = SearchConfig(evaluations=200, islands=2, rollouts=2, answers=2, migrati
 
 def source(expression: str) -> str:
     """Return the program of an expression over `x0`."""
-    return to_source(expression, "solve", ("name",))
+    return STRINGS.to_source(expression, "solve", ("name",))
 
 
 def random_expressions(seed: int, count: int) -> list[str]:
@@ -83,7 +83,7 @@ def random_expressions(seed: int, count: int) -> list[str]:
     sampler = Sampler(Random(seed), [[name] for name, _ in ROWS])
     found: dict[str, None] = {}
     while len(found) < count:
-        expression = canonical(render(sampler.program()))
+        expression = STRINGS.canonical(render(sampler.program()))
         if expression is not None:
             found.setdefault(expression)
     return list(found)

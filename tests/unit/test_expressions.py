@@ -10,19 +10,16 @@ import pytest
 
 from evovpo.builtin.strings.grammar import (
     ARGUMENTS,
-    MAX_EXPRESSION_CHARACTERS,
     OPS,
+    STRINGS,
     Tree,
-    canonical,
-    from_source,
     has_branch,
     render,
     shorter_variants,
     size,
-    to_source,
     type_of,
 )
-from evovpo.builtin.strings.joining import conditions, join
+from evovpo.builtin.strings.joining import conditions
 from evovpo.builtin.strings.literals import shared_words
 from evovpo.builtin.strings.mutation import mutate
 from evovpo.builtin.strings.sampler import Sampler
@@ -61,8 +58,8 @@ def assert_well_typed(tree: Tree) -> None:
 def test_a_rendered_tree_is_its_own_canonical_form() -> None:
     for _, tree in sampled_programs(3000):
         text = render(tree)
-        if len(text) <= MAX_EXPRESSION_CHARACTERS:
-            assert canonical(text) == text
+        if len(text) <= STRINGS.longest:
+            assert STRINGS.canonical(text) == text
 
 
 def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
@@ -78,8 +75,8 @@ def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
 def test_mutated_trees_are_their_own_canonical_form_too() -> None:
     for sampler, tree in sampled_programs(1000, seed=2):
         text = render(mutate(sampler, tree))
-        if len(text) <= MAX_EXPRESSION_CHARACTERS:
-            assert canonical(text) == text
+        if len(text) <= STRINGS.longest:
+            assert STRINGS.canonical(text) == text
 
 
 def test_a_mutant_differs_from_its_parent_most_of_the_time() -> None:
@@ -129,7 +126,7 @@ def test_sampled_programs_use_the_arguments_that_there_are() -> None:
         ("", None),
         ("   ", None),
         ("x0\x00", None),
-        ("'" + "a" * MAX_EXPRESSION_CHARACTERS + "'", None),
+        ("'" + "a" * STRINGS.longest + "'", None),
         ("(" * 300 + "x0" + ")" * 90, None),
         ("-" * 399 + "1", None),
         ("'\ud800'", None),
@@ -138,17 +135,17 @@ def test_sampled_programs_use_the_arguments_that_there_are() -> None:
 def test_canonical_changes_spelling_only_and_refuses_what_is_no_expression(
     text: str, expected: str | None
 ) -> None:
-    assert canonical(text) == expected
+    assert STRINGS.canonical(text) == expected
 
 
 def test_a_program_comes_back_from_its_source() -> None:
     for _, tree in sampled_programs(500, seed=9):
-        expression = canonical(render(tree))
+        expression = STRINGS.canonical(render(tree))
         if expression is None:
             continue
         for parameters in (("first", "second"), ("x1", "x0"), ARGUMENTS[:2]):
-            source = to_source(expression, "solve", parameters)
-            assert from_source(source, "solve") == expression
+            source = STRINGS.to_source(expression, "solve", parameters)
+            assert STRINGS.from_source(source, "solve") == expression
             assert ("import re\n" in source) == ("re." in expression)
 
 
@@ -166,7 +163,7 @@ def test_a_program_comes_back_from_its_source() -> None:
     ],
 )
 def test_what_to_source_did_not_make_is_no_expression(source: str) -> None:
-    assert from_source(source, "solve") is None
+    assert STRINGS.from_source(source, "solve") is None
 
 
 def test_shared_words_occur_in_two_rows_or_more() -> None:
@@ -204,22 +201,10 @@ def test_the_text_of_a_condition_says_what_its_predicate_says(sandbox: Sandbox) 
         assert held == [condition.holds(row) for condition in found]
 
 
-def test_a_join_is_one_conditional_expression_in_canonical_form() -> None:
-    assert join("x0", "'-' in x0", "x1") == "x0 if '-' in x0 else x1"
-    nested = join("x0 if x0 else x1", "x0 == ''", "x0 if x1 else x0")
-    assert nested == "(x0 if x0 else x1) if x0 == '' else x0 if x1 else x0"
-    assert nested == canonical(nested)
-
-
-def test_a_join_that_gets_too_long_is_none() -> None:
-    side = "x0" + " + x0" * 50
-    assert join(side, "'-' in x0", side) is None
-
-
 def test_sampled_programs_run_in_the_sandbox_and_give_strings(sandbox: Sandbox) -> None:
     returned = failed = 0
     for _, tree in sampled_programs(60, seed=10):
-        source = to_source(render(tree), "solve", ("a", "b"))
+        source = STRINGS.to_source(render(tree), "solve", ("a", "b"))
         result = sandbox.run(source, "solve", ROWS, per_case=True)
         assert result.status is Status.OK
         for output, error in zip(result.outputs, result.errors, strict=True):

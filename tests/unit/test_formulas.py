@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.builtin.formulas.format import MAX_NODES, canonical, from_source, function_of, to_source
+from evovpo.builtin.formulas.format import FORMULAS, MAX_NODES, function_of
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from evovpo.errors import ConfigError
 
@@ -34,7 +34,7 @@ NAMES = ("item", "remaining", "capacity")
     ],
 )
 def test_a_formula_has_one_way_to_be_written(text: str, wanted: str) -> None:
-    assert canonical(text, 3) == wanted
+    assert FORMULAS.canonical(text, 3) == wanted
 
 
 @pytest.mark.parametrize(
@@ -47,23 +47,26 @@ def test_a_formula_has_one_way_to_be_written(text: str, wanted: str) -> None:
     ],
 )  # fmt: skip
 def test_everything_else_is_none(text: str) -> None:
-    assert canonical(text, 3) is None
+    assert FORMULAS.canonical(text, 3) is None
 
 
 def test_programs_have_the_names_of_the_problem_and_lead_back() -> None:
-    source = to_source("min(a, b) if c > 10 else -a", "priority", NAMES)
+    source = FORMULAS.to_source("min(a, b) if c > 10 else -a", "priority", NAMES)
     assert source == (
         "def priority(item, remaining, capacity):\n"
         "    return min(item, remaining) if capacity > 10 else -item\n"
     )
-    assert from_source(source, "priority") == "min(a, b) if c > 10 else -a"
-    swapped = to_source("a - b", "f", ("b", "a"))
+    assert FORMULAS.from_source(source, "priority") == "min(a, b) if c > 10 else -a"
+    swapped = FORMULAS.to_source("a - b", "f", ("b", "a"))
     assert swapped.endswith("return b - a\n")
-    assert from_source(swapped, "f") == "a - b"
+    assert FORMULAS.from_source(swapped, "f") == "a - b"
 
 
 def test_a_starting_program_may_have_docstrings() -> None:
-    assert from_source('"""Rule."""\n\n\ndef f(x, y):\n    """It."""\n    return y // x\n', "f") == "b // a"
+    assert (
+        FORMULAS.from_source('"""Rule."""\n\n\ndef f(x, y):\n    """It."""\n    return y // x\n', "f")
+        == "b // a"
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_a_starting_program_may_have_docstrings() -> None:
     ],
 )  # fmt: skip
 def test_a_program_that_does_more_is_no_formula(source: str) -> None:
-    assert from_source(source, "f") is None
+    assert FORMULAS.from_source(source, "f") is None
 
 
 @given(st.integers(0, 10**9), st.integers(1, 4))
@@ -88,8 +91,8 @@ def test_random_formulas_and_changes_are_canonical_and_can_be_computed(seed: int
     assert changed != formula
     names = tuple(f"x{number}" for number in range(inputs))
     for text in (formula, changed):
-        assert canonical(text, inputs) == text
-        assert from_source(to_source(text, "f", names), "f") == text
+        assert FORMULAS.canonical(text, inputs) == text
+        assert FORMULAS.from_source(FORMULAS.to_source(text, "f", names), "f") == text
         used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
         assert used & set("abcd"[:inputs])
         assert not used & set("abcd"[inputs:])
@@ -130,7 +133,7 @@ def test_a_formula_computes_what_its_program_computes() -> None:
     for _ in range(50):
         text = sampler.formula()
         names: dict[str, object] = {}
-        exec(to_source(text, "f", NAMES), names)
+        exec(FORMULAS.to_source(text, "f", NAMES), names)
         arguments = [rng.randint(1, 150) for _ in NAMES]
         try:
             wanted = names["f"](*arguments)  # type: ignore[operator]
@@ -143,7 +146,7 @@ def test_a_formula_computes_what_its_program_computes() -> None:
 
 def test_limits_are_held() -> None:
     longest = "a" + " + a" * ((MAX_NODES - 1) // 2)
-    assert canonical(longest) == longest
-    assert canonical(longest + " + a") is None
+    assert FORMULAS.canonical(longest) == longest
+    assert FORMULAS.canonical(longest + " + a") is None
     with pytest.raises(ConfigError, match="found 5"):
         FormulaSampler(Random(0), 5)

@@ -10,14 +10,13 @@ reward vector, one digit a component. Completion: a chain of formulas between `â
 """
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, PAD, SEPARATOR, ChainFormat
-from evovpo.builtin.functions import UNREADABLE, parse_expression, read_function, renamed, write_function
+from evovpo.builtin.functions import Language
 from evovpo.prompts.request import Request
-from evovpo.types import Message, Problem, Program
+from evovpo.types import Message, Problem
 
 ARGUMENTS = ("a", "b", "c", "d")
 """The names that inputs have in a formula, in order; programs have the problem's own names."""
@@ -37,34 +36,6 @@ _FUNCTIONS = {"abs": (1, 1), "min": (2, 4), "max": (2, 4)}
 """Fewest and most arguments of what a formula may call."""
 _CONSTANT = re.compile(r"\d{1,6}|\d{1,4}\.\d{1,3}")
 _NAMES: dict[str, object] = {"__builtins__": {"abs": abs, "min": min, "max": max}}
-_LONGEST_TEXT = 1000
-
-
-def canonical(text: str, inputs: int = len(ARGUMENTS)) -> str | None:
-    """Return the one way to write a formula over the first `inputs` arguments, or none if it is not one."""
-    text = text.strip()
-    try:
-        tree = parse_expression(text) if len(text) <= _LONGEST_TEXT else None
-    except UNREADABLE:
-        return None
-    return None if tree is None or not _is_formula(tree, ARGUMENTS[:inputs]) else ast.unparse(tree)
-
-
-def to_source(formula: str, entry: str, parameters: Sequence[str]) -> str:
-    """Return a program whose function `entry` returns a canonical formula of its parameters."""
-    return write_function(formula, ARGUMENTS, entry, parameters)
-
-
-@functools.lru_cache(maxsize=4096)
-def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical formula that a program's function `entry` returns, or none if it does more."""
-    try:
-        found = read_function(source, entry, len(ARGUMENTS), _is_docstring)
-    except UNREADABLE:
-        return None
-    if found is None or not _is_formula(*found) or _FUNCTIONS.keys() & set(found[1]):
-        return None
-    return renamed(*found, ARGUMENTS)
 
 
 def function_of(formula: str) -> Callable[..., object]:
@@ -78,12 +49,9 @@ def function_of(formula: str) -> Callable[..., object]:
     return found
 
 
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 def _is_formula(tree: ast.expr, names: Sequence[str]) -> bool:
-    return len(list(values(tree))) <= MAX_NODES and _is_value(tree, names)
+    is_clear = not _FUNCTIONS.keys() & set(names)
+    return is_clear and len(list(values(tree))) <= MAX_NODES and _is_value(tree, names)
 
 
 def _is_value(node: ast.expr, names: Sequence[str]) -> bool:
@@ -120,6 +88,14 @@ def values(tree: ast.expr) -> Iterator[ast.expr]:
     """Yield all values and conditions of a formula; names of functions are none."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return (node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in called)
+
+
+FORMULAS = Language(
+    ARGUMENTS,
+    longest=1000,
+    is_passed_over=lambda node: isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant),
+    holds=_is_formula,
+)
 
 
 MAX_COMPONENTS = 16
@@ -187,7 +163,7 @@ def formula_fault(problem: Problem) -> str:
         return "an input is named abs, min or max, names that formulas use"
     if len(problem.objectives) > MAX_COMPONENTS:
         return f"it has {len(problem.objectives)} objectives; at most {MAX_COMPONENTS} fit"
-    formulas = [from_source(program.source, problem.entry) or "" for program in problem.seeds]
+    formulas = [FORMULAS.from_source(program.source, problem.entry) or "" for program in problem.seeds]
     if not any(len(formula) > 1 and _INPUT.search(formula) for formula in formulas):
         return "no starting program is a formula of its inputs, such as 'return item - remaining'"
     return ""
@@ -197,19 +173,14 @@ class FormulaFormat(ChainFormat):
     """A parent formula and its rewards in steps of a tenth in, a chain of formulas out."""
 
     model = "the built-in model for numeric rules"
+    language = FORMULAS
     fault = staticmethod(formula_fault)
-    read = staticmethod(from_source)
-
-    @staticmethod
-    def program(text: str, problem: Problem) -> Program | None:
-        formula = canonical(text, len(problem.parameters))
-        return None if formula is None else Program(to_source(formula, problem.entry, problem.parameters))
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return one message; a parent with its rewards is all that has a place in this format."""
         formula, levels = None, []
         if request.parent is not None:
-            formula = from_source(request.parent.program.source, problem.entry)
+            formula = FORMULAS.from_source(request.parent.program.source, problem.entry)
             levels = [level(reward) for reward in request.parent.evaluation.rewards or ()]
         text = encode_prompt(request.answers, len(problem.parameters), formula, levels)
         return (Message("user", text),)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, TypeVar
 
-from evovpo.builtin.formulas.format import ARGUMENTS, BINARY, COMPARISONS, canonical, function_of, values
+from evovpo.builtin.formulas.format import ARGUMENTS, BINARY, COMPARISONS, FORMULAS, function_of, values
 from evovpo.errors import ConfigError
 
 _T = TypeVar("_T")
@@ -63,7 +63,7 @@ class FormulaSampler:
 
     def _usable(self, tree: ast.expr) -> str | None:
         """Return the text of a formula if it is one worth having."""
-        text = canonical(ast.unparse(ast.fix_missing_locations(tree)), len(self._names))
+        text = FORMULAS.canonical(ast.unparse(ast.fix_missing_locations(tree)), len(self._names))
         if text is None or not any(isinstance(node, ast.Name) for node in values(tree)):
             return None
         function = function_of(text)

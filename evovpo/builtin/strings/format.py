@@ -10,18 +10,10 @@ import re
 from collections.abc import Sequence
 
 from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, MAX_ROWS, PAD, SEPARATOR, ChainFormat
-from evovpo.builtin.functions import UNREADABLE
-from evovpo.builtin.strings.grammar import (
-    ARGUMENTS,
-    MAX_ARGUMENTS,
-    PATTERNS,
-    canonical,
-    from_source,
-    to_source,
-)
+from evovpo.builtin.strings.grammar import ARGUMENTS, MAX_ARGUMENTS, PATTERNS, STRINGS
 from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
 from evovpo.prompts.request import Request
-from evovpo.types import Evaluation, Message, Problem, Program
+from evovpo.types import Evaluation, Message, Problem
 
 PROMPT_END = "⟦out⟧"
 _MARKS = (
@@ -88,14 +80,6 @@ def encode_prompt(
     return "".join(parts)
 
 
-def make_program(expression: str, problem: Problem) -> Program | None:
-    """Return the program that returns a canonical expression, or none if that is nested too deeply."""
-    try:
-        return Program(to_source(expression, problem.entry, problem.parameters))
-    except UNREADABLE:
-        return None
-
-
 def expression_fault(problem: Problem) -> str:
     """Return why the built-in model's format does not fit `problem`; empty if it does."""
     if not problem.is_by_example:
@@ -115,13 +99,8 @@ class ExpressionFormat(ChainFormat):
 
     model = "the built-in model"
     advice = "it writes string expressions from examples of strings; use another proposer"
+    language = STRINGS
     fault = staticmethod(expression_fault)
-    read = staticmethod(from_source)
-
-    @staticmethod
-    def program(text: str, problem: Problem) -> Program | None:
-        expression = canonical(text)
-        return None if expression is None else make_program(expression, problem)
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return one message; a parent and rows are all that has a place in this format."""
@@ -130,7 +109,7 @@ class ExpressionFormat(ChainFormat):
         inputs = [[str(value) for value in example.inputs] for example in chosen]
         expression, got = None, []
         if parent is not None:
-            expression = from_source(parent.program.source, problem.entry)
+            expression = STRINGS.from_source(parent.program.source, problem.entry)
             got = [_got(problem, parent.evaluation, row) for row in rows][:MAX_ROWS]
         text = encode_prompt(
             inputs, [str(example.output) for example in chosen], request.answers, expression, got

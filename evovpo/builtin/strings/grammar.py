@@ -7,11 +7,10 @@ loop variable `w` of a comprehension.
 """
 
 import ast
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from evovpo.builtin.functions import UNREADABLE, parse_expression, read_function, renamed, write_function
+from evovpo.builtin.functions import Language, parse_expression
 
 Tree: TypeAlias = tuple[Any, ...]
 
@@ -167,42 +166,9 @@ def shorter_variants(tree: Tree) -> Iterator[Tree]:
                         yield with_subtree(tree, path, below)
 
 
-MAX_EXPRESSION_CHARACTERS = 400
-
-
-def canonical(text: str) -> str | None:
-    """Return `text` in the one spelling that identifies it, or none if it is no expression.
-
-    Spelling only: white space, quotes and needless parentheses. Two programs with the same
-    canonical form behave the same; the reverse does not hold.
-    """
-    text = text.strip()
-    if not text or len(text) > MAX_EXPRESSION_CHARACTERS:
-        return None
-    try:
-        return ast.unparse(parse_expression(text))
-    except UNREADABLE:
-        return None
-
-
-def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
-    """Return the source of a function `entry(parameters)` that returns `expression`.
-
-    `expression` is over `x0`, `x1`, …; it must be canonical. Parameters named `w` or `re` would
-    be shadowed and are refused when a problem is loaded.
-    """
-    return write_function(expression, ARGUMENTS, entry, parameters)
-
-
-@functools.lru_cache(maxsize=4096)
-def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression of a program made by `to_source`, or none if it is not one."""
-    try:
-        found = read_function(source, entry, MAX_ARGUMENTS, _imports_re)
-        return None if found is None else canonical(renamed(*found, ARGUMENTS))
-    except UNREADABLE:
-        return None
-
-
-def _imports_re(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import) and ast.unparse(node) == "import re"
+STRINGS = Language(
+    ARGUMENTS,
+    longest=400,
+    is_passed_over=lambda node: isinstance(node, ast.Import) and ast.unparse(node) == "import re",
+)
+"""Only the spelling is looked at: any expression is taken for one of strings."""

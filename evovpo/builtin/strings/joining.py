@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.builtin.strings.format import expression_fault, make_program
-from evovpo.builtin.strings.grammar import ARGUMENTS, canonical, from_source
+from evovpo.builtin.strings.format import expression_fault
+from evovpo.builtin.strings.grammar import ARGUMENTS, STRINGS
 from evovpo.builtin.strings.literals import SEPARATORS, shared_words
 from evovpo.search.joins import JoinLanguage
 from evovpo.types import Problem, Program
@@ -35,11 +35,10 @@ def join_language(problem: Problem) -> JoinLanguage | None:
         return None
 
     def joined(then: str, condition: str, otherwise: str) -> Program | None:
-        first, second = from_source(then, problem.entry), from_source(otherwise, problem.entry)
-        if first is None or second is None:
-            return None
-        expression = join(first, condition, second)
-        return None if expression is None else make_program(expression, problem)
+        first, second = (STRINGS.from_source(source, problem.entry) for source in (then, otherwise))
+        # What would be too long has no canonical form.
+        expression = first and second and STRINGS.canonical(f"({first}) if {condition} else ({second})")
+        return STRINGS.program(expression, problem) if expression else None
 
     return JoinLanguage(
         conditions=tuple(condition.text for condition in found),
@@ -64,11 +63,6 @@ def conditions(rows: Sequence[Sequence[str]]) -> list[Condition]:
             seen.add(effect)
             found.append(Condition(text, holds))
     return found
-
-
-def join(then: str, condition: str, otherwise: str) -> str | None:
-    """Return the canonical `then if condition else otherwise`, or `None` if it would be too long."""
-    return canonical(f"({then}) if {condition} else ({otherwise})")
 
 
 @functools.lru_cache(maxsize=4096)
