@@ -7,7 +7,7 @@ Python string. The two `unpack_` functions are public for readers of the raw tab
 import json
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, astuple, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -27,23 +27,13 @@ _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
 
 
-def pack_ints(values: Sequence[int]) -> bytes:
-    """Return the values as 32-bit signed little-endian integers, 4 bytes each."""
-    return struct.pack(f"<{len(values)}i", *values)
-
-
 def unpack_ints(blob: bytes) -> tuple[int, ...]:
-    """Return the integers of a `token_ids` or `prompt_token_ids` column."""
+    """Return the integers of a `token_ids` or `prompt_token_ids` column: 32-bit, signed, little-endian."""
     return struct.unpack(f"<{len(blob) // 4}i", blob)
 
 
-def pack_floats(values: Sequence[float]) -> bytes:
-    """Return the values as 32-bit little-endian floats, 4 bytes each, rounded to nearest."""
-    return struct.pack(f"<{len(values)}f", *values)
-
-
 def unpack_floats(blob: bytes) -> tuple[float, ...]:
-    """Return the floats of a `logprobs` column."""
+    """Return the floats of a `logprobs` column: 32-bit, little-endian, rounded to nearest."""
     return struct.unpack(f"<{len(blob) // 4}f", blob)
 
 
@@ -157,8 +147,8 @@ ANY_TEXT = Encoded(Text(), escape_text, unescape_text)
 WORD = word(str)
 DIGITS = Encoded(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
-INTS = Encoded(LargeBinary(), pack_ints, unpack_ints)
-FLOATS = Encoded(LargeBinary(), pack_floats, unpack_floats)
+INTS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
+FLOATS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
 VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)

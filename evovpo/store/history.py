@@ -5,8 +5,8 @@ issued per row. Rows never change, so pages read in separate transactions fit to
 """
 
 import heapq
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from evovpo.errors import StoreError
 from evovpo.store.database import Database, reading
 from evovpo.store.records import candidates_where, evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
-from evovpo.store.tables import candidates, evaluations, programs, prompts, rewards, rollouts, tells
+from evovpo.store.tables import candidates, evaluations, programs, prompts, rewards, tells
 from evovpo.store.tells import read_target
 from evovpo.types import (
     Candidate,
@@ -59,18 +59,15 @@ class History(Database):
         replies: Iterator[_Placed] = ((position, 1, tell) for position, tell in enumerate(told))
         return (event for _, _, event in heapq.merge(asks, replies, key=itemgetter(0, 1)))
 
-    def groups(
-        self, run_id: str, after: str | None = None, policies: Collection[int] | None = None
-    ) -> Iterator[Group]:
+    def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
         """Yield the groups of a run whose rollouts are all judged, in the order in which they were completed.
 
-        `after` is the id of the last prompt that was used: only groups completed later come. With
-        `policies`, only groups whose rollouts are all by one of these versions. Joins are no groups. In
-        `rewards_G_M_D` every chain has at least as many rows as its prompt asked answers; a missing,
-        unparsed, rejected, failed or (within its chain) repeated answer is a zero row. `valid_G` is
+        `after` is the id of the last prompt that was used: only groups completed later come. Joins are no
+        groups. In `rewards_G_M_D` every chain has at least as many rows as its prompt asked answers; a
+        missing, unparsed, rejected, failed or (within its chain) repeated answer is a zero row. `valid_G` is
         False for a chain with a persisting sandbox fault.
         """
-        ids, objectives = self._complete_groups(run_id, after, policies)
+        ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
         return (group for page in pages for group in self._read_groups(page, objectives))
 
@@ -164,23 +161,23 @@ class History(Database):
 
     @reading
     def _complete_groups(
-        self, connection: Connection, run_id: str, after: str | None, policies: Collection[int] | None
+        self, connection: Connection, run_id: str, after: str | None
     ) -> tuple[list[str], int]:
         """Return the prompts of the wanted groups, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
         # Joins and starting programs have no rollouts, so none is among them; notes have no answers.
         told = connection.execute(
-            select(tells.c.prompt_id, prompts.c.rollouts, rollouts.c.policy_version)
+            select(tells.c.prompt_id, prompts.c.rollouts)
             .join(prompts, prompts.c.id == tells.c.prompt_id)
-            .join(rollouts, rollouts.c.id == tells.c.rollout_id)
-            .where(tells.c.run_id == run_id, prompts.c.kind != PromptKind.NOTES)
+            .where(tells.c.run_id == run_id, tells.c.rollout_id.is_not(None))
+            .where(prompts.c.kind != PromptKind.NOTES)
             .order_by(tells.c.position)
         )
-        versions: dict[str, list[int]] = defaultdict(list)
+        replies: Counter[str] = Counter()
         completed: list[str] = []
-        for prompt_id, wanted, version in told:
-            versions[prompt_id].append(version)
-            if len(versions[prompt_id]) == wanted:
+        for prompt_id, wanted in told:
+            replies[prompt_id] += 1
+            if replies[prompt_id] == wanted:
                 completed.append(prompt_id)
         if after is not None:
             if after not in completed:
@@ -189,8 +186,6 @@ class History(Database):
                     "prompt trained on, or none to begin at the start"
                 )
             completed = completed[completed.index(after) + 1 :]
-        if policies is not None:
-            completed = [prompt_id for prompt_id in completed if set(versions[prompt_id]) <= set(policies)]
         return completed, len(objectives)
 
     @reading

@@ -177,14 +177,9 @@ def _versions(connection: Connection) -> dict[int, PolicyVersion]:
 def _served(connection: Connection) -> PolicyVersion | None:
     """Return the version of the latest serving event."""
     kinds = [kind for kind in PolicyEventKind if kind.is_serving]
-    row = connection.execute(
-        select(policy_versions)
-        .join(policy_events, policy_events.c.number == policy_versions.c.number)
-        .where(policy_events.c.kind.in_(kinds))
-        .order_by(policy_events.c.place.desc())
-        .limit(1)
-    ).first()
-    return None if row is None else record_of(PolicyVersion, policy_versions, row)
+    events = select(policy_events.c.number).where(policy_events.c.kind.in_(kinds))
+    number = connection.scalar(events.order_by(policy_events.c.place.desc()).limit(1))
+    return None if number is None else _versions(connection)[number]
 
 
 def _trainings(connection: Connection) -> dict[str, Training]:

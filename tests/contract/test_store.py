@@ -44,7 +44,7 @@ from store_conformance import (
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
-from evovpo.store.codecs import escape_text, pack_floats, pack_ints, unescape_text
+from evovpo.store.codecs import FLOATS, INTS, escape_text, unescape_text
 from evovpo.store.database import parse_url
 from evovpo.store.tables import metadata
 from evovpo.types import (
@@ -78,10 +78,10 @@ def test_escaping_loses_nothing_and_leaves_text_that_utf8_can_hold(text: str) ->
 
 
 def test_token_blobs_have_the_documented_layout() -> None:
-    assert pack_ints([1, -2]) == b"\x01\0\0\0\xfe\xff\xff\xff"
-    assert pack_floats([-0.5]) == b"\0\0\0\xbf"
-    assert unpack_ints(pack_ints(range(5))) == (0, 1, 2, 3, 4)
-    assert unpack_floats(pack_floats([-0.5, 0.25])) == (-0.5, 0.25)
+    assert INTS.dump([1, -2]) == b"\x01\0\0\0\xfe\xff\xff\xff"
+    assert FLOATS.dump([-0.5]) == b"\0\0\0\xbf"
+    assert unpack_ints(INTS.dump(range(5))) == (0, 1, 2, 3, 4)
+    assert unpack_floats(FLOATS.dump([-0.5, 0.25])) == (-0.5, 0.25)
 
 
 # Opening

@@ -180,11 +180,9 @@ def slot(
     return Judged(candidate, evaluation, executed=parse_status is ParseStatus.PARSED and source is not None)
 
 
-def make_tell(
-    prompt: Prompt, index: int, answers: Sequence[tuple[str, Evaluation | None]], *, policy: int = 0
-) -> Tell:
+def make_tell(prompt: Prompt, index: int, answers: Sequence[tuple[str, Evaluation | None]]) -> Tell:
     """Return a judged reply whose answers are (source, evaluation) pairs of new programs."""
-    rollout = make_rollout(prompt, index, policy=policy)
+    rollout = make_rollout(prompt, index)
     return Tell(prompt.id, rollout, tuple(slot(rollout, i, *answer) for i, answer in enumerate(answers)))
 
 
@@ -821,25 +819,6 @@ def test_groups_after_a_prompt_that_is_no_complete_group_is_a_store_error(store:
     store.add_prompt(make_prompt(0))
     with pytest.raises(StoreError, match="not a complete group"):
         list(store.groups("run-a", after=make_prompt(0).id))
-
-
-def test_groups_of_some_policies_hold_only_rollouts_by_them(store: Store) -> None:
-    old, mixed, new = prompts = [make_prompt(number) for number in range(3)]
-    policies = {old.id: (0, 0), mixed.id: (0, 1), new.id: (1, 1)}
-    tells = [
-        make_tell(prompt, index, [], policy=policy)
-        for prompt in prompts
-        for index, policy in enumerate(policies[prompt.id])
-    ]
-    append(store, "run-a", [*prompts, *tells])
-
-    def ids(wanted: set[int], after: str | None = None) -> list[str]:
-        return [group.prompt.id for group in store.groups("run-a", after, wanted)]
-
-    assert ids({1}) == [new.id]
-    assert ids({0, 1}) == [old.id, mixed.id, new.id]
-    assert ids({1}, after=mixed.id) == [new.id]
-    assert ids(set()) == []
 
 
 def test_more_groups_than_one_page_all_come(store: Store) -> None:
