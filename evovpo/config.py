@@ -325,6 +325,10 @@ class RunConfig(Section):
 
     seed: Count = 0
     """Source of all randomness; change it for an independent repetition."""
+    origin: str = ""
+    """Run whose best programs are starting programs too (--from); empty for the problem's own alone."""
+    programs: str = ""
+    """These programs by id, with commas between; chosen as the run starts."""
 
 
 class Config(Tree):

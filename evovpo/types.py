@@ -600,11 +600,25 @@ class Run:
     problem_version: str
     seed: int
     evaluations: int
-    """Budget: the number of proposed candidates."""
+    """Budget: the number of proposed candidates. As the settings, that of its latest part (`RunPart`)."""
     config_json: str
     status: RunStatus
     created_at: str
     """ISO 8601, UTC; for people, never for decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """A stretch of a run under settings of its own; the first begins with the run."""
+
+    run_id: str
+    asks_before: int
+    tells_before: int
+    """With `asks_before` where it begins in the history of the run."""
+    evaluations: int
+    """Budget of the whole run from here on."""
+    config_json: str
+    created_at: str
 
 
 def content_id(*parts: str) -> str:

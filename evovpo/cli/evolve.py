@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evovpo.store import Store
 
 app = typer.Typer()
+_BUDGET = ("--evaluations", "-n")
 
 
 @app.command("evolve", rich_help_panel="Runs")
@@ -39,7 +40,7 @@ def evolve(
         option(
             "N",
             "Budget in proposed programs, duplicates and unusable ones included.",
-            *("--evaluations", "-n"),
+            *_BUDGET,
             default="1000",
             min=1,
         ),
@@ -81,6 +82,14 @@ def evolve(
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
+    origin: Annotated[
+        str | None,
+        option(
+            "RUN|CHECKPOINT",
+            "Begin also with the best programs of another run here, or of OpenEvolve's output folder.",
+            "--from",
+        ),
+    ] = None,
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
     ] = False,
@@ -106,6 +115,7 @@ def evolve(
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
     from evovpo.runs.choices import check_proposer
+    from evovpo.runs.parts import with_origin
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
 
@@ -127,6 +137,7 @@ def evolve(
         "proposer.base_url": base_url,
         "evaluator.metrics": metrics,
         "evaluator.initial_program": initial_program,
+        "run.origin": origin,
     }
     if for_training:
         group = SearchConfig().rollouts
@@ -142,11 +153,19 @@ def evolve(
             console(stderr=True).print(note, crop=False, soft_wrap=True)
         for remark in request.project.loaded.remarks:
             say(f"note: {remark}", stderr=True)
-    requests = [
-        replace(request, config=request.config.changed(run={"seed": number})) for number in numbers
-    ] or [request]
     waiting = _loading(request.config)
     with open_store(request.config.store.url, create=True) as store:
+        if origin is not None:
+            if Path(origin).is_dir():
+                from evovpo.integrations.importing import bring_in
+
+                run = {"origin": bring_in(store, Path(origin)).run}
+                request = replace(request, config=request.config.changed(run=run))
+            request, note = with_origin(request, store)
+            say(f"note: {note}", stderr=True)
+        requests = [
+            replace(request, config=request.config.changed(run={"seed": number})) for number in numbers
+        ] or [request]
         found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
         if not numbers:
             _finish(store, as_json, found[0])
@@ -160,12 +179,26 @@ def evolve(
 
 
 @app.command("resume", rich_help_panel="Runs")
-def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
+def resume(
+    run: options.RunName,
+    evaluations: Annotated[
+        int | None,
+        option("N", "Larger budget, of the whole run; goes on with a finished one.", *_BUDGET, min=1),
+    ] = None,
+    overrides: options.Overrides = None,
+    store_url: options.StoreUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Take up a run that was stopped or killed, where its last stored judgement left it.
 
-    Budget, seed and settings are those it was started with. A finished run only shows its result.
+    Budget, seed and settings are those it had. A finished run only shows its result, unless a larger budget
+    or other settings are given; one that is solved goes on with search.stop_when_solved=false.
 
-    [dim]Example:[/dim]  evovpo resume latest
+    [dim]Examples:[/dim]
+
+    evovpo resume latest
+
+    evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
     """
     from evovpo.config import Config
     from evovpo.reports.run_report import finished_text
@@ -177,10 +210,16 @@ def resume(run: options.RunName, store_url: options.StoreUrl = None, as_json: op
         row = store.run(run_id)
         config = Config.from_json(row.config_json)
         end = "" if config.proposer.name == "imported" else finished_text(row)
-        if end:
+        changes = settings(overrides, {"search.evaluations": evaluations})
+        if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
-        _finish(store, as_json, _watched(store, waiting, partial(take_up, run_id, store)))
+        parts = len(store.parts(run_id))
+        outcome = _watched(store, waiting, partial(take_up, run_id, store, changes=changes))
+        if end and changes and len(store.parts(run_id)) == parts:
+            more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
+            say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
+        _finish(store, as_json, outcome)
 
 
 def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:

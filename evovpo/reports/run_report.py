@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.analysis.scores import COMBINED, Scored, combined_curve, only_failures
+from evovpo.config import Config
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, plain_table, printable, program_view, reward_text, right
@@ -131,6 +132,12 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     run = view.run
     outcome = view.outcome(0.0)
     head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
+    origin = Config.from_json(run.config_json).run
+    if origin.origin:
+        begun = counted(len(origin.programs.split(",")), "program")
+        head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
+    for part in view.parts:
+        head.append(f"\nwent on after ask {part.asks_before}, {part.created_at}: budget {part.evaluations}")
     cost = Text(counted(summary.rollouts, "completion"), style="dim")
     if summary.tokens:
         cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
@@ -185,6 +192,8 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "problem": view.problem.id,
         "seed": view.run.seed,
         "budget": view.run.evaluations,
+        "origin": Config.from_json(view.run.config_json).run.origin,
+        "parts": [0, *(part.asks_before for part in view.parts)],
         "sampling_seconds": view.summary.sampling_seconds,
         "evaluation_seconds": view.summary.evaluation_seconds,
         "calls": {**view.summary.calls._asdict()},

@@ -111,16 +111,16 @@ class Driver:
             try:
                 while True:
                     await self._ask(sampling, reopened)
-                    if not (self._waiting or self._arrived) or self._is_finished():
+                    if not (self._waiting or self._arrived) or self.search.is_over:
                         break
                     await self._wait()
                     self._take_replies()
-                    while self._arrived and self._arrived[0].judging.done() and not self._is_finished():
+                    while self._arrived and self._arrived[0].judging.done() and not self.search.is_over:
                         group = self._arrived.popleft()
                         self._tell(group.prompt, group.rollouts, group.judging.result())
             finally:
                 await self._cancel()
-        if self._is_paused and not (self._is_finished() or self.stop_reason):
+        if self._is_paused and not (self.search.is_over or self.stop_reason):
             return RunStatus.INTERRUPTED
         if self.search.is_solved:
             return RunStatus.SOLVED
@@ -166,7 +166,7 @@ class Driver:
         requests go on meanwhile, and as many groups may wait for their judgement as requests may be open.
         """
         most, arrived = self.config.search.in_flight, self._arrived
-        if self._is_finished() or self._is_paused or self.stop_reason or (arrived and arrived[0].patience()):
+        if self.search.is_over or self._is_paused or self.stop_reason or (arrived and arrived[0].patience()):
             return False
         return len(self._waiting) < most and len(arrived) < most
 
@@ -201,10 +201,6 @@ class Driver:
             task.cancel()
         # All that they raise is taken here: what nobody takes is logged at any later time.
         await asyncio.gather(*under_way, return_exceptions=True)
-
-    def _is_finished(self) -> bool:
-        is_solved = self.search.is_solved and self.config.search.stop_when_solved
-        return is_solved or bool(self.search.stop_reason)
 
     @property
     def _is_paused(self) -> bool:

@@ -192,7 +192,7 @@ def read_slots(search: Search, prompt: Prompt, rollout: Rollout | None) -> list[
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.programs.get(prompt.parent_id or "")
     parent = None if shown is None else shown.program
-    answers = search.prompt_format.answers(search.problem, rollout, prompt.answers, parent)
+    answers = search.format_of(prompt).answers(search.problem, rollout, prompt.answers, parent)
     if not rollout.finish_reason.startswith(REFUSED):
         return answers
     return [answer._replace(reason=rollout.finish_reason) for answer in answers]

@@ -1,13 +1,16 @@
 """A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from evovpo.builtin.strings.joining import join_language
-from evovpo.config import Config
+from evovpo.config import Config, SearchConfig
 from evovpo.errors import ReplayError, SearchError
+from evovpo.prompts.request import PromptFormat
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
+from evovpo.runs.parts import with_originals
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.store import Store
@@ -22,9 +25,19 @@ class Rebuilt(NamedTuple):
     search: Search
     problem: Problem
     config: Config
+    """Of its latest part."""
     run: Run
     events: int
     """Asks and tells that were compared."""
+
+
+class Change(NamedTuple):
+    """Where a run goes on under other settings."""
+
+    place: tuple[int, int]
+    """Asks and tells before it."""
+    config: SearchConfig
+    prompt_format: PromptFormat
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
@@ -42,14 +55,21 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
-    config = Config.from_json(run.config_json)
+    parts = store.parts(run.id)
+    configs = [Config.from_json(part.config_json) for part in parts]
+    config = configs[-1]
     if config.proposer.name == "imported":
         raise ReplayError(
             f"run {run.id} was imported from another system, whose choices are not stored: it cannot be "
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
-    search, events = build_search(problem, config, run), list(store.history(run.id))
-    replay(search, events, reads_again=reads_again)
+    begun, events = with_originals(problem, configs[0], store), list(store.history(run.id))
+    search = build_search(begun, configs[0], replace(run, evaluations=parts[0].evaluations))
+    changes = [
+        Change((part.asks_before, part.tells_before), settings.search, choose_format(problem, settings))
+        for part, settings in zip(parts[1:], configs[1:], strict=True)
+    ]
+    replay(search, events, changes, reads_again=reads_again)
     return Rebuilt(search, problem, config, run, len(events))
 
 
@@ -85,8 +105,14 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     return search, events
 
 
-def replay(search: Search, history: Sequence[Prompt | Tell], *, reads_again: bool = False) -> None:
-    """Apply a stored history of asks and tells to a fresh search.
+def replay(
+    search: Search,
+    history: Sequence[Prompt | Tell],
+    changes: Sequence[Change] = (),
+    *,
+    reads_again: bool = False,
+) -> None:
+    """Apply a stored history of asks and tells to a fresh search, with the changes of settings in it.
 
     Every ask is made again and must come out as it was stored. With `reads_again` the answers are
     read from every completion again and must be the stored candidates. Raises `ReplayError` at the
@@ -94,7 +120,12 @@ def replay(search: Search, history: Sequence[Prompt | Tell], *, reads_again: boo
     changed.
     """
     asked: dict[str, Prompt] = {}
-    for number, event in enumerate(history):
+    waiting = list(changes)
+    for number, event in enumerate([*history, None]):
+        while waiting and waiting[0].place == (search.asks, search.tells):
+            search.go_on(*waiting.pop(0)[1:])
+        if event is None:
+            break
         if isinstance(event, Tell):
             if reads_again and event.prompt_id in asked:
                 stored = [_as_read(judged.candidate) for judged in event.judged]
@@ -116,6 +147,8 @@ def replay(search: Search, history: Sequence[Prompt | Tell], *, reads_again: boo
                 f"{_difference(event, ask)}; {_CAUSE}"
             )
         asked[event.id] = event
+    if waiting:
+        raise ReplayError(f"a part begins after asks and tells {waiting[0].place}, never reached; {_CAUSE}")
 
 
 class _AsRead(NamedTuple):

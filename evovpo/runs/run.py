@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.choices import Servers, open_servers, with_style
 from evovpo.runs.driver import Driver, Progress
+from evovpo.runs.parts import next_part, with_origin, with_originals
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest
 from evovpo.runs.stored import Outcome, stored_run
@@ -40,6 +41,8 @@ def start(
 
     Without `proposer` the configured one writes.
     """
+    if request.config.run.origin and not request.config.run.programs:
+        request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
     request = replace(request, config=config)
     run = Run(
@@ -52,7 +55,7 @@ def start(
         status=RunStatus.RUNNING,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    search = build_search(problem, config, run)
+    search = build_search(with_originals(problem, config, store), config, run)
     servers = open_servers(problem, config, store, proposer)
     with _only_searcher(store, run.id):
         store.add_problem(problem)
@@ -69,28 +72,36 @@ def resume(
     on_tell: Callable[[Progress], None] = lambda progress: None,
     executor: str | None = None,
     pause_at: int | None = None,
+    changes: Sequence[str] = (),
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
 
-    The problem and the configuration come from the store, as they were when the run started; `executor`, if
-    given, says in place of `sandbox.executor` where programs run from now on, and `pause_at` is that of
-    `RunRequest`. Raises `ProblemError` if a scorer, which is not in the store, is gone or has changed since,
-    and `StoreError` if another process of this machine searches the run; otherwise as `rebuild`.
+    The problem and the configuration come from the store, as they were when the run started or went on last;
+    `executor`, if given, says in place of `sandbox.executor` where programs run from now on, and `pause_at`
+    is that of `RunRequest`. With `changes` of settings (`section.key=value`) a finished run goes on too, in a
+    new part; under settings that end it at once it still only reports. Raises what `next_part` does,
+    `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
+    another process of this machine searches the run; otherwise as `rebuild`.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _ = rebuild(run_id, store)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         _check_scorer(problem, config)
-        if run.status.is_finished:
+        part = None
+        if changes:
+            config, part = next_part(search, problem, run, config, changes, store)
+        if run.status.is_finished and part is None:
             on_start(run)
             with open_evaluator(problem, config) as judge:
                 stopped = "" if search.is_solved else search.stop_reason
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
         request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
         servers = open_servers(problem, config, store, proposer)
+        if part is not None:
+            store.add_part(part)
         store.set_run_status(run.id, RunStatus.RUNNING)
-        on_start(run)
+        on_start(store.run(run.id))
         return _drive(search, request, store, servers, on_tell)
 
 

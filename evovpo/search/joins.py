@@ -94,8 +94,8 @@ class Joins:
     """The joins that wait to be proposed; without a language there are none."""
 
     def __init__(self, config: SearchConfig, language: JoinLanguage | None) -> None:
-        self._config = config
-        self._language = language if config.joins else None
+        self.config = config
+        self._language = language
         self._given_out = 0
         self._queue: list[_Waiting] = []
         self._lone_rows: list[_Waiting] = []
@@ -104,14 +104,14 @@ class Joins:
 
     def offer(self, new: Member, elites: Iterable[Member], above: int, known: Container[str]) -> None:
         """Look for joins of a new member with `elites` that pass more than `above` rows, not `known` ones."""
-        if self._language is None:
+        if self._language is None or not self.config.joins:
             return
         nearest = heapq.nsmallest(
             _PARTNERS,
             (member for member in elites if member.program_id != new.program_id),
             key=lambda m: (-sum(m.rewards), len(m.source), m.order),
         )
-        for join in find_joins(self._language, new, nearest, self._config.join_proposals, above):
+        for join in find_joins(self._language, new, nearest, self.config.join_proposals, above):
             if join.program.id in self._queued or join.program.id in known:
                 continue
             self._queued.add(join.program.id)
@@ -127,12 +127,12 @@ class Joins:
 
         `remaining` are the candidates of the budget that are not given out yet.
         """
-        budget = self._config.evaluations
-        if budget - remaining >= budget * self._config.lone_row_joins_after:
+        budget = self.config.evaluations
+        if budget - remaining >= budget * self.config.lone_row_joins_after:
             while self._lone_rows:
                 heapq.heappush(self._queue, self._lone_rows.pop())
-        share = int(budget * self._config.join_share)
-        room = min(self._config.join_proposals, remaining, share - self._given_out)
+        share = int(budget * self.config.join_share)
+        room = min(self.config.join_proposals, remaining, share - self._given_out) * self.config.joins
         chosen: list[Join] = []
         while self._queue and len(chosen) < room:
             join = heapq.heappop(self._queue)[2]

@@ -112,7 +112,7 @@ class Notes:
         """What a model wrote down last; empty before."""
         self.asks = 0
         """Asks of a model since notes were asked for last."""
-        self._interval = interval
+        self.interval = interval
 
     def write(self, text: str) -> None:
         """Keep new notes; where nothing was written, the old ones stay."""
@@ -126,7 +126,7 @@ class Notes:
         Empty if notes are not due, or the format cannot show what they are about.
         """
         best = standing.best
-        if not self._interval or self.asks < self._interval or best is None:
+        if not self.interval or self.asks < self.interval or best is None:
             return ()
         # A format that shows no second program has no room for notes either.
         parts = [Parent(best.program.id, role) for role in (ParentRole.PARENT, ParentRole.INSPIRATION)]

@@ -61,13 +61,9 @@ class Search(Standing):
         self._population = Population(problem, islands, config.elites)
         self._failures = Failures(problem, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
+        self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(problem, config, self._population, self._failures, self)
         self._joins = Joins(config, language if self._strategy.can_join else None)
-
-    @property
-    def is_solved(self) -> bool:
-        """True if some program has full reward on every objective."""
-        return self.passed == len(self.problem.objectives)
 
     @property
     def is_ready(self) -> bool:
@@ -90,9 +86,33 @@ class Search(Standing):
         return tuple(self._population.islands)
 
     @property
+    def asks(self) -> int:
+        """Tickets handed out so far."""
+        return len(self._tickets)
+
+    @property
+    def reserved(self) -> int:
+        """Candidates of all tickets so far, told or not."""
+        return self._tickets.reserved
+
+    @property
     def open_tickets(self) -> list[tuple[Prompt, tuple[int, ...]]]:
         """Every ticket that lacks replies, oldest first, with the reply indices it lacks."""
         return self._tickets.open
+
+    def format_of(self, prompt: Prompt) -> PromptFormat:
+        """Return the format in which a ticket was asked, and its replies are read."""
+        return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
+
+    def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
+        """Ask under other settings from now on, with new patience.
+
+        Those that `runs.parts` names as fixed must be the same.
+        """
+        self.config, self.prompt_format = config, prompt_format
+        self._improved_at = self.proposed
+        self._formats.append((self.asks, prompt_format))
+        self._joins.config, self._notes.interval = config, config.notes_interval
 
     def evaluation(self, program_id: str) -> Evaluation | None:
         """Return the judgement of a program that this run has proposed, or None."""

@@ -1,5 +1,6 @@
 """Where a search stands: the programs judged so far, the best of them, and whether to stop early."""
 
+import math
 from typing import NamedTuple
 
 from evovpo.analysis.scores import COMBINED, number, score_of
@@ -46,7 +47,7 @@ class Standing:
         self.prompt_format = prompt_format
         self._mean_before = 0.0
         self._improved_at = 0
-        self._has_target = False
+        self._reached = -math.inf
 
     @property
     def passed(self) -> int:
@@ -56,11 +57,21 @@ class Standing:
     @property
     def stop_reason(self) -> str:
         """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
-        if self._has_target:
+        if self.config.target_value is not None and self._reached >= self.config.target_value:
             return f"the target of {self.config.target} is reached"
         if 0 < self.config.patience <= self.proposed - self._improved_at:
             return f"no better program in {self.config.patience} evaluations"
         return ""
+
+    @property
+    def is_solved(self) -> bool:
+        """True if some program has full reward on every objective."""
+        return self.passed == len(self.problem.objectives)
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing more is to be asked, whatever is left of the budget."""
+        return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
 
     def can_show(self, parent: Parent) -> bool:
         """True if the prompt format can show a judged program in its part."""
@@ -87,6 +98,5 @@ class Standing:
                 self._improved_at = self.proposed
             self.best = new
             self.gains[-1] = new.mean_reward - self._mean_before
-        target = self.config.target_value
         combined = number(dict(evaluation.metrics or ()).get(COMBINED)) if score is None else None
-        self._has_target |= target is not None and (new.merit if combined is None else combined) >= target
+        self._reached = max(self._reached, new.merit if combined is None else combined)

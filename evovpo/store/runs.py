@@ -9,9 +9,10 @@ from sqlalchemy import Connection, Row, Select, func, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs
-from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunStatus
+from evovpo.store.tables import calls, objectives, problems, programs, run_events, run_parts, runs
+from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
 
+_OF_PART = ("evaluations", "config_json")
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
 
 
@@ -76,6 +77,24 @@ class Runs(Database):
             raise StoreError(f"run {run.id}: add problem {run.problem_id} {run.problem_version} first")
         append(connection, runs, [row_of(runs, run)])
         _append_status(connection, run.id, run.status)
+
+    @writing
+    def add_part(self, connection: Connection, part: RunPart) -> None:
+        """Store a further part of a run."""
+        require_run(connection, part.run_id)
+        before = select(func.count()).where(run_parts.c.run_id == part.run_id)
+        append(connection, run_parts, [row_of(run_parts, part, part=1 + (connection.scalar(before) or 0))])
+
+    @reading
+    def parts(self, connection: Connection, run_id: str) -> list[RunPart]:
+        """Return the parts of a run, the first one included; none for an unknown run."""
+        first = connection.execute(select(runs).where(runs.c.id == run_id))
+        begun = {"run_id": run_id, "asks_before": 0, "tells_before": 0}
+        later = select(run_parts).where(run_parts.c.run_id == run_id).order_by(run_parts.c.part)
+        return [
+            *(record_of(RunPart, runs, row, **begun) for row in first),
+            *(record_of(RunPart, run_parts, row) for row in connection.execute(later)),
+        ]
 
     @writing
     def set_run_status(
@@ -175,15 +194,16 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return the query for all runs, each with its latest status."""
+    """Return the query for all runs, each with its latest status and the settings of its latest part."""
     events = run_events.alias()
     latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
-    return (
-        select(runs, run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
-        .select_from(runs)
-        .join(run_events, of_run)
-    )
+    parts = run_parts.alias()
+    last = select(func.max(parts.c.part)).where(parts.c.run_id == runs.c.id).correlate(runs)
+    of_part = (run_parts.c.run_id == runs.c.id) & (run_parts.c.part == last.scalar_subquery())
+    ends = (run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
+    asked = select(runs, *ends, *(run_parts.c[name] for name in _OF_PART)).select_from(runs)
+    return asked.join(run_events, of_run).outerjoin(run_parts, of_part)
 
 
 def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
@@ -203,7 +223,9 @@ def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
 
 
 def _run(row: Row[Any]) -> Run:
-    return record_of(Run, runs, row, status=row.status)
+    latest = {name: row._mapping[run_parts.c[name]] for name in _OF_PART}
+    changed = {name: value for name, value in latest.items() if value is not None}
+    return record_of(Run, runs, row, status=row.status, **changed)
 
 
 def _problem_body(connection: Connection, problem_id: str, version: str) -> str | None:

@@ -21,7 +21,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
@@ -77,6 +77,14 @@ runs = _table(
     sa.Column("config", ANY_TEXT, key="config_json", nullable=False),
     *_all(created_at=_DATE),
     _of_problem(),
+)
+
+run_parts = _table(
+    "run_parts",
+    *_keys(run_id=sa.ForeignKey("runs.id"), part=sa.Integer),
+    *_all(asks_before=sa.Integer, tells_before=sa.Integer, evaluations=sa.Integer),
+    sa.Column("config", ANY_TEXT, key="config_json", nullable=False),
+    *_all(created_at=_DATE),
 )
 
 run_events = _table(

@@ -25,7 +25,7 @@ def make_strategy(
     """Return the strategy that the configuration names, which reads the state it is given."""
     match config.strategy:
         case "islands":
-            return Islands(problem, config, population, failures, standing)
+            return Islands(problem, population, failures, standing)
         case "sequential":
             return Beam(1)
         case "beam":

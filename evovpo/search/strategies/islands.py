@@ -22,7 +22,6 @@ class Islands(Strategy):
     """Each ask takes its parent from the next island in turn, by the configured selection."""
 
     problem: Problem
-    config: SearchConfig
     population: Population
     failures: Failures
     standing: Standing
@@ -31,6 +30,11 @@ class Islands(Strategy):
     def __post_init__(self) -> None:
         self._asks = 0
         self._stale_asks = [0] * len(self.population.islands)
+
+    @property
+    def config(self) -> SearchConfig:
+        """The settings that hold now."""
+        return self.standing.config
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return what the next island's ask shows, after migration and a new start where they are due."""

@@ -1,0 +1,104 @@
+"""How a run goes on under other settings, and how one begins with the best programs of another."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from evovpo.config import Config
+from evovpo.errors import ConfigError, ProblemError
+from evovpo.judging.executors import open_executor
+from evovpo.runs.choices import check_proposer, choose_format, with_style
+from evovpo.runs.request import RunRequest
+from evovpo.runs.stored import find_run, stored_run
+from evovpo.search.search import Search
+from evovpo.store import Store
+from evovpo.types import Problem, Run, RunPart, Status
+
+FIXED = ("evaluator", "run", "store")
+"""Sections that hold for a whole run: they are part of the problem, or tell the run from others."""
+FIXED_SEARCH = ("strategy", "islands", "elites", "beam", "exploration", "attempts")
+"""What the population is made of."""
+ORIGINALS = 8
+"""Most programs of another run that one begins with; each has rewards that no better one has."""
+
+
+def next_part(
+    search: Search, problem: Problem, run: Run, config: Config, changes: Sequence[str], store: Store
+) -> tuple[Config, RunPart | None]:
+    """Go on with a search under `section.key=value` changes; return its settings, and the part to be stored.
+
+    There is no part where the search is over under these settings too: it is solved, or its target reached.
+    Raises `ConfigError` for a change that cannot be made, that cannot be made within a run, and for a budget
+    that is used up.
+    """
+    found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
+    fixed = {section: tuple(type(getattr(found, section)).model_fields) for section in FIXED}
+    for section, keys in {**fixed, "search": FIXED_SEARCH}.items():
+        for key in keys:
+            old, new = getattr(getattr(config, section), key), getattr(getattr(found, section), key)
+            if old != new:
+                raise ConfigError(
+                    f"{section}.{key} is {old!r} for all of run {run.id}, found {new!r}; leave it out, or "
+                    f"start a new run from its best programs: evovpo evolve PROBLEM --from {run.id} "
+                    f"--set {section}.{key}={new}"
+                )
+    found = with_style(problem, found, store)
+    check_proposer(problem, found)
+    search.go_on(found.search, choose_format(problem, found))
+    if search.is_over:
+        return found, None
+    budget = found.search.evaluations
+    if budget < search.reserved or (budget == search.reserved and not search.open_tickets):
+        raise ConfigError(
+            f"search.evaluations (--evaluations) is {budget}, and run {run.id} has proposed "
+            f"{search.reserved} programs already; it counts those of the whole run: give more"
+        )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return found, RunPart(run.id, search.asks, search.tells, budget, found.to_json(), now)
+
+
+def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
+    """Return the problem as a search begins it: with the programs of another run that it starts from."""
+    ids = [name for name in config.run.programs.split(",") if name]
+    return replace(problem, seeds=(*problem.seeds, *map(store.program, ids)))
+
+
+def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
+    """Return a request whose run begins also with the best programs of `run.origin`, and what to say of it.
+
+    They are judged on the problem of the request; those that fail are left out. Raises `StoreError` for an
+    unknown run, and `ProblemError` if none of its programs can be used.
+    """
+    problem, config = request.problem, request.config
+    origin = find_run(store, config.run.origin)
+    scores = stored_run(store, origin).scores
+    scored = {one.program_id: one.combined for one in scores if one.combined is not None}
+    ranked = store.vectors([origin])
+    if scored:
+        ranked.sort(key=lambda item: -scored.get(item[0], float("-inf")))
+    originals: dict[object, str] = {}
+    for program_id, rewards in ranked:
+        if any(rewards):
+            originals.setdefault((rewards, scored.get(program_id)), program_id)
+    wanted = list(originals.values())[:ORIGINALS]
+    known, fitting, faults = {item.program_id: item for item in request.judged}, [], []
+    with open_executor(problem, config, request.scorer) as judge:
+        for program in map(store.program, wanted):
+            before = known.get(program.id) or store.known_evaluation(problem.version, program.id)
+            found = known[program.id] = before or judge.evaluate(program)
+            if found.status is Status.OK:
+                fitting.append(program.id)
+            else:
+                faults.append(f"{program.id} ({found.status}: {' '.join(found.feedback.split())[:60]})")
+    said = f"; left out: {', '.join(faults)}" if faults else ""
+    if not fitting:
+        raise ProblemError(
+            f"--from {config.run.origin}: none of the {len(wanted)} best programs of run {origin} can be "
+            f"used for {problem.id}{said}; give a run whose programs this problem can judge"
+        )
+    own = {seed.id for seed in problem.seeds}
+    programs = ",".join(program_id for program_id in fitting if program_id not in own)
+    config = config.changed(run={"origin": origin, "programs": programs})
+    text = f"starts from {len(fitting)} of the {len(wanted)} best programs of run {origin}{said}"
+    return replace(request, config=config, judged=tuple(known.values())), text
