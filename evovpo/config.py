@@ -274,6 +274,8 @@ class EvaluatorConfig(Section):
         "0.5, 0.75, 0.9"
     )
     """What a stage must reach for the next to run; lower them if good programs stop early."""
+    judges: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
+    """Models that score programs too, from `use_llm_feedback` of OpenEvolve; empty for none."""
     artifacts: bool = True
     """Show models what evaluators return as artifacts; off where it gives answers away."""
     artifact_bytes: Annotated[int, Field(ge=0, le=20480)] = 2000

@@ -14,9 +14,10 @@ from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model, random_proposer
 from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
 from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expression_fault
-from evovpo.config import BudgetConfig, Config
+from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import ConfigError
-from evovpo.judging.evaluator import open_evaluator
+from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.judging.feedback import ModelJudge
 from evovpo.problem.openevolve.prompting import TheirPrompts
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
@@ -25,7 +26,7 @@ from evovpo.proposers import Checked, Proposer
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.policies import SERVED, base_version
 from evovpo.store import Store
-from evovpo.types import Message, ParentRole, PolicyVersion, Problem, PromptKind
+from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 
 _LONG_PROGRAM = 2000
 """Characters of a starting program from which on models are asked for edits of it."""
@@ -177,6 +178,19 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
             spent_before=(lambda run_id: Spent()) if store is None else partial(_spent, store),
         )
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
+
+
+def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
+    """Return the judge of a run, with the models of `evaluator.judges` where there are any."""
+    if not config.evaluator.judges:
+        return judge
+
+    def ask(model: ModelConfig) -> Proposer:
+        proposer = {"name": "openai", "model": "", "policy": "start"}
+        return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store)
+
+    first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # that of the starting programs
+    return ModelJudge(judge, problem, config, first, ask)
 
 
 def _spent(store: Store, run_id: str) -> Spent:

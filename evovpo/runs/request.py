@@ -53,7 +53,8 @@ def open_request(
         opened = open_project(path, config_file, overrides, yaml, stored, allow=allow)
         problem, initial = opened.loaded.problem, opened.loaded.initial
         # A threshold might have ended the judgement of the initial program earlier.
-        is_whole = problem.evaluator is not None and not problem.evaluator.thresholds
+        judges = opened.config.evaluator.judges
+        is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges
         judged = (initial,) if initial is not None and is_whole else ()
         return RunRequest(problem, opened.config, judged, project=opened)
     config = Config.load(config_file, overrides)

@@ -19,7 +19,7 @@ from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
-from evovpo.runs.choices import Servers, open_servers, with_style
+from evovpo.runs.choices import Servers, open_servers, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.parts import next_part, with_origin, with_originals
 from evovpo.runs.replay import build_search, rebuild
@@ -162,7 +162,7 @@ def _drive(
                 search=search,
                 config=config,
                 proposer=servers.proposer,
-                judge=judge,
+                judge=with_models(judge, problem, config, store, search.run_id),
                 journal=store,
                 known=judged | store.known_evaluations(problem.version),
                 on_tell=on_tell,

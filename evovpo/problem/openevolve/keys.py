@@ -15,7 +15,7 @@ OFF_BY_NULL = (
 )
 """Keys of `prompt` that an empty value switches off."""
 _NAMES = ("template_dir", "use_template_stochasticity", "template_variations", "code_length_threshold")
-NO_JUDGE = "judgements come from the evaluator alone"
+NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_feedback"
 
 
 def _elites(config: Any) -> int:
@@ -104,16 +104,14 @@ _REASONS = {
     "waiting doubles from attempt to attempt, or is what the server asks for": "llm.retry_delay",
     "sampling seeds derive from run.seed": "llm.random_seed",
     "a limit of another client for one call; see [budget]": "llm.max_budget_usd",
-    NO_JUDGE: (
-        "llm.evaluator_models prompt.evaluator_system_message evaluator.use_llm_feedback "
-        "evaluator.llm_feedback_weight"
-    ),
+    NO_JUDGE: ("llm.evaluator_models evaluator.use_llm_feedback evaluator.llm_feedback_weight"),
     "programs are shown as they are": (
         "prompt.programs_as_changes_description prompt.system_message_changes_description "
         "prompt.initial_changes_description prompt.diff_summary_max_line_len prompt.diff_summary_max_lines"
     ),
     "OpenEvolve does not use it either": (
-        "prompt.use_meta_prompting prompt.meta_prompt_weight evaluator.distributed"
+        "prompt.use_meta_prompting prompt.meta_prompt_weight prompt.evaluator_system_message "
+        "evaluator.distributed"
     ),
     "artifacts are capped and marked as untrusted text": "prompt.artifact_security_filter",
     "store.url names the database": "database.db_path database.in_memory",

@@ -59,7 +59,7 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
-    content = _content(project, _declared(project, config), config.evaluator.allow)
+    content = _content(project, _declared(project, config), config)
     return _version(problem, content) == problem.version
 
 
@@ -87,7 +87,7 @@ def load_openevolve(
     names, axes = objectives_of(declared), tuple(name for name, _ in settings.axes)
     left_out = None if names else axes or ("complexity", "diversity")
     draft = _draft(project, config, settings, left_out)
-    content = _content(project, declared, config.evaluator.allow)
+    content = _content(project, declared, config)
     kept = next((problem for problem in frozen if _is_same(problem, content, names)), None)
     learned: tuple[Metric, ...] = ()
     if kept is not None and kept.evaluator is not None:
@@ -122,8 +122,8 @@ def _declared(project: Project, config: Config) -> dict[str, Declared]:
     return read_declared(Path(file)) if file else {}
 
 
-def _content(project: Project, declared: dict[str, Declared], allowed: str) -> tuple[str, ...]:
-    """Return what a version hashes beside a problem: the files, what is declared of metrics, and openings.
+def _content(project: Project, declared: dict[str, Declared], config: Config) -> tuple[str, ...]:
+    """Return what a version hashes beside a problem: files, declarations, openings and models that judge.
 
     Declarations are the same for what is not said and for what is usual.
     """
@@ -132,7 +132,11 @@ def _content(project: Project, declared: dict[str, Declared], allowed: str) -> t
         for name, said in declared.items()
     }
     declarations = json.dumps(whole, sort_keys=True)
-    return content_digest(project), declarations, *([allowed] if allowed else [])
+    return (
+        content_digest(project),
+        declarations,
+        *filter(None, (config.evaluator.allow, config.evaluator.judges)),
+    )
 
 
 def _draft(project: Project, config: Config, settings: Settings, left_out: tuple[str, ...] | None) -> Problem:

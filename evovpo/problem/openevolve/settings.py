@@ -91,7 +91,7 @@ def read_settings(path: Path) -> Settings:
     raw, twice = _raw(path)
     loaded = _loaded(path, raw)
     models = _models(raw, loaded)
-    values: dict[str, object] = {}
+    values = _judges(raw, loaded)
     keys = [Key(name, Effect.NONE, "given twice; the later one counts") for name in twice]
     for name, value in _leaves(raw):
         section, _, last = name.rpartition(".")
@@ -125,7 +125,10 @@ def read_settings(path: Path) -> Settings:
         else:
             is_judge = name.startswith("llm.evaluator_models[].")
             reason = NO_JUDGE if is_judge else WITHOUT_EFFECT.get(name)
-            keys.append(Key(name, Effect.NONE if reason else Effect.UNKNOWN, reason or NO_SETTING))
+            effect = Effect.NONE if reason else Effect.UNKNOWN
+            if reason == NO_JUDGE and "evaluator.judges" in values:
+                effect, reason = Effect.MAPPED, "evaluator.judges: models that score programs too"
+            keys.append(Key(name, effect, reason or NO_SETTING))
     own = [model for model in models if model.keys() - {"name", "weight"}]
     tables = tuple(models) if len(models) > 1 or own else ()
     if models:
@@ -252,15 +255,15 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, Any]]:
-    """Return a table of `[[models]]` for each model that the file names; weights of like ones are added.
+def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[dict[str, Any]]:
+    """Return a table of `[[models]]` for each model of a kind in the file; weights of like ones are added.
 
     Only what a model has of its own is in its table; the rest it has from `[proposer]` and `[sampling]`.
     """
     shared = raw.get("llm") or {}
-    entries = shared.get("models") or []
+    entries = shared.get(kind) or shared.get("models") or []
     tables: dict[str, dict[str, Any]] = {}
-    for index, model in enumerate(loaded.llm.models):  # those of the list first, then the named two
+    for index, model in enumerate(getattr(loaded.llm, kind)):  # those of the list first, then the named two
         entry = entries[index] if index < len(entries) else {}
         if not model.name or not model.weight:
             continue
@@ -278,6 +281,14 @@ def _models(raw: Mapping[str, Any], loaded: Any) -> list[dict[str, Any]]:
         same = tables.setdefault(repr(table), table)
         same["weight"] = same.get("weight", 0.0) + float(model.weight)
     return list(tables.values())
+
+
+def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
+    """Return the setting that names the models that judge programs; empty where none does."""
+    models = _models(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
+    prompt = {"template_dir": loaded.prompt.template_dir}
+    told = {"models": models, "weight": loaded.evaluator.llm_feedback_weight, "prompt": prompt}
+    return {"evaluator.judges": json.dumps(told)} if models else {}
 
 
 def _variable(secret: object) -> str | None:

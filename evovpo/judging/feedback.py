@@ -1,0 +1,100 @@
+"""Models that judge programs beside an evaluator, as OpenEvolve's `use_llm_feedback` has them."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evovpo.analysis.scores import COMBINED, number
+from evovpo.config import Config, ModelConfig
+from evovpo.errors import EvovpoError
+from evovpo.judging.evaluator import Judge
+from evovpo.problem.openevolve.evaluator import MESSAGE_CHARACTERS
+from evovpo.problem.openevolve.metrics import read_rewards
+from evovpo.proposers import Proposer
+from evovpo.types import Evaluation, Message, Problem, Program, Prompt, Sampling, Status
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelJudge:
+    """A judge whose programs models score too, as `evaluator.judges` says; several threads may use one.
+
+    Scores, averaged by the weights of the models, become metrics `llm_NAME` and their mean `llm_average`,
+    each times the weight of feedback; `combined_score` becomes 0.7 of itself and 0.3 of the mean as it was
+    (`Evaluator.evaluate_program` of OpenEvolve 0.4.0). All else that they say joins the feedback. A model
+    that fails, or answers without a JSON object, is left out and warned of.
+    """
+
+    judge: Judge
+    problem: Problem
+    config: Config
+    ticket: Prompt
+    """What requests are stored with."""
+    ask: Callable[[ModelConfig], Proposer]
+    """Opens who writes for a model."""
+
+    def evaluate(self, program: Program) -> Evaluation:
+        """Return the judgement of `judge`, with what the models say where the program ran."""
+        found, folder = self.judge.evaluate(program), self.problem.evaluator
+        if found.status is not Status.OK or folder is None:
+            return found
+        told: dict[str, Any] = json.loads(self.config.evaluator.judges)
+        models = [ModelConfig(**table) for table in told["models"]]
+        answers = asyncio.run(self._answers(models, _question(program, told["prompt"])))
+        whole = sum(model.weight for model, _ in answers)
+        scores: dict[str, float] = {}
+        said = [found.feedback] if found.feedback else []
+        for model, answer in answers:
+            for name, value in answer.items():
+                score = number(value)
+                if score is None:
+                    said.append(f"{name}: {value}"[:MESSAGE_CHARACTERS])
+                else:
+                    scores[name] = scores.get(name, 0.0) + score * model.weight / whole
+        if not scores:
+            return found
+        mean = sum(scores.values()) / len(scores)
+        named = {f"llm_{name}": score for name, score in scores.items()} | {"llm_average": mean}
+        metrics = dict(found.metrics or ()) | {name: score * told["weight"] for name, score in named.items()}
+        combined = number(metrics.get(COMBINED))
+        if combined is not None:
+            metrics[COMBINED] = combined * 0.7 + mean * 0.3
+        rewards = read_rewards(folder, metrics).rewards
+        return replace(found, metrics=tuple(metrics.items()), rewards=rewards, feedback="\n".join(said))
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return what `judge` says of it; no model is asked."""
+        return self.judge.evaluate_heldout(program)
+
+    async def _answers(
+        self, models: list[ModelConfig], question: tuple[Message, ...]
+    ) -> list[tuple[ModelConfig, dict[str, Any]]]:
+        """Return what each model that answers says."""
+        sampling = Sampling(self.config.sampling.temperature, self.config.sampling.max_tokens or 4096)
+        found = []
+        for model in models:
+            proposer = self.ask(model)
+            try:
+                (reply,) = await proposer.propose(replace(self.ticket, messages=question), [0], sampling)
+                text = reply.text
+                found.append((model, json.loads(text[text.index("{") : text.rindex("}") + 1])))
+            except (EvovpoError, ValueError) as error:
+                _log.warning("%s gives no scores and is left out of a judgement: %s", model.name, error)
+            finally:
+                await proposer.aclose()
+        return found
+
+
+def _question(program: Program, settings: dict[str, Any]) -> tuple[Message, ...]:
+    """Return what OpenEvolve asks a model that judges; `settings` are of its `prompt` section."""
+    from openevolve.config import PromptConfig
+    from openevolve.prompt.sampler import PromptSampler
+
+    sampler = PromptSampler(PromptConfig(**settings))
+    sampler.set_templates("evaluator_system_message", "evaluation")
+    made = sampler.build_prompt(current_program=program.source)
+    return Message("system", made["system"]), Message("user", made["user"])
