@@ -247,8 +247,8 @@ def show_advice(store: Store, view: RunView) -> None:
     """Print what would help a run that is not solved."""
     from evovpo.reports.advice import advice
 
-    found = advice(view, [vector for _, vector in store.vectors([view.run.id])])
-    say("\nWhat may help here:\n" * bool(found) + "\n".join(f"- {line}" for line in found))
+    if found := advice(view, [vector for _, vector in store.vectors([view.run.id])]):
+        say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:

@@ -31,20 +31,24 @@ def list_problems(
     """
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_suites, load_suite
-    from evovpo.reports.tables import problems_json, problems_table, suites_table
+    from evovpo.reports.tables import problems_table
+    from evovpo.reports.text import plain_table, right
 
     if suite is None:
-        suites = bundled_suites()
+        rows = [(name, len(load_suite(name)), about) for name, about in bundled_suites().items()]
         if as_json:
-            print_json([row._asdict() for row in suites])
+            print_json([dict(zip(("suite", "problems", "description"), row, strict=True)) for row in rows])
             return
-        show_answer(suites_table(suites))
+        table = plain_table("suite", right("problems"), "what they are")
+        for name, count, about in rows:
+            table.add_row(name, str(count), about)
+        show_answer(table)
         say("\nThe problems of a suite:  evovpo problems strings")
         return
     entries = load_suite(suite)
     problems = [load_problem(entry.path) for entry in entries]
     if as_json:
-        print_json(problems_json(problems, entries))
+        print_json([{"problem": one.id, "statement": one.statement} for one in problems])
         return
     show_answer(problems_table(problems))
     # One that every measured run solved, if there is one: a first try should end well.

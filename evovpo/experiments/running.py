@@ -28,9 +28,8 @@ class Standing(NamedTuple):
     best_mean_reward: float | None
     """None if nothing was judged yet."""
     solved: bool = False
-    asked: int = 0
-    judging: int = 0
-    """What it waits for, as `Progress` has it."""
+    waits: str = ""
+    """As `Progress` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Work:
         def told(progress: Progress) -> None:
             search, best = progress.search, progress.search.best
             mean = None if best is None else best.mean_reward
-            tell(Standing(search.proposed, mean, False, progress.asked, progress.judging))
+            tell(Standing(search.proposed, mean, waits=progress.waits))
 
         try:
             request = RunRequest(self.problem, self.config, self.judged, self.name)

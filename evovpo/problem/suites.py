@@ -19,14 +19,6 @@ class SuiteEntry(NamedTuple):
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
 
 
-class SuiteRow(NamedTuple):
-    """One suite in the list of suites."""
-
-    suite: str
-    problems: int
-    description: str
-
-
 def bundled_root() -> Path:
     """Return the folder of the problems that come with the package, which may not be there.
 
@@ -43,13 +35,10 @@ def bundled_problems() -> tuple[str, ...]:
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 
 
-def bundled_suites() -> list[SuiteRow]:
-    """Return the suites that come with the package, by name."""
-    found = []
-    for file in sorted(bundled_root().glob("*/suite.toml")):
-        described = tomllib.loads(file.read_text(encoding="utf-8"))["suite"].get("description", "")
-        found.append(SuiteRow(file.parent.name, len(load_suite(file)), described))
-    return found
+def bundled_suites() -> dict[str, str]:
+    """Return what the suites that come with the package are, by name."""
+    files = sorted(bundled_root().glob("*/suite.toml"))
+    return {file.parent.name: tomllib.loads(file.read_text())["suite"]["description"] for file in files}
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from itertools import combinations, islice
 
 from evovpo.config import Config
-from evovpo.reports.text import counted, printable, value_text
+from evovpo.reports.text import counted, printable
 from evovpo.runs.stored import RunView
 from evovpo.store import rises
 from evovpo.types import ParseStatus, Status
@@ -14,13 +14,9 @@ _MOST = 3
 """Sentences said; more are not read."""
 _MANY = 1 / 3
 """Share of requests, answers or programs from which on a failure is worth a sentence."""
-_AGAINST = {
-    Status.TIMEOUT: "[limits] in problem.toml or --set evaluator.timeout_seconds=S allows them more",
-    Status.MEMORY: "[limits] in problem.toml or --set evaluator.memory_mb=MB allows them more",
-    Status.FORBIDDEN: "the statement can say what programs may not do (docs/sandbox.md)",
-    Status.BAD_OUTPUT: "the statement can say what kind of value is wanted",
-    Status.SANDBOX_ERROR: "python -m evovpo.sandbox --selftest says what this machine refuses",
-}
+_ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
+_AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
+_OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
 def advice(view: RunView, vectors: Collection[tuple[float, ...]]) -> list[str]:
@@ -45,8 +41,7 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]]) -> Iterator[
         yield f"{unread} of {proposed} answers held no program: another model, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
-            against = _AGAINST.get(kind, "seed.py can show the model how to start")
-            yield f"{count} of {proposed} programs ended with {kind}: {against}"
+            yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"
     further = f"evovpo resume {run.id} --evaluations {2 * run.evaluations}"
     if late := [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
@@ -54,16 +49,12 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]]) -> Iterator[
     wrong = [place for place, column in enumerate(zip(*passed, strict=True)) if not any(column)]
     if problem.is_by_example and any(all(map(max, one, other)) for one, other in combinations(passed, 2)):
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
-    elif problem.is_by_example and 0 < len(wrong) < len(problem.train):
-        row = printable(value_text(list(problem.train[wrong[0]].inputs))[1:-1])
-        yield f"no program was right on {_rows(wrong)}, such as {row}: more training rows of that form"
+    elif problem.is_by_example and wrong:
+        rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
+        nearly = ', or partial = "edit" in problem.toml' * (not problem.partial)
+        yield f"right in no program: training rows {rows}; more rows of their form may help{nearly}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
     if Config.from_json(run.config_json).proposer.name != "openai":
         yield "a larger model behind a server: --base-url URL --model NAME"
     yield f"another --seed, or {further}"
-
-
-def _rows(places: list[int]) -> str:
-    shown = ", ".join(str(place + 1) for place in places[:4])
-    return f"row{'s' * (len(places) > 1)} {shown}" + " ..." * (len(places) > 4)

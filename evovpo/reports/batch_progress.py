@@ -1,11 +1,11 @@
-"""Progress of a batch: a live table of problems on a terminal, lines elsewhere; on standard error only.
+"""Progress of a batch: a live table of runs under way on a terminal, lines elsewhere; on standard error only.
 
 The clock says how fast a batch goes and how often to say it; nothing else depends on it.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -13,18 +13,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from evovpo.config import Config
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
 from evovpo.experiments.running import Work
-from evovpo.reports.live import LiveView, Waits
+from evovpo.reports.live import LiveView
 from evovpo.reports.text import calls_text, counted, duration, plain_table, printable, reward_text, right
 from evovpo.store import CallTotals, RunRow
 from evovpo.types import RunStatus
 
 _READ_SECONDS = 5.0
 """Time between two looks into the store."""
-_LINES_AROUND = 8
-"""Lines of a terminal that the table leaves to headings, totals and the prompt."""
 
 
 @dataclass
@@ -33,8 +30,7 @@ class _Cell:
 
     problem: str
     budget: int
-    config: Config
-    waits: Waits = field(default_factory=Waits)
+    waits: str = ""
     proposed: int = 0
     best: float | None = None
     is_solved: bool = False
@@ -57,8 +53,7 @@ class BatchProgress(LiveView):
         totals: Callable[..., CallTotals] | None = None,
     ) -> None:
         self._cells = {
-            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations, work.config)
-            for work in works
+            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
         }
         self._totals, self._read_at, self._calls = totals, float("-inf"), ""
         for run_id, cell in self._cells.items():
@@ -89,10 +84,9 @@ class BatchProgress(LiveView):
         cell = self._cells[message.name]
         match message:
             case Started():
-                cell.is_running, cell.waits = True, Waits()
+                cell.is_running = True
             case Told() | Ended():
-                cell.proposed, cell.best, cell.is_solved, *open_now = message.value
-                cell.waits.take(*open_now)
+                cell.proposed, cell.best, cell.is_solved, cell.waits = message.value
                 cell.is_ended = isinstance(message, Ended)
                 cell.is_running = not cell.is_ended
             case Failed():
@@ -118,32 +112,15 @@ class BatchProgress(LiveView):
         left = sum(cell.budget - cell.proposed for cell in cells if not cell.is_ended)
         if rate := (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3):
             parts += [f"{rate:.0f} a second", f"at most {duration(left / rate)} to go"]
-        waits = [cell.waits.text(cell.config) for cell in cells if cell.is_running]
-        parts += [self._calls, next(filter(None, waits), "")]
+        parts += [self._calls, *[cell.waits for cell in cells if cell.is_running and cell.waits][:1]]
         return ", ".join(filter(None, parts))
 
     def _view(self) -> RenderableType:
-        by_problem: dict[str, list[_Cell]] = {}
+        figures = (right(name, no_wrap=True) for name in ("best", "evaluations"))
+        table = plain_table(Column("under way", no_wrap=True), *figures)
         for cell in self._cells.values():
-            by_problem.setdefault(cell.problem, []).append(cell)
-        figures = ("best", "solved", "ended", "evaluations")
-        table = plain_table(Column("problem", no_wrap=True), *(right(name, no_wrap=True) for name in figures))
-
-        # What is running first, then what is not begun: what has ended matters least.
-        def place(cells: list[_Cell]) -> tuple[bool, bool]:
-            return not any(cell.is_running for cell in cells), all(cell.is_ended for cell in cells)
-
-        order = sorted(by_problem.items(), key=lambda item: place(item[1]))
-        room = max(3, self._console.size.height - _LINES_AROUND)
-        for problem, cells in order[:room]:
-            bests = [cell.best for cell in cells if cell.best is not None]
-            table.add_row(
-                Text(printable(problem), style="bold" if any(cell.is_running for cell in cells) else ""),
-                reward_text(max(bests)) if bests else "",
-                f"{sum(cell.is_solved for cell in cells)} of {len(cells)}",
-                str(sum(cell.is_ended for cell in cells)),
-                f"{sum(cell.proposed for cell in cells)} of {sum(cell.budget for cell in cells)}",
-            )
-        more = [Text(f"... and {len(order) - room} more problems", style="dim")] * (len(order) > room)
+            if cell.is_running:
+                best = "" if cell.best is None else reward_text(cell.best)
+                table.add_row(Text(printable(cell.problem)), best, f"{cell.proposed} of {cell.budget}")
         bar = ProgressBar(max(len(self._cells), 1), self.ended, width=40)
-        return Group(table, *more, bar, Text(self.status()))
+        return Group(table, bar, Text(self.status()))

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from evovpo.analysis.scores import COMBINED
 from evovpo.config import Config
-from evovpo.reports.text import calls_text, counted, duration, one_line, printable, reward_text
+from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
 from evovpo.search.search import Search
 from evovpo.store import CallTotals
@@ -29,8 +29,6 @@ UPDATE_SECONDS = 0.25
 """Shortest time between two updates of the live view."""
 LINE_SECONDS = 30.0
 """Time between two lines where there is no terminal."""
-QUIET_SECONDS = 10.0
-"""How long nothing has to come before it is said what is waited for."""
 
 _ISLANDS_SHOWN = 8
 
@@ -82,40 +80,6 @@ class LiveView(ABC):
             self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-class Waits:
-    """What a run or several runs wait for, to be said once nothing has come for a while."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._asked = self._judging = 0
-
-    def take(self, asked: int, judging: int) -> None:
-        """Take note of what a run says: how much it waits for, or zeros if something came."""
-        self._asked, self._judging = asked, judging
-        if not (asked or judging):
-            self._since = time.monotonic()
-
-    def text(self, config: Config) -> str:
-        """Return what is waited for and since when; empty if something came lately."""
-        seconds = time.monotonic() - self._since
-        if seconds < QUIET_SECONDS or not (self._asked or self._judging):
-            return ""
-        parts = []
-        if self._asked:
-            parts.append(f"the replies to {counted(self._asked, 'prompt')} from {_asked_of(config)}")
-        if self._judging:
-            parts.append(f"{counted(self._judging, 'group')} of programs to be judged")
-        return f"waiting for {' and '.join(parts)} since {duration(seconds)}"
-
-
-def _asked_of(config: Config) -> str:
-    """Return who writes for a run: addresses of servers, or the model in this process."""
-    if config.proposer.name != "openai":
-        return "the model"
-    addresses = {model.base_url or config.proposer.base_url for model in config.models}
-    return ", ".join(sorted(addresses) or [config.proposer.base_url])
-
-
 class LiveProgress(LiveView):
     """Shows where a run stands; `started` and `told` are the hooks of a run.
 
@@ -129,10 +93,8 @@ class LiveProgress(LiveView):
         self.proposed = 0
         """Candidates proposed so far, also by an earlier process."""
         self._spinner = Spinner("dots")
-        self._waiting_for = self._how = self._status = ""
+        self._waiting_for = self._how = self._status = self._waits = ""
         self._best = Text()
-        self._config = Config()
-        self._waits = Waits()
         self._proposed_before: int | None = None
         self._read_at = float("-inf")
         super().__init__(console)
@@ -144,17 +106,16 @@ class LiveProgress(LiveView):
 
     def started(self, run: Run) -> None:
         """Take note that the run is stored."""
-        self.run, self._config, self._waits = run, Config.from_json(run.config_json), Waits()
+        self.run = run
         self._begin = time.monotonic()
         self._waiting_for = ""
-        style = self._config.prompt.style
+        style = Config.from_json(run.config_json).prompt.style
         self._how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
         self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {self._how}")
 
     def told(self, progress: Progress) -> None:
         """Take note of a tell, or that none comes; shown if the last update is long enough ago."""
-        self._waits.take(progress.asked, progress.judging)
-        self.proposed = progress.search.proposed
+        self.proposed, self._waits = progress.search.proposed, progress.waits
         is_first = self._proposed_before is None
         if self._proposed_before is None:
             self._proposed_before = self.proposed
@@ -163,10 +124,9 @@ class LiveProgress(LiveView):
             return
         self._read_at = now
         rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
-        status = status_line(progress.search, rate)
+        self._status = status_line(progress.search, rate)
         if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
-            status += f", {calls_text(totals)}"
-        self._status = status
+            self._status += f", {calls_text(totals)}"
         if (best := progress.search.best) is not None:
             line = one_line(best.program.source, progress.search.problem.entry)
             self._best = Text(line, style="dim", no_wrap=True, overflow="ellipsis")
@@ -177,12 +137,8 @@ class LiveProgress(LiveView):
         """Return in one line where the run stands, or what takes time before it begins."""
         if self.run is None or self._waiting_for:
             return f"{self._waiting_for} ... {duration(time.monotonic() - self._begin)}"
-        parts = (
-            f"{self.proposed} of {self.run.evaluations} evaluations",
-            self._status,
-            self._waits.text(self._config),
-        )
-        return ", ".join(filter(None, parts))
+        done = f"{self.proposed} of {self.run.evaluations} evaluations"
+        return ", ".join(filter(None, (done, self._status, self._waits)))
 
     def _view(self) -> RenderableType:
         if self.run is None or self._waiting_for:
@@ -193,7 +149,7 @@ class LiveProgress(LiveView):
         seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
         bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
         head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, {self._how}", "dim"))
-        waits = Text(self._waits.text(self._config), style="yellow")
+        waits = Text(self._waits, style="yellow")
         return Group(head, bar, Text(self._status), *[waits] * bool(waits), self._best)
 
 

@@ -14,7 +14,6 @@ from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.settings import Effect, Settings
-from evovpo.problem.suites import SuiteEntry, SuiteRow
 from evovpo.reports.text import (
     Broken,
     changes_view,
@@ -140,7 +139,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """Return the list of runs."""
     run, status, start = (Column(name, no_wrap=True) for name in ("run", "status", "started"))
-    figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best mean\nreward"))
+    figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best\nmean"))
     table = plain_table(run, folded("problem"), status, *figures, start)
     styles = {"solved": "green", "memorised": "yellow", "failed": "red", "interrupted": "yellow"}
     for row in rows:
@@ -188,40 +187,14 @@ def population_json(search: Search) -> list[Json]:
     ]
 
 
-def suites_table(suites: Sequence[SuiteRow]) -> Table:
-    """Return suites with how many problems each has, and of what kind."""
-    table = plain_table(Column("suite", no_wrap=True), right("problems"), "what they are")
-    for row in suites:
-        table.add_row(row.suite, str(row.problems), Text(printable(row.description)))
-    return table
-
-
 def problems_table(problems: Sequence[Problem]) -> Table:
     """Return problems with as much of what they ask for as fits into a line."""
     table = plain_table(Column("problem", no_wrap=True), right("rows", no_wrap=True), "asks for")
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
-        table.add_row(problem.id, rows, Text(printable(_asked(problem)), no_wrap=True, overflow="ellipsis"))
+        asked = " ".join(problem.statement.strip().split("\n\n")[0].split())
+        table.add_row(problem.id, rows, Text(printable(asked), no_wrap=True, overflow="ellipsis"))
     return table
-
-
-def problems_json(problems: Sequence[Problem], entries: Sequence[SuiteEntry]) -> list[Json]:
-    """Return for machines what `problems_table` shows, and the difficulty where it was measured."""
-    return [
-        {
-            "problem": problem.id,
-            "train": len(problem.train),
-            "heldout": len(problem.heldout),
-            "asks_for": _asked(problem),
-            "difficulty": entry.difficulty,
-        }
-        for problem, entry in zip(problems, entries, strict=True)
-    ]
-
-
-def _asked(problem: Problem) -> str:
-    """Return the first paragraph of a statement in one line."""
-    return " ".join(problem.statement.strip().split("\n\n")[0].split())
 
 
 def check_view(report: CheckReport) -> RenderableType:

@@ -6,11 +6,10 @@ terminal as a control sequence or as markup.
 
 import ast
 import difflib
-import re
+from textwrap import wrap
 from typing import Any
 
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.syntax import Syntax
@@ -99,22 +98,17 @@ def right(header: RenderableType, **settings: Any) -> Column:
 
 
 class Broken:
-    """A text whose lines a table breaks behind `/`, `-`, `,` and blanks, and elsewhere only if it must."""
+    """A name whose lines a table breaks behind hyphens and blanks, and inside a word only if it must."""
 
-    def __init__(self, text: str, style: str = "") -> None:
-        self._parts = re.findall(r"[^-/, ]*[-/, ]*", printable(text))
-        self._style = style
+    def __init__(self, name: str) -> None:
+        self._name = printable(name)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(max(map(cell_len, self._parts)), sum(map(cell_len, self._parts)))
+        least = max(map(len, wrap(self._name, 1, break_long_words=False)))
+        return Measurement(least, len(self._name))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = [""]
-        for part in self._parts:
-            if cell_len(lines[-1]) + cell_len(part.rstrip()) > options.max_width:
-                lines.append("")
-            lines[-1] += part
-        yield Text("\n".join(line.rstrip() for line in lines), self._style, overflow="fold")
+        yield Text("\n".join(wrap(self._name, options.max_width)))
 
 
 def folded(header: RenderableType = "", **settings: Any) -> Column:

@@ -23,8 +23,8 @@ from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
 
-_QUIET_SECONDS = 5.0
-"""How long nothing has to come before `on_tell` is told what is waited for, and between two such calls."""
+_QUIET_SECONDS = 10.0
+"""How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
@@ -35,10 +35,8 @@ class Progress(NamedTuple):
     search: Search
     executed: int
     """Programs that the sandbox ran since this process took the run up."""
-    asked: int = 0
-    """Prompts that were sent and have no reply; 0 after a tell."""
-    judging: int = 0
-    """Groups of programs that are being judged; 0 after a tell."""
+    waits: str = ""
+    """What nothing came of for a while, in words; empty after a tell."""
 
 
 class _Arrived(NamedTuple):
@@ -78,6 +76,7 @@ class Driver:
     """Evaluations from which on nothing more is asked; None for the whole budget."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
+    _told_at: float = field(default_factory=time.monotonic)
     _arrived: deque[_Arrived] = field(default_factory=deque)
     """Groups that are being judged, in the order in which they arrived."""
 
@@ -180,7 +179,15 @@ class Driver:
             return_when=asyncio.FIRST_COMPLETED,
         )
         if not (done or patience):
-            self.on_tell(Progress(self.search, self.executed, len(self._waiting), len(self._arrived)))
+            self.on_tell(Progress(self.search, self.executed, self._waits()))
+
+    def _waits(self) -> str:
+        """Return since when nothing came, and of what, in words."""
+        asked, whose = len(self._waiting), self.config.proposer.base_url or "the model"
+        replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
+        judging = "programs to be judged" * bool(self._arrived)
+        seconds = time.monotonic() - self._told_at
+        return f"waiting since {seconds:.0f} s for {' and '.join(filter(None, (replies, judging)))}"
 
     def _take_replies(self) -> None:
         """Begin to judge the groups that arrived; those that arrived together in the order of their asks."""
@@ -217,6 +224,7 @@ class Driver:
 
     def _commit(self, tells: Sequence[Tell]) -> None:
         """Store consecutive tells in one transaction, then apply them."""
+        self._told_at = time.monotonic()
         self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:
             self.search.tell(tell)

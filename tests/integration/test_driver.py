@@ -126,6 +126,31 @@ def test_a_run_uses_its_budget_and_stores_every_ask_before_its_tells() -> None:
     assert sum(len(tell.judged) for tell in journal.tells[1:]) == 60
 
 
+def test_while_nothing_comes_it_is_said_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evovpo.runs.driver._QUIET_SECONDS", 0.01)
+    served = SETTINGS.changed(proposer={"name": "openai", "model": "m", "base_url": "http://localhost:1/v1"})
+    driver, _, _ = make_driver(settings=served)
+    heard = asyncio.Event()
+
+    class Silent(ScriptedProposer):
+        async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+            await heard.wait()
+            return await super().propose(prompt, indices, sampling)
+
+    said: list[str] = []
+
+    def listen(progress: Progress) -> None:
+        said.append(progress.waits)
+        if "replies of" in progress.waits:
+            heard.set()
+
+    driver.proposer, driver.on_tell = Silent(toy_script()), listen
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    first = next(text for text in said if "replies" in text)
+    assert first == "waiting since 0 s for replies of http://localhost:1/v1 to 1 prompt"
+    assert said[-1] == ""
+
+
 def test_a_group_is_stored_before_it_is_applied() -> None:
     driver, _, journal = make_driver(on_tell=lambda progress: None)
     seen: list[int] = []

@@ -112,7 +112,7 @@ def retrain(
     from trainer.learning.data import RunPart
     from trainer.loop import retrain as training
     from trainer.loop.training_plan import Watch, make_plan
-    from trainer.reports.training import plan_line, plan_table, probe_table, steps_table
+    from trainer.reports.training import plan_line, plan_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
     began = time.monotonic()
@@ -155,8 +155,8 @@ def retrain(
         number = result.policy_version
         assert number is not None  # it was not only planned
         show_answer(steps_table(store.training_steps(store.policy_version(number).config_hash)))
-        if isinstance(result.probe, dict):
-            show_answer(probe_table(result.probe))
+        if isinstance(result.probe, dict) and isinstance(verdict := result.probe["verdict"], dict):
+            say(f"Beside its parent: {verdict['reason']}")
         served, where = store.served(), store_option(store)
         if served is not None and served.number == number:
             say(f"Policy version {number} is served.")

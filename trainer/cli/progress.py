@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from evovpo.cli.terminal import console
-from evovpo.reports.live import LiveView, Waits
+from evovpo.reports.live import LiveView
 from evovpo.reports.text import printable
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ class LoopBar(WorkBar):
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
         self._plan, self._rounds, self._name = plan, rounds, ""
-        self._waits = Waits()
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
@@ -91,14 +90,12 @@ class LoopBar(WorkBar):
     def _searching(self, round_number: int, index: int, problem: Problem) -> None:
         problems = len(self._plan.searched)
         self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{problems}: {problem.id}"
-        self._waits = Waits()
         self.show(self._name, 0, self._plan.search.search.evaluations)
 
     def _told(self, progress: SearchProgress) -> None:
         best = progress.search.best
         figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
-        self._waits.take(progress.asked, progress.judging)
-        figures = ", ".join(filter(None, (figures, self._waits.text(self._plan.search))))
+        figures = ", ".join(filter(None, (figures, progress.waits)))
         self.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
 
     def _searched(self, outcome: Outcome) -> None:

@@ -74,18 +74,6 @@ def steps_table(steps: Sequence[TrainingStep]) -> Table:
     return table
 
 
-def probe_table(found: Mapping[str, Any]) -> Table:
-    """Return best@k and pass@k of a version and its parent from the comparison of `retrain`."""
-    new, parent = found["version"], found["parent"]
-    title = f"Probe: {new['problems']} problems outside the training, {new['sampled']} answers each"
-    heads = (f"{figure} {name}" for figure in ("best@k", "pass@k") for name in ("parent", "new"))
-    table = plain_table(*map(right, ("k", *heads)), title=title)
-    columns = [result[figure] for figure in ("best_at_k", "pass_at_k") for result in (parent, new)]
-    for k in columns[0]:
-        table.add_row(k, *(f"{values[k]:.3f}" for values in columns))
-    return table
-
-
 def policies_json(store: Store) -> list[dict[str, Json]]:
     """Return one object a version, ascending by number."""
     served = store.served()
@@ -131,15 +119,9 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["objective"] or "start model",
             "" if steps is None else f"{steps:.0f}",
             "" if before is None else f"{before:.3f} to {after:.3f}",
-            _from_here(row["path"]),
+            "/".join(Path(row["path"]).parts[-2:]),
         )
     return table
-
-
-def _from_here(path: str) -> str:
-    """Return a path without the current directory, if it lies there."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _panels(
