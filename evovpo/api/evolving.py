@@ -32,8 +32,6 @@ class Best:
     rewards: dict[str, float]
     """Component -> reward in [0, 1]."""
     mean_reward: float
-    metrics: Mapping[str, Json]
-    """What an evaluator of its own returned; else empty."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +121,7 @@ def evolve(
                 id=outcome.run,
                 solved_train=outcome.solved_train,
                 solved_heldout=outcome.solved_heldout,
-                best=Best(
-                    outcome.program_id,
-                    outcome.program,
-                    by_name,
-                    outcome.program_mean_reward,
-                    outcome.best_metrics,
-                ),
+                best=Best(outcome.program_id, outcome.program, by_name, outcome.program_mean_reward),
                 evaluations=outcome.evaluations,
                 store=opened.name,
                 stopped=outcome.stopped,

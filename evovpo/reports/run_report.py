@@ -156,7 +156,8 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         title = Text(f"Best mean reward of the run against evaluations{whose}{remark}", style="bold")
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
     if points := combined_curve(view.scores):
-        parts += [Text("Best combined_score against evaluations", style="bold")]
+        above = "\n" * view.problem.has_one_score
+        parts += [Text(f"{above}Best combined_score against evaluations", style="bold")]
         parts += [Text(f"  after {point.evaluations}: {point.combined:.6g}") for point in points[-12:]]
     return Group(*parts)
 

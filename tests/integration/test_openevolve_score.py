@@ -168,10 +168,10 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     bounds = command("bounds", "latest", "--store", url).out
     assert "[metrics.eval_time]\nlow = 0.0\nhigh = 0.5\nlower_is_better = true  # guessed from" in bounds
     assert "[metrics.c1]" in bounds
-    assert "combined_score" not in bounds
+    assert "[metrics.combined_score]" in bounds
     (folder / "metrics.toml").write_text(bounds)
     found = command("check", folder, "--json", "--store", url).json
-    assert found["problem"]["objectives"] == ["c1", "eval_time"]
+    assert found["problem"]["objectives"] == ["c1", "eval_time", "combined_score"]
     second = evolve(command, folder, texts, "--json")
     assert second.json["best_metrics"]["combined_score"] == second.json["combined_score"] == 1 / 1.75
     assert second.json["program"] == PROGRAM.replace("1.0", "2.5")

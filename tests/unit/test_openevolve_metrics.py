@@ -177,7 +177,7 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     text = suggest_bounds(replace(FOLDER, left_out=()), judged)
     path.write_text(text)
     declared = read_declared(path)
-    assert declared.keys() == {"speed", "run time"}
+    assert declared.keys() == {"speed", "run time", "combined_score"}
     speed, duration = declared["speed"], declared["run time"]
     # 101 values, of which the worst is absurd: the 5th percentile is the sixth worst.
     assert (speed.low, speed.high) == (4.0, 99.0 + 95 / 4)
@@ -185,19 +185,16 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     assert (duration.low, duration.high) == (0.0, 96.0)
     assert (duration.lower_is_better, speed.lower_is_better) == (True, False)
     assert '# "same": 101 values, all the same; no bounds can be learned' in text
-    assert text.count("# guessed from the name") == 2
+    assert text.count("# guessed from the name") == 3
 
 
-def test_bounds_of_declared_metrics_keep_their_direction_and_the_mixture_stands_in_for_nothing_else(
-    tmp_path: Path,
-) -> None:
+def test_bounds_of_declared_metrics_keep_their_direction(tmp_path: Path) -> None:
     judged: list[dict[str, Json]] = [{"run time": value, "combined_score": value} for value in (1.0, 2.0)]
     path = tmp_path / "metrics.toml"
     path.write_text(suggest_bounds(replace(FOLDER, metrics=(Metric("run time", 0, 1),)), judged))
-    assert read_declared(path) == {"run time": Declared(low=1.0, high=2.25, lower_is_better=False)}
-    assert "guessed" not in path.read_text()
-    path.write_text(suggest_bounds(replace(FOLDER, left_out=()), [{"combined_score": x} for x in (1.0, 2.0)]))
-    assert read_declared(path).keys() == {"combined_score"}
+    bounds = Declared(low=1.0, high=2.25, lower_is_better=False)
+    assert read_declared(path) == {"run time": bounds, "combined_score": bounds}
+    assert path.read_text().count("guessed") == 1
 
 
 @pytest.mark.parametrize(

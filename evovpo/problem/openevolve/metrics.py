@@ -202,15 +202,14 @@ def read_allowed(path: Path) -> list[str]:
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
     """Return a `metrics.toml` with bounds and directions for the numbers that programs scored.
 
-    `combined_score`, which is made of the others, is left out unless it is declared or the only one. The
-    worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
+    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
     better one lies a quarter of the way from there to the best value beyond it, so that there is room to
     improve, but not beyond 0 where no value seen is: errors and times do not get negative. A direction that
     nobody declared is guessed from the name. A metric without two different values is only a comment.
     """
     lines = [
         "# Objectives of their own, with bounds from a run: worse end at the 5th percentile, better end 25 %",
-        "# beyond the best value, but not beyond 0 where no value was. Leave out what should not count.",
+        "# beyond the best value, but not beyond 0 where no value was. Leave out what is no aim of its own.",
     ]
     known = {} if folder.left_out is not None else {m.name: m.lower_is_better for m in folder.metrics}
     values_of: dict[str, list[float]] = {}
@@ -218,8 +217,7 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
         for name, raw in metrics.items():
             if (value := number(raw)) is not None:
                 values_of.setdefault(name, []).append(value)
-    named = [name for name in values_of if name in known or name not in (COMBINED, ERROR)]
-    for name in named or values_of:
+    for name in [name for name in values_of if name in known or name != ERROR]:
         is_lower = known.get(name, suggests_lower(name))
         sign = -1.0 if is_lower else 1.0
         values = sorted(sign * value for value in values_of[name])
