@@ -255,7 +255,7 @@ class EvaluatorConfig(Section):
     mode: Literal["whole", "proxy"] = "whole"
     """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
     metrics: str = ""
-    """TOML file with bounds of metrics; empty for metrics.toml beside the evaluator, if there is one."""
+    """TOML file that makes objectives of metrics; empty for metrics.toml beside the evaluator, if any."""
     initial_program: str = ""
     """File or folder of the initial program; empty for the one of the usual name in the project."""
     allow: str = ""

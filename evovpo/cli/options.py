@@ -49,7 +49,7 @@ MetricsFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "Of an OpenEvolve project, bounds of its metrics; [bold]evovpo bounds[/bold] suggests some.",
+        "Of an OpenEvolve project, which metrics are objectives; [bold]evovpo bounds[/bold] writes one.",
         resolve_path=True,
     ),
 ]

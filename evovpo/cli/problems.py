@@ -159,7 +159,7 @@ def check(
 
 @app.command("bounds", rich_help_panel="Problems")
 def bounds(run: options.RunName, store_url: options.StoreUrl = None) -> None:
-    """Print bounds for the metrics of an OpenEvolve project, learned from all programs that a run judged.
+    """Print a metrics.toml that makes objectives of all numbers that a run of an OpenEvolve project measured.
 
     [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
     """

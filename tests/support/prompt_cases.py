@@ -65,6 +65,14 @@ EVALUATED = dataclasses.replace(
     evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, METRICS),
     objectives=tuple(Objective(metric.name, describe(metric)) for metric in METRICS),
 )
+ALONE = dataclasses.replace(
+    EVALUATED,
+    objectives=(Objective("combined_score", "higher is better; the initial program's is 1"),),
+    evaluator=EvaluatorFolder(
+        "evaluator.py", EvaluatorMode.WHOLE, (Metric("combined_score", 1.0, 2.0, is_soft=True),), left_out=()
+    ),
+)
+"""Ranked by one number alone."""
 FILES = {
     "main.py": "import lib.tools\n\nprint(lib.tools.one())\n",
     "lib/tools.py": "def one():\n    return 1\n",
@@ -135,6 +143,8 @@ REQUESTS: dict[str, tuple[Problem, Request]] = {
         EVALUATED,
         Request(0, PromptKind.NOTES, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS),
     ),
+    "alone_mutate": (ALONE, Request(1, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,))),
+    "alone_crossover": (ALONE, Request(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
     "folder_mutate": (FOLDER, Request(1, PromptKind.MUTATE, judged(pack(FILES), (0.5, 0.5)))),
     "text_mutate": (TEXT, Request(1, PromptKind.MUTATE, judged("Dear reader\n", (0.5, 0.5)))),
 }
