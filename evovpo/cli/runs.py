@@ -79,8 +79,8 @@ def show(
         if picture is not None:
             write_curve_png(view, picture)
         if out is not None and view.best is not None:
-            with writing(out) as partial:
-                partial.write_text(script(view.problem, view.best), encoding="utf-8")
+            with writing(out) as file:
+                file.write(script(view.problem, view.best))
             say(f"Best program written to {out}", stderr=True)
         if as_json:
             print_json({**run_json(view, ancestors), "png": picture})

@@ -53,7 +53,7 @@ def apply(
         raise ProblemError(f"{table}: {error}") from error
     failed: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
-    with writing(out) as partial, Progress(console=console(stderr=True), transient=True) as progress:
+    with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
         bar = progress.add_task("rows", total=len(rows))
         found = run_rows(view.problem, view.best, config, arguments, lambda n: progress.advance(bar, n))
         for number, (row, (value, reason)) in enumerate(zip(rows, found, strict=True), start=1):
@@ -62,8 +62,7 @@ def apply(
                 failed.append({"row": number, "error": reason})
             elif before not in (None, "", value) and table_value(before) != value:
                 different.append({"row": number, "before": before, "now": value})
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            table_write(file, rows)
+        table_write(file, rows)
     if as_json:
         counts = {"rows": len(rows), "failed": len(failed), "different": len(different)}
         print_json({"run": view.run.id, **counts, "out": out, "failures": failed, "differences": different})

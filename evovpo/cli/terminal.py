@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -74,19 +74,16 @@ def print_json(value: object) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[Path]:
-    """Give a place to write a file whole; raises `ConfigError` at once if nothing can be written there."""
+def writing(path: Path) -> Iterator[TextIO]:
+    """Give a file to write, whole or not at all; raises `ConfigError`, at once, where there can be none."""
     from evovpo.errors import ConfigError
     from evovpo.files import written_whole
 
-    with written_whole(path) as partial:
-        try:
-            partial.touch()
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: cannot be written ({error.strerror}); choose another place"
-            ) from error
-        yield partial
+    try:
+        with written_whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
 
 
 def leave(code: int, *lines: str) -> NoReturn:
