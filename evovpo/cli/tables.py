@@ -11,7 +11,6 @@ from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, sa
 from evovpo.errors import ProblemError
 
 app = typer.Typer()
-_LISTED = 10
 
 
 @app.command("apply", rich_help_panel="Runs")
@@ -68,7 +67,7 @@ def apply(
         print_json({"run": view.run.id, **counts, "out": out, "failures": failed, "differences": different})
     else:
         say(f"{out}: {len(rows)} rows, {len(failed)} failed, {len(different)} with another {column!r} before")
-        for line in [*failed[:_LISTED], *different[:_LISTED]]:
+        for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
     if failed:
         leave(Exit.SOME_FAILED)

@@ -19,10 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Return for each argument list what a program gives, or None and why it fails.
+    """Return for each argument list what a program gives, or None and why; tell `on_rows` how many are done.
 
-    A batch may use what the problem allows for its rows; one that fails as a whole is halved down to the rows
-    that do it. `on_rows` is told how many more are done. Raises `SandboxError`.
+    A batch may use what the problem allows; one that fails as a whole is halved. Raises `SandboxError`.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

@@ -25,29 +25,28 @@ _MOST_HELD_OUT = 200
 
 def read_table(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, at least one, all with the same columns; raises `ProblemError`."""
-    kind = path.suffix.lower()
+    kind, sheet = path.suffix.lower(), io.StringIO()
+    if kind == ".jsonl":
+        lines = enumerate(read_lines(path), start=1)
+        rows = [parsed(line, f"{path}: line {number}") for number, line in lines if line.strip()]
+        if not rows or not all(isinstance(row, dict) for row in rows):
+            raise ProblemError(
+                f"{path}: expected a JSON object on each line, found others or none; correct it"
+            )
+        columns = dict.fromkeys(column for row in rows for column in row)
+        return [{column: row.get(column) for column in columns} for row in rows]
     try:
-        if kind != ".jsonl":
-            return table_read(str(path), _sheet(path) if kind == ".xlsx" else None)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
-    rows = [parsed(line, f"{path}: line {number}") for number, line in enumerate(read_lines(path), 1) if line]
-    if not rows or not all(isinstance(row, dict) for row in rows):
-        raise ProblemError(f"{path}: expected a JSON object on each line, found others or none; correct it")
-    columns = dict.fromkeys(column for row in rows for column in row)
-    return [{column: row.get(column) for column in columns} for row in rows]
+        if kind == ".xlsx":
+            from openpyxl import load_workbook
 
-
-def _sheet(path: Path) -> str:
-    """Return the first sheet of a workbook as CSV."""
-    try:
-        from openpyxl import load_workbook
+            first = load_workbook(path, data_only=True).worksheets[0]
+            csv.writer(sheet).writerows(first.iter_rows(values_only=True))
+        return table_read(str(path), sheet.getvalue() if kind == ".xlsx" else None)
     except ImportError:
         fix = "pip install 'evovpo[xlsx]', or save the sheet as CSV"
         raise ProblemError(f"{path}: expected openpyxl to read it with, found none; {fix}") from None
-    text = io.StringIO()
-    csv.writer(text).writerows(load_workbook(path, data_only=True).worksheets[0].iter_rows(values_only=True))
-    return text.getvalue()
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 
 
 def table_task(path: Path, output: str | None) -> tuple[Task, str]:
