@@ -19,15 +19,17 @@ _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR:
 _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
-def advice(view: RunView, vectors: Collection[tuple[float, ...]]) -> list[str]:
+def advice(view: RunView, vectors: Collection[tuple[float, ...]], store_option: str = "") -> list[str]:
     """Return up to three sentences, what is most likely to help first; none for a run solved on all rows.
 
-    `vectors` are the rewards of the different programs of the run.
+    `vectors` are the rewards of the different programs of the run; `store_option` is how a command names the
+    store.
     """
-    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, vectors), _MOST))
+    further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
+    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, vectors, further), _MOST))
 
 
-def _reasons(view: RunView, vectors: Collection[tuple[float, ...]]) -> Iterator[str]:
+def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str) -> Iterator[str]:
     summary, problem, run = view.summary, view.problem, view.run
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
@@ -42,7 +44,6 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]]) -> Iterator[
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
             yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"
-    further = f"evovpo resume {run.id} --evaluations {2 * run.evaluations}"
     if late := [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
     passed = {tuple(value >= 1.0 for value in vector) for vector in vectors}

@@ -13,7 +13,6 @@ from typing import Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -92,7 +91,6 @@ class LiveProgress(LiveView):
         """The run, once it is stored and can be resumed."""
         self.proposed = 0
         """Candidates proposed so far, also by an earlier process."""
-        self._spinner = Spinner("dots")
         self._waiting_for = self._how = self._status = self._waits = ""
         self._best = Text()
         self._proposed_before: int | None = None
@@ -142,8 +140,7 @@ class LiveProgress(LiveView):
 
     def _view(self) -> RenderableType:
         if self.run is None or self._waiting_for:
-            self._spinner.text = Text(self.status() if self._waiting_for else "")
-            return self._spinner
+            return Text(self.status())
         run, bar = self.run, Table.grid(padding=(0, 1))
         done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
         seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
