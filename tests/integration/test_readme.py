@@ -19,7 +19,7 @@ SMALLER = {
     "--rounds 3 --limit 12": "--rounds 1 --limit 1 --evaluations 24 --train-set {} --train-set {}".format(
         *PROBE
     ),
-    "--objective vpo ": "--objective vpo --set {} --set {} ".format(*PROBE),
+    "--objective vpo-at-c ": "--objective vpo-at-c --set {} --set {} ".format(*PROBE),
     "--evaluations 300": "--evaluations 48",
 }
 """What is made smaller, so that the blocks end within a minute."""
