@@ -31,6 +31,10 @@ AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
 ]
+Png = Annotated[
+    Path | None, option("FILE", "Where to write the picture.", default="a file in evovpo-out, named after it")
+]
+NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
 ConfigFile = Annotated[
     Path | None,
     option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config"),

@@ -48,10 +48,8 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
 def show(
     run: options.RunName,
     store_url: options.StoreUrl = None,
-    png: Annotated[
-        Path | None, option("FILE", "Where to write the curve.", default="evovpo-out/RUN.png")
-    ] = None,
-    no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    png: options.Png = None,
+    no_png: options.NoPng = False,
     out: Annotated[
         Path | None, option("FILE", "Write the best program so that it runs alone: python FILE data.csv")
     ] = None,
@@ -157,10 +155,8 @@ def doctor(
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
-    png: Annotated[
-        Path | None, option("FILE", "Where to write the picture.", default="evovpo-out/doctor-RUN.png")
-    ] = None,
-    no_png: Annotated[bool, typer.Option("--no-png", help="Write no picture.")] = False,
+    png: options.Png = None,
+    no_png: options.NoPng = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say whether a problem's reward vector is worth training on with VPO, and what to change if not.
@@ -182,7 +178,7 @@ def doctor(
     config = Config.load(config_file, [*SAMPLING, *settings(overrides, {"store.url": store_url})])
     problem = named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
-        live = LiveProgress(console(stderr=True))
+        live = LiveProgress(console(stderr=True), store.call_totals)
         try:
             if problem is None:
                 report = examine_run(store, target)

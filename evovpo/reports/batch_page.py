@@ -5,6 +5,7 @@ anywhere. Names of problems, sources and objectives are untrusted text: they are
 """
 
 import base64
+import contextlib
 import csv
 import html
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -46,14 +47,13 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
     Raises `ConfigError` if the store has no run of the batch or fewer than the report that stands there, and
     if the files cannot be written.
     """
-    begun = sum(one.status is not None for one in results.cells)
-    before = _begun_before(folder / "cells.csv")
+    begun, before = sum(one.status is not None for one in results.cells), 0
+    with contextlib.suppress(OSError), (folder / "cells.csv").open(encoding="utf-8", newline="") as file:
+        before = sum(bool(row.get("status")) for row in csv.DictReader(file))
     if begun < max(1, before):
         raise ConfigError(
-            f"{store.name} has {begun} of the {len(results.cells)} runs of {results.batch.name}"
-            + f", and the report in {folder} has {before}" * bool(before)
-            + "; give the --store that has them"
-            + ", or another --out" * bool(begun)
+            f"{store.name} has {begun} runs of {results.batch.name}, the report in {folder} {before}; give "
+            "the --store that has more, or another --out"
         )
     maps = [found for problem in results.problems if (found := read_heat_map(store, results, problem))]
     tables = []
@@ -70,15 +70,6 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
             f"{folder}: the report cannot be written ({error.strerror}); give another --out"
         ) from error
     return page, tables
-
-
-def _begun_before(table: Path) -> int:
-    """Return how many runs that had begun a written table of cells has; 0 where there is none."""
-    try:
-        with table.open(encoding="utf-8", newline="") as file:
-            return sum(bool(row.get("status")) for row in csv.DictReader(file))
-    except OSError:
-        return 0
 
 
 def page_text(results: Results, maps: Sequence[HeatMap]) -> str:

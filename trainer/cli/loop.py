@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -60,9 +59,7 @@ def loop(
             "--train-set",
         ),
     ] = None,
-    png: Annotated[
-        Path | None, option("FILE", "Where to write the picture.", default="evovpo-out/loop-ID.png")
-    ] = None,
+    png: options.Png = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search, train on what the searches logged, and search with the better model, round after round.
