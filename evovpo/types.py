@@ -609,16 +609,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A stretch of a run under settings of its own; the first begins with the run."""
+    """Where a run goes on under other settings; the first part begins with the run."""
 
-    run_id: str
     asks_before: int
     tells_before: int
-    """With `asks_before` where it begins in the history of the run."""
-    evaluations: int
-    """Budget of the whole run from here on."""
     config_json: str
-    created_at: str
 
 
 def content_id(*parts: str) -> str:

@@ -214,9 +214,8 @@ def resume(
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
-        parts = len(store.parts(run_id))
         outcome = _watched(store, waiting, partial(take_up, run_id, store, changes=changes))
-        if end and changes and len(store.parts(run_id)) == parts:
+        if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
         _finish(store, as_json, outcome)

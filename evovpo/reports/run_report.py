@@ -136,8 +136,8 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     if origin.origin:
         begun = counted(len(origin.programs.split(",")), "program")
         head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
-    for part in view.parts:
-        head.append(f"\nwent on after ask {part.asks_before}, {part.created_at}: budget {part.evaluations}")
+    for asks in view.parts[1:]:
+        head.append(f"\nwent on under other settings after ask {asks}")
     cost = Text(counted(summary.rollouts, "completion"), style="dim")
     if summary.tokens:
         cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
@@ -194,7 +194,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "seed": view.run.seed,
         "budget": view.run.evaluations,
         "origin": Config.from_json(view.run.config_json).run.origin,
-        "parts": [0, *(part.asks_before for part in view.parts)],
+        "parts": list(view.parts),
         "sampling_seconds": view.summary.sampling_seconds,
         "evaluation_seconds": view.summary.evaluation_seconds,
         "calls": {**view.summary.calls._asdict()},

@@ -3,9 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
-from evovpo.config import Config
+from evovpo.config import Config, EvaluatorConfig, RunConfig, StoreConfig
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.executors import open_executor
 from evovpo.runs.choices import check_proposer, choose_format, with_style
@@ -15,10 +14,11 @@ from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Problem, Run, RunPart, Status
 
-FIXED = ("evaluator", "run", "store")
-"""Sections that hold for a whole run: they are part of the problem, or tell the run from others."""
-FIXED_SEARCH = ("strategy", "islands", "elites", "beam", "exploration", "attempts")
-"""What the population is made of."""
+FIXED = {
+    **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
+    "search": ("strategy", "islands", "elites", "beam", "exploration", "attempts"),
+}
+"""Settings that hold for a whole run: of the problem, of what tells runs apart, and of the population."""
 ORIGINALS = 8
 """Most programs of another run that one begins with; each has rewards that no better one has."""
 
@@ -33,29 +33,25 @@ def next_part(
     that is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
-    fixed = {section: tuple(type(getattr(found, section)).model_fields) for section in FIXED}
-    for section, keys in {**fixed, "search": FIXED_SEARCH}.items():
-        for key in keys:
-            old, new = getattr(getattr(config, section), key), getattr(getattr(found, section), key)
-            if old != new:
-                raise ConfigError(
-                    f"{section}.{key} is {old!r} for all of run {run.id}, found {new!r}; leave it out, or "
-                    f"start a new run from its best programs: evovpo evolve PROBLEM --from {run.id} "
-                    f"--set {section}.{key}={new}"
-                )
+    for name, section, key in [(f"{name}.{key}", name, key) for name, keys in FIXED.items() for key in keys]:
+        old, new = getattr(getattr(config, section), key), getattr(getattr(found, section), key)
+        if old != new:
+            raise ConfigError(
+                f"{name} is {old!r} for all of run {run.id}, found {new!r}; leave it out, or start a new run "
+                f"from its best programs: evovpo evolve PROBLEM --from {run.id} --set {name}={new}"
+            )
     found = with_style(problem, found, store)
     check_proposer(problem, found)
-    search.go_on(found.search, choose_format(problem, found))
+    search.go_on(found.search, choose_format(search.problem, found))
     if search.is_over:
         return found, None
-    budget = found.search.evaluations
-    if budget < search.reserved or (budget == search.reserved and not search.open_tickets):
+    budget, used = found.search.evaluations, search.tickets.reserved
+    if budget < used or (budget == used and not search.open_tickets):
         raise ConfigError(
             f"search.evaluations (--evaluations) is {budget}, and run {run.id} has proposed "
-            f"{search.reserved} programs already; it counts those of the whole run: give more"
+            f"{used} programs already; it counts those of the whole run: give more"
         )
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return found, RunPart(run.id, search.asks, search.tells, budget, found.to_json(), now)
+    return found, RunPart(len(search.tickets), search.tells, found.to_json())
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:

@@ -5,16 +5,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from evovpo.builtin.strings.joining import join_language
-from evovpo.config import Config, SearchConfig
+from evovpo.config import Config
 from evovpo.errors import ReplayError, SearchError
-from evovpo.prompts.request import PromptFormat
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
 from evovpo.runs.parts import with_originals
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Candidate, ParseStatus, Problem, Program, Prompt, Run, RunStatus, Tell
+from evovpo.types import Candidate, ParseStatus, Problem, Program, Prompt, Run, RunPart, RunStatus, Tell
 
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
@@ -29,15 +28,6 @@ class Rebuilt(NamedTuple):
     run: Run
     events: int
     """Asks and tells that were compared."""
-
-
-class Change(NamedTuple):
-    """Where a run goes on under other settings."""
-
-    place: tuple[int, int]
-    """Asks and tells before it."""
-    config: SearchConfig
-    prompt_format: PromptFormat
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
@@ -55,21 +45,17 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
-    parts = store.parts(run.id)
-    configs = [Config.from_json(part.config_json) for part in parts]
-    config = configs[-1]
+    config = Config.from_json(run.config_json)
     if config.proposer.name == "imported":
         raise ReplayError(
             f"run {run.id} was imported from another system, whose choices are not stored: it cannot be "
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
-    begun, events = with_originals(problem, configs[0], store), list(store.history(run.id))
-    search = build_search(begun, configs[0], replace(run, evaluations=parts[0].evaluations))
-    changes = [
-        Change((part.asks_before, part.tells_before), settings.search, choose_format(problem, settings))
-        for part, settings in zip(parts[1:], configs[1:], strict=True)
-    ]
-    replay(search, events, changes, reads_again=reads_again)
+    begun, *parts = store.parts(run.id)
+    first, events = Config.from_json(begun.config_json), list(store.history(run.id))
+    started = replace(run, evaluations=first.search.evaluations)
+    search = build_search(with_originals(problem, first, store), first, started)
+    replay(search, events, parts, reads_again=reads_again)
     return Rebuilt(search, problem, config, run, len(events))
 
 
@@ -108,11 +94,11 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
 def replay(
     search: Search,
     history: Sequence[Prompt | Tell],
-    changes: Sequence[Change] = (),
+    parts: Sequence[RunPart] = (),
     *,
     reads_again: bool = False,
 ) -> None:
-    """Apply a stored history of asks and tells to a fresh search, with the changes of settings in it.
+    """Apply a stored history of asks and tells to a fresh search, with its further parts.
 
     Every ask is made again and must come out as it was stored. With `reads_again` the answers are
     read from every completion again and must be the stored candidates. Raises `ReplayError` at the
@@ -120,10 +106,14 @@ def replay(
     changed.
     """
     asked: dict[str, Prompt] = {}
-    waiting = list(changes)
+    waiting = list(parts)
     for number, event in enumerate([*history, None]):
-        while waiting and waiting[0].place == (search.asks, search.tells):
-            search.go_on(*waiting.pop(0)[1:])
+        while waiting and (waiting[0].asks_before, waiting[0].tells_before) == (
+            len(search.tickets),
+            search.tells,
+        ):
+            settings = Config.from_json(waiting.pop(0).config_json)
+            search.go_on(settings.search, choose_format(search.problem, settings))
         if event is None:
             break
         if isinstance(event, Tell):
@@ -148,7 +138,7 @@ def replay(
             )
         asked[event.id] = event
     if waiting:
-        raise ReplayError(f"a part begins after asks and tells {waiting[0].place}, never reached; {_CAUSE}")
+        raise ReplayError(f"a part begins after ask {waiting[0].asks_before}, where none can; {_CAUSE}")
 
 
 class _AsRead(NamedTuple):

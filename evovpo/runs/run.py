@@ -98,9 +98,7 @@ def resume(
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
         request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
         servers = open_servers(problem, config, store, proposer)
-        if part is not None:
-            store.add_part(part)
-        store.set_run_status(run.id, RunStatus.RUNNING)
+        store.set_run_status(run.id, RunStatus.RUNNING, None, part)
         on_start(store.run(run.id))
         return _drive(search, request, store, servers, on_tell)
 

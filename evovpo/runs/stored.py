@@ -9,18 +9,7 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.store import RunSummary, Store, ending
-from evovpo.types import (
-    Candidate,
-    Evaluation,
-    Json,
-    Parent,
-    ParentRole,
-    Problem,
-    Program,
-    Run,
-    RunPart,
-    Trust,
-)
+from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
 
 
 class Outcome(NamedTuple):
@@ -126,8 +115,8 @@ class RunView:
     heldout: tuple[Row, ...]
     scores: tuple[Scored, ...] = ()
     """What an evaluator of its own returned for each program, in order."""
-    parts: tuple[RunPart, ...] = ()
-    """Where it went on under other settings, after the first part."""
+    parts: tuple[int, ...] = ()
+    """Asks before each of its parts."""
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
         """Return what the run came to as far as it is stored; `heldout` in place of the rows of the view."""
@@ -197,7 +186,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
         summary = summary._replace(best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
-    parts = tuple(store.parts(run.id)[1:])
+    parts = tuple(part.asks_before for part in store.parts(run.id))
     return RunView(run, problem, summary, best, evaluation, (), tuple(scores), parts)
 
 

@@ -55,7 +55,8 @@ class Search(Standing):
         super().__init__(problem, config, prompt_format)
         self.run_id = run_id
         self._seed = seed
-        self._tickets = Tickets(run_id)
+        self.tickets = Tickets(run_id)
+        """All that were handed out; not to be changed from outside."""
         # All strategies but islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
         self._population = Population(problem, islands, config.elites)
@@ -86,32 +87,19 @@ class Search(Standing):
         return tuple(self._population.islands)
 
     @property
-    def asks(self) -> int:
-        """Tickets handed out so far."""
-        return len(self._tickets)
-
-    @property
-    def reserved(self) -> int:
-        """Candidates of all tickets so far, told or not."""
-        return self._tickets.reserved
-
-    @property
     def open_tickets(self) -> list[tuple[Prompt, tuple[int, ...]]]:
         """Every ticket that lacks replies, oldest first, with the reply indices it lacks."""
-        return self._tickets.open
+        return self.tickets.open
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
         """Return the format in which a ticket was asked, and its replies are read."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Ask under other settings from now on, with new patience.
-
-        Those that `runs.parts` names as fixed must be the same.
-        """
+        """Ask under other settings, but for those that `runs.parts` calls fixed, and with new patience."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
-        self._formats.append((self.asks, prompt_format))
+        self._formats.append((len(self.tickets), prompt_format))
         self._joins.config, self._notes.interval = config, config.notes_interval
 
     def evaluation(self, program_id: str) -> Evaluation | None:
@@ -123,12 +111,12 @@ class Search(Standing):
         """Return the parents of each proposal of a join ticket."""
         return [
             (Parent(j.then_id, ParentRole.JOIN_THEN), Parent(j.else_id, ParentRole.JOIN_ELSE))
-            for j in self._tickets[prompt_id].joins
+            for j in self.tickets[prompt_id].joins
         ]
 
     def neighbours(self, prompt_id: str) -> Sequence[Member]:
         """Return the programs that answers to a ticket must be novel against, as they were at its ask."""
-        return self._tickets[prompt_id].neighbours
+        return self.tickets[prompt_id].neighbours
 
     def novelty_fault(self, prompt_id: str, program: Program) -> str:
         """Return why an answer to a ticket is refused by its text; empty if it may be evaluated.
@@ -145,17 +133,17 @@ class Search(Standing):
         `prompt.rollouts` completions of `prompt.messages` is told as a reply of its own, with
         `prompt.answers` candidates (none for notes). Ask no further while `is_ready` is false.
         """
-        sequence = len(self._tickets)
+        sequence = len(self.tickets)
         rng = np.random.default_rng([self._seed, sequence])
-        if not self._tickets:
-            return self._tickets.issue(PromptKind.SEED, rng, self.tells, self.problem.seeds)
-        remaining = self.config.evaluations - self._tickets.reserved
+        if not self.tickets:
+            return self.tickets.issue(PromptKind.SEED, rng, self.tells, self.problem.seeds)
+        remaining = self.config.evaluations - self.tickets.reserved
         if remaining <= 0:
             return None
         joins = self._joins.take(remaining, self.passed, self.programs)
         if joins:
             programs = [join.program for join in joins]
-            return self._tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
+            return self.tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
         noted = self._notes.shown(self, self._population, rng)
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
@@ -172,7 +160,7 @@ class Search(Standing):
         `SearchError` for an unknown ticket, a reply that does not fit it, or a vector of the wrong length;
         then nothing is applied.
         """
-        ticket = self._tickets[tell.prompt_id]
+        ticket = self.tickets[tell.prompt_id]
         if not ticket.accept(tell, self.problem):
             return []
         prompt = ticket.prompt
@@ -204,7 +192,7 @@ class Search(Standing):
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        chance = np.random.default_rng([self._seed, len(self._tickets), 4])  # 1 to 3 are of strategies
+        chance = np.random.default_rng([self._seed, len(self.tickets), 4])  # 1 to 3 are of strategies
         parents = list(filter(self.can_show, [*plan.parents, *self._examples(plan, chance)]))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
@@ -224,7 +212,7 @@ class Search(Standing):
             draw=int(chance.integers(2**31)),
         )
         has_novelty = self.config.novelty > 0.0 or self.config.novelty_model
-        return self._tickets.issue(
+        return self.tickets.issue(
             request.kind,
             rng,
             self.tells,

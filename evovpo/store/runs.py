@@ -1,5 +1,6 @@
 """Rows of problems, of their programs, and of runs: their status, and their requests to model servers."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -9,10 +10,9 @@ from sqlalchemy import Connection, Row, Select, func, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import calls, objectives, problems, programs, run_events, run_parts, runs
+from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs
 from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
 
-_OF_PART = ("evaluations", "config_json")
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
 
 
@@ -78,34 +78,31 @@ class Runs(Database):
         append(connection, runs, [row_of(runs, run)])
         _append_status(connection, run.id, run.status)
 
-    @writing
-    def add_part(self, connection: Connection, part: RunPart) -> None:
-        """Store a further part of a run."""
-        require_run(connection, part.run_id)
-        before = select(func.count()).where(run_parts.c.run_id == part.run_id)
-        append(connection, run_parts, [row_of(run_parts, part, part=1 + (connection.scalar(before) or 0))])
-
     @reading
     def parts(self, connection: Connection, run_id: str) -> list[RunPart]:
-        """Return the parts of a run, the first one included; none for an unknown run."""
-        first = connection.execute(select(runs).where(runs.c.id == run_id))
-        begun = {"run_id": run_id, "asks_before": 0, "tells_before": 0}
-        later = select(run_parts).where(run_parts.c.run_id == run_id).order_by(run_parts.c.part)
-        return [
-            *(record_of(RunPart, runs, row, **begun) for row in first),
-            *(record_of(RunPart, run_parts, row) for row in connection.execute(later)),
-        ]
+        """Return the parts of a run in order; the first has the settings that it was started with."""
+        require_run(connection, run_id)
+        begun = connection.scalar(select(runs.c.config_json).where(runs.c.id == run_id)) or ""
+        where = (run_events.c.run_id == run_id) & run_events.c.config_json.is_not(None)
+        later = connection.execute(select(run_events).where(where).order_by(run_events.c.number))
+        return [RunPart(0, 0, begun), *(record_of(RunPart, run_events, row) for row in later)]
 
     @writing
     def set_run_status(
-        self, connection: Connection, run_id: str, status: RunStatus, heldout: tuple[int, int] | None = None
+        self,
+        connection: Connection,
+        run_id: str,
+        status: RunStatus,
+        heldout: tuple[int, int] | None = None,
+        part: RunPart | None = None,
     ) -> None:
         """Append a status of a run; the latest one holds.
 
-        `heldout` is on how many held-out rows the answer of a run that ended is right, and of how many.
+        `heldout` is on how many held-out rows the answer of a run that ended is right, and of how many;
+        `part` the part that begins with it.
         """
         require_run(connection, run_id)
-        _append_status(connection, run_id, status, heldout)
+        _append_status(connection, run_id, status, heldout, part)
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
@@ -198,12 +195,12 @@ def with_status() -> Select[Any]:
     events = run_events.alias()
     latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
-    parts = run_parts.alias()
-    last = select(func.max(parts.c.part)).where(parts.c.run_id == runs.c.id).correlate(runs)
-    of_part = (run_parts.c.run_id == runs.c.id) & (run_parts.c.part == last.scalar_subquery())
+    parts = select(events.c.config_json).where(
+        events.c.run_id == runs.c.id, events.c.config_json.is_not(None)
+    )
+    part = parts.order_by(events.c.number.desc()).limit(1).correlate(runs).scalar_subquery().label("latest")
     ends = (run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
-    asked = select(runs, *ends, *(run_parts.c[name] for name in _OF_PART)).select_from(runs)
-    return asked.join(run_events, of_run).outerjoin(run_parts, of_part)
+    return select(runs, *ends, part).select_from(runs).join(run_events, of_run)
 
 
 def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
@@ -223,8 +220,9 @@ def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
 
 
 def _run(row: Row[Any]) -> Run:
-    latest = {name: row._mapping[run_parts.c[name]] for name in _OF_PART}
-    changed = {name: value for name, value in latest.items() if value is not None}
+    changed = {}
+    if row.latest is not None:
+        changed = {"config_json": row.latest, "evaluations": json.loads(row.latest)["search"]["evaluations"]}
     return record_of(Run, runs, row, status=row.status, **changed)
 
 
@@ -234,9 +232,13 @@ def _problem_body(connection: Connection, problem_id: str, version: str) -> str 
 
 
 def _append_status(
-    connection: Connection, run_id: str, status: RunStatus, heldout: tuple[int, int] | None = None
+    connection: Connection,
+    run_id: str,
+    status: RunStatus,
+    heldout: tuple[int, int] | None = None,
+    part: RunPart | None = None,
 ) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     passed, total = heldout or (None, None)
     event = {"run_id": run_id, "status": status, "at": now, "heldout_passed": passed, "heldout_total": total}
-    append(connection, run_events, [event])
+    append(connection, run_events, [event if part is None else row_of(run_events, part, **event)])

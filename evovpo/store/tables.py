@@ -79,19 +79,13 @@ runs = _table(
     _of_problem(),
 )
 
-run_parts = _table(
-    "run_parts",
-    *_keys(run_id=sa.ForeignKey("runs.id"), part=sa.Integer),
-    *_all(asks_before=sa.Integer, tells_before=sa.Integer, evaluations=sa.Integer),
-    sa.Column("config", ANY_TEXT, key="config_json", nullable=False),
-    *_all(created_at=_DATE),
-)
-
 run_events = _table(
     "run_events",
     _numbered(),
     *_all(run_id=sa.ForeignKey("runs.id"), status=word(RunStatus), at=_DATE),
     *_some(heldout_passed=sa.Integer, heldout_total=sa.Integer),
+    *_some(asks_before=sa.Integer, tells_before=sa.Integer),
+    sa.Column("config", ANY_TEXT, key="config_json"),
     sa.Index("run_events_by_run", "run_id"),
 )
 

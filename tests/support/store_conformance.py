@@ -344,18 +344,19 @@ def test_the_latest_status_of_a_run_holds_and_earlier_ones_are_kept(store: Store
 
 
 def test_a_further_part_of_a_run_has_its_settings_from_then_on(store: Store) -> None:
-    assert store.parts(RUN.id) == [RunPart(RUN.id, 0, 0, RUN.evaluations, RUN.config_json, RUN.created_at)]
-    later = [RunPart(RUN.id, 3 + n, 9, 100 + n, f'{{"part": {n}}}', "2026-01-02T03:04:05") for n in range(2)]
+    begun = RunPart(0, 0, RUN.config_json)
+    assert store.parts(RUN.id) == [begun]
+    later = [RunPart(3 + n, 9, f'{{"search": {{"evaluations": {100 + n}}}}}') for n in range(2)]
     for part in later:
-        store.add_part(part)
-    assert store.parts(RUN.id)[1:] == later
-    expected = replace(RUN, evaluations=101, config_json='{"part": 1}')
-    assert store.run(RUN.id) == expected
-    assert expected in store.runs_in_full()
+        store.set_run_status(RUN.id, RunStatus.RUNNING, part=part)
+    store.set_run_status(RUN.id, RunStatus.EXHAUSTED)
+    assert store.parts(RUN.id) == [begun, *later]
+    ended = replace(RUN, evaluations=101, config_json=later[1].config_json, status=RunStatus.EXHAUSTED)
+    assert store.run(RUN.id) == ended
+    assert ended in store.runs_in_full()
     assert [row.run for row in store.runs()].count(RUN.id) == 1
-    assert store.parts("none") == []
     with pytest.raises(StoreError, match="not stored"):
-        store.add_part(replace(later[0], run_id="none"))
+        store.parts("none")
 
 
 def test_a_run_is_found_by_a_prefix_that_only_it_has(store: Store) -> None:

@@ -456,7 +456,7 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
     while (prompt := loop.search.ask()) is not None:
         if prompt.kind is PromptKind.JOIN:
             assert loop.search.best is not None
-            for join in loop.search._tickets[prompt.id].joins:
+            for join in loop.search.tickets[prompt.id].joins:
                 assert join.passed > loop.search.best.passed
                 assert loop.search.evaluation(join.then_id) is not None
                 assert loop.search.evaluation(join.else_id) is not None

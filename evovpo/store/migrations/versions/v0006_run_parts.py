@@ -1,4 +1,4 @@
-"""Further parts of runs, each with settings of its own."""
+"""Where runs went on under other settings."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,14 +8,6 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add a table; no row of the others changes."""
-    op.create_table(
-        "run_parts",
-        sa.Column("run_id", sa.String(255), sa.ForeignKey("runs.id"), primary_key=True),
-        sa.Column("part", sa.Integer, primary_key=True),
-        sa.Column("asks_before", sa.Integer, nullable=False),
-        sa.Column("tells_before", sa.Integer, nullable=False),
-        sa.Column("evaluations", sa.Integer, nullable=False),
-        sa.Column("config", sa.Text, nullable=False),
-        sa.Column("created_at", sa.String(64), nullable=False),
-    )
+    """Add three columns."""
+    for name, kind in (("asks_before", sa.Integer), ("tells_before", sa.Integer), ("config", sa.Text)):
+        op.add_column("run_events", sa.Column(name, kind))
