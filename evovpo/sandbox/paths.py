@@ -102,15 +102,18 @@ def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, s
     the project is too large for a copy, all that lies directly in its folder. Hidden files are left out.
     """
     left_out = {os.path.realpath(path) for path in hidden}
-    found = [path for path in sorted(folder.rglob("*")) if _is_copied(path, folder, left_out)]
-    files = [path for path in found if path.is_symlink() or path.is_file()]
-    is_large = len(files) > COPIED_FILES or sum(path.stat().st_size for path in files) > COPIED_BYTES
-    kept = [path for path in found if path.parent == folder] if is_large else files
-    names = [(str(path.relative_to(folder)), os.path.realpath(path)) for path in kept]
-    return [(name, real, is_large or Path(folder, name).is_symlink()) for name, real in names], is_large
-
-
-def _is_copied(path: Path, folder: Path, left_out: set[str]) -> bool:
-    parts = path.relative_to(folder).parts
-    is_usual = not any(part.startswith(".") or part in _NOT_COPIED for part in parts)
-    return is_usual and path.exists() and os.path.realpath(path) not in left_out
+    found: list[Path] = []
+    size = 0
+    for root, folders, files in os.walk(folder):
+        names = [name for name in (*folders, *files) if not name.startswith(".") and name not in _NOT_COPIED]
+        folders[:] = [name for name in names if name in folders]
+        paths = [path for name in names if os.path.realpath(path := Path(root, name)) not in left_out]
+        found += [path for path in paths if path.is_symlink() or path.is_file()]
+        size += sum(path.stat().st_size for path in paths if path.is_file())
+        if len(found) > COPIED_FILES or size > COPIED_BYTES:
+            above = (entry for entry in os.scandir(folder) if not entry.name.startswith("."))
+            return [(entry.name, entry.path, True) for entry in above if entry.path not in left_out], True
+    links = [(path, path.is_symlink()) for path in found]
+    return [
+        (str(path.relative_to(folder)), os.path.realpath(path), is_link) for path, is_link in links
+    ], False

@@ -51,6 +51,10 @@ class EvaluatorServer(Server):
         super().__init__()
         self._around = surroundings
         self._is_alone = surroundings.level is Level.BWRAP_LANDLOCK_SECCOMP
+        # What root opens for writing is root's; without that its evaluations run as another user.
+        self._has_private_user = os.geteuid() == 0 and surroundings.level is not Level.NONE
+        self._has_private_user &= not any(word.startswith("write=") for word in surroundings.openings.words)
+        self._has_private_user &= can_change_user() or not self._is_alone
         self._started_for: tuple[object, ...] = ()
         self.candidate = ForkServer(candidates)
         """For candidates in processes of their own; starts when it is needed."""
@@ -105,7 +109,7 @@ class EvaluatorServer(Server):
             bound = [path for name in openings.readable for path in (name, os.path.realpath(name))]
             readable = [str(around.folder), str(SERVER_FOLDER), *bound]
             opened = openings.has_network, openings.writable
-            namespaces = bwrap_command(readable, limits.disk_mb, can_change_user(), *opened)
+            namespaces = bwrap_command(readable, limits.disk_mb, self._has_private_user, *opened)
             command = [*namespaces[:-1], "--dir", self.work, "--chdir", self.work, "--"]
         else:
             self.work = self._opened.enter_context(private_folder())
@@ -120,7 +124,7 @@ class EvaluatorServer(Server):
             **own,
             **ENVIRONMENT,
             "PATH": ":".join(filter(None, paths)),
-            "HOME": self.work,
+            "HOME": own.get("HOME", self.work),
             "TMPDIR": self.work,
             "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
             **dict(openings.variables),
@@ -133,7 +137,6 @@ class EvaluatorServer(Server):
     def _settings(self, evaluator: str, is_file: bool, limits: Limits) -> dict[str, Any]:
         around, openings, is_alone = self._around, self._around.openings, self._is_alone
         is_locked = around.level is not Level.NONE
-        has_private_user = can_change_user() if is_alone else is_locked
         shared = ["/dev/shm"] if is_alone else []
         # Landlock does not govern modes; a compiler, which `path` opens, makes programs by changing them.
         is_metadata_kept = is_locked and not is_alone and not openings.programs
@@ -145,7 +148,9 @@ class EvaluatorServer(Server):
             "copied": [] if openings.working_folder else around.copied,
             "limits": asdict(limits),
             "is_locked": is_locked,
-            "private_user": FIRST_PRIVATE_USER + secrets.randbelow(1 << 31) if has_private_user else None,
+            "private_user": FIRST_PRIVATE_USER + secrets.randbelow(1 << 31)
+            if self._has_private_user
+            else None,
             "has_disk_limit": is_alone,
             "supervisor": 1 if is_alone else os.getpid(),
             "other_tasks": self._other_tasks(),

@@ -95,7 +95,9 @@ def test_nothing_of_an_evaluation_reaches_the_next(level: Level, tmp_path: Path)
         with open("data.txt", "r+b") as file, mmap.mmap(file.fileno(), 1) as mapped:
             mapped[0] = 56
         open("left", "w").close()
-        os.makedirs("deep/er", 0o300)
+        os.mkdir("deep", 0o300)
+        os.mkdir("deep/er", 0)
+        os.symlink("$outside", "deep/link")
         try: open("/dev/shm/left", "w").close()
         except OSError: pass
     """
@@ -103,6 +105,9 @@ def test_nothing_of_an_evaluation_reaches_the_next(level: Level, tmp_path: Path)
     def f(evaluator):
         assert not hasattr(evaluator, "LEFT") and "LEFT" not in dir(__builtins__)
     """
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    spoils = spoils.replace("$outside", str(outside))
     with evaluating(tmp_path, evaluator, level) as sandbox:
         before = metrics(sandbox, looks)
         spoilt = metrics(sandbox, spoils)
@@ -110,6 +115,7 @@ def test_nothing_of_an_evaluation_reaches_the_next(level: Level, tmp_path: Path)
     assert (spoilt["seen"], spoilt["data"], spoilt["marked"]) == ([1], "8", True)
     assert after == before
     assert (tmp_path / "data.txt").read_text() == "7"
+    assert outside.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_candidate_cannot_reach_the_process_that_forks_the_next(level: Level, tmp_path: Path) -> None:

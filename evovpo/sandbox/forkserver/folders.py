@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-from typing import Any
 
 _MOST_FILES = 10_000
 
@@ -26,21 +25,23 @@ def folder_bytes(folder: str, enough: int) -> int:
 
 def empty(folder: str) -> bool:
     """Remove all that is in a folder, whatever its modes; true if nothing is left."""
-
-    def allow(function: Any, path: str, _: object) -> None:
-        with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101,PTH120
-            os.chmod(path, 0o700)  # noqa: PTH101
-            function(path)
-
-    for _ in range(3):  # a folder that could not be listed is only emptied at the next try
+    for is_closed in (False, True):
         with contextlib.suppress(OSError, RecursionError):
+            if is_closed:
+                _open_all(folder)
             for entry in list(os.scandir(folder)):
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, onerror=allow)
+                    shutil.rmtree(entry.path)
                 else:
                     os.unlink(entry.path)  # noqa: PTH108
-            return next(os.scandir(folder), None) is None
-        with contextlib.suppress(OSError):
-            os.chmod(folder, 0o700)  # noqa: PTH101
+            return True
     return False
+
+
+def _open_all(folder: str) -> None:
+    """Give the owner of a folder, and of those below, all rights to them."""
+    os.chmod(folder, 0o700)  # noqa: PTH101
+    for root, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(f"{root}/{name}"):  # noqa: PTH114  # what a link leads to is not ours
+                os.chmod(f"{root}/{name}", 0o700)  # noqa: PTH101
