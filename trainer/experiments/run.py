@@ -15,8 +15,8 @@ from trainer.experiments.searches import run_searches, trial_batch
 from trainer.experiments.trainings import finals, grid, run_tests, run_trainings, tuned_arms
 from trainer.experiments.while_searching import check_while_searching, run_while_searching
 
-OnStage: TypeAlias = Callable[[str, int, int | None], None]
-"""Is told the name of a stage, how much of it is done, and of how much, if that is known before."""
+OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
+"""Is told a stage, how much of it is done, of how much if that is known, and what is waited for."""
 
 
 def check(study: Study, work: Path) -> None:
@@ -41,9 +41,9 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
 
     def stage(name: str, done: int, total: int | None) -> Callable[[str], None]:
         """Tell that a stage begins, and return what tells each of its parts that ends."""
-        on_stage(name, done, total)
+        on_stage(name, done, total, "")
         count = itertools.count(done + 1)
-        return lambda part: on_stage(f"{name}: {part}", next(count), total)
+        return lambda part: on_stage(f"{name}: {part}", next(count), total, "")
 
     points = {one.name: one for arm in tuned_arms(study) for one in grid(study, arm)}
     told = stage("tuning", sum(name in export.trainings for name in points), len(points))

@@ -13,7 +13,7 @@ import numpy as np
 
 from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.plan import plan_cells
-from evovpo.experiments.pool import Ended, Failed, Message, run_all
+from evovpo.experiments.pool import Ended, Failed, Message, Told, run_all
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.judging.executors import HeldoutJudge
@@ -58,12 +58,12 @@ def settings_of(strategy: Strategy, arm: StudyArm) -> dict[str, object]:
 
 
 def run_searches(
-    study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int], None]
+    study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[Failed]:
     """Make the missing searches and export each as it ends; return those that failed.
 
-    `on_search` is told how many are done and how many there are. Raises `ConfigError` for what is wrong with
-    them, `StoreError` if the store fails.
+    `on_search` is told how many are done, how many there are, and what one waits for. Raises `ConfigError`
+    for what is wrong with them, `StoreError` if the store fails.
     """
     faults: list[str] = []
     url = store_url(work)
@@ -89,12 +89,13 @@ def run_searches(
                 export_one(message.name)
             if isinstance(message, Failed):
                 by_run.pop(message.name)
-            on_search(len(works) - len(by_run), len(works))
+            waits = message.value.waits if isinstance(message, Told) else ""
+            on_search(len(works) - len(by_run), len(works), waits)
 
         for one in works:  # ended before their rows were written
             if one.is_finished:
                 export_one(one.name)
-        on_search(len(works) - len(by_run), len(works))
+        on_search(len(works) - len(by_run), len(works), "")
         return run_all(sized([*by_run.values()], processes), processes, take)
 
 
