@@ -275,7 +275,7 @@ def test_the_table_shows_both_versions_and_marks_clear_differences() -> None:
     assert "0.600" in text
     assert text.count("\x1b[1;32m") == 3
     assert text.count("+0.100 [+0.100, +0.100]\x1b[0m") == 3
-    assert "12 problems, 4 answers each, root prompts." in text
+    assert "12 problems, 4 answers each, from the examples alone." in text
 
 
 def test_the_picture_is_written(tmp_path: Path) -> None:

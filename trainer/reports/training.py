@@ -200,4 +200,4 @@ def _what_was_measured(before: ProbeResult, after: ProbeResult) -> str:
     chains = "" if lengths == "1" else f" in chains of {lengths}"
     faults = before.faults + after.faults
     lost = f" {faults} completions were left out because the sandbox failed on them." if faults else ""
-    return f"{len(before.problems)} problems, {sampled} answers each{chains}, root prompts.{lost}"
+    return f"{len(before.problems)} problems, {sampled} answers each{chains}, from the examples alone.{lost}"
