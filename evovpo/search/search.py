@@ -136,14 +136,16 @@ class Search(Standing):
         sequence = len(self.tickets)
         rng = np.random.default_rng([self._seed, sequence])
         if not self.tickets:
-            return self.tickets.issue(PromptKind.SEED, rng, self.tells, self.problem.seeds)
+            return self.tickets.issue(
+                PromptKind.SEED, rng, self.tells, answers=0, proposals=self.problem.seeds
+            )
         remaining = self.config.evaluations - self.tickets.reserved
         if remaining <= 0:
             return None
         joins = self._joins.take(remaining, self.passed, self.programs)
         if joins:
-            programs = [join.program for join in joins]
-            return self.tickets.issue(PromptKind.JOIN, rng, self.tells, programs, joins)
+            programs = tuple(join.program for join in joins)
+            return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
         noted = self._notes.shown(self, self._population, rng)
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
@@ -217,7 +219,7 @@ class Search(Standing):
             rng,
             self.tells,
             island=plan.island,
-            parents=parents,
+            parents=tuple(parents),
             messages=self.prompt_format.messages(self.problem, request),
             rollouts=rollouts,
             answers=answers,

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from evovpo.errors import SearchError
 from evovpo.search.joins import Join
 from evovpo.search.population import Member
-from evovpo.types import Message, Parent, Problem, Program, Prompt, PromptKind, Tell, content_id
+from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 
 @dataclass(slots=True)
@@ -79,31 +80,14 @@ class Tickets:
         kind: PromptKind,
         rng: np.random.Generator,
         tells: int,
-        proposals: Sequence[Program] = (),
         joins: Sequence[Join] = (),
-        *,
-        island: int = 0,
-        parents: Sequence[Parent] = (),
-        messages: Sequence[Message] = (),
-        rollouts: int = 1,
-        answers: int = 0,
         neighbours: Sequence[Member] = (),
+        **shown: Any,
     ) -> Prompt:
-        """Return a new ticket, made after so many tells."""
-        prompt = Prompt(
-            id=content_id(self._run_id, str(len(self))),
-            run_id=self._run_id,
-            sequence=len(self),
-            tells_before=tells,
-            kind=kind,
-            island=island,
-            parents=tuple(parents),
-            messages=tuple(messages),
-            rollouts=rollouts,
-            answers=answers,
-            seed=int(rng.integers(2**31)),
-            proposals=tuple(proposals),
-        )
+        """Return a new ticket, made after so many tells; `shown` are its other fields (see `Prompt`)."""
+        sequence, seed = len(self), int(rng.integers(2**31))
+        key = content_id(self._run_id, str(sequence))
+        prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
         self._tickets[prompt.id] = Ticket(prompt, neighbours, joins)
         self.reserved += prompt.slots
         return prompt
