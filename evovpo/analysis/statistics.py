@@ -146,7 +146,6 @@ class Interval(NamedTuple):
 
     @property
     def is_below_zero(self) -> bool:
-        """True if the whole interval is."""
         return self.high < 0.0
 
     @property
@@ -155,40 +154,26 @@ class Interval(NamedTuple):
         return self.is_below_zero or self.low > 0.0
 
 
-def mean_interval(
+def bootstrap_interval(
     values_S_T: npt.ArrayLike,  # noqa: N803
+    reference_R_T: npt.ArrayLike | None,  # noqa: N803
     rng: np.random.Generator,
     *,
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> Interval:
-    """Return the mean over seeds and tasks with its bootstrap interval.
-
-    Tasks and seeds are resampled: the interval speaks of another training on other tasks. One seed (S = 1, or
-    a plain `[T]` such as the means over seeds) adds no spread of its own: the interval then speaks of these
-    very trainings. Raises `ConfigError` as `paired_interval`.
-    """
-    values = _checked(values_S_T)
-    return paired_interval(values, np.zeros((1, values.shape[1])), rng, draws=draws, level=level)
-
-
-def paired_interval(
-    values_S_T: npt.ArrayLike,  # noqa: N803
-    reference_R_T: npt.ArrayLike,  # noqa: N803
-    rng: np.random.Generator,
-    *,
-    draws: int = DRAWS,
-    level: float = 0.95,
-) -> Interval:
-    """Return the mean of (values - reference) on the same T tasks, with its bootstrap interval.
+    """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
     Tasks are resampled for both arms together, the S and R training seeds of each arm by itself, for seed 1
-    of one arm has nothing to do with seed 1 of another.
+    of one arm has nothing to do with seed 1 of another: the interval speaks of another training on other
+    tasks. One seed (S = 1, or a plain `[T]` such as the means over seeds) adds no spread of its own: the
+    interval then speaks of these very trainings.
 
     Raises `ConfigError` for arms on different numbers of tasks, for no task, and for values that are not
     finite.
     """
-    values, reference = _checked(values_S_T), _checked(reference_R_T)
+    values = _checked(values_S_T)
+    reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
     if values.shape[1] != reference.shape[1]:
         raise ConfigError(
             f"one arm has {values.shape[1]} tasks and the other {reference.shape[1]}; a paired difference "

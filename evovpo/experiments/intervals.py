@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.statistics import DRAWS, Array, Interval, mean_interval, paired_interval, sign_flip_p
+from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interval, sign_flip_p
 
 _CLEAR = 0.05
 """Below this a p-value counts as clear."""
@@ -44,7 +44,7 @@ class Unlocked(NamedTuple):
 
 def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:  # noqa: N803
     """Return the mean, `times` a factor, with its interval."""
-    return _times(mean_interval(values_S_T, _rng(), draws=draws), times)
+    return _times(bootstrap_interval(values_S_T, None, _rng(), draws=draws), times)
 
 
 def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, ...]:  # noqa: N803
@@ -54,7 +54,7 @@ def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, 
 
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:  # noqa: N803
     """Return the paired difference of two arms, `times` a factor."""
-    interval = _times(paired_interval(ours_S_T, theirs_R_T, _rng()), times)
+    interval = _times(bootstrap_interval(ours_S_T, theirs_R_T, _rng()), times)
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
 
 

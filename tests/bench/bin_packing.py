@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.statistics import Interval, mean_interval, sign_flip_p
+from evovpo.analysis.statistics import Interval, bootstrap_interval, sign_flip_p
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.formulas.format import FORMULAS, function_of
 from evovpo.builtin.formulas.sampler import FormulaSampler
@@ -397,7 +397,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 def means(values: Sequence[float]) -> Interval:
     """Return the mean over seeds with its 95 % bootstrap interval."""
-    return mean_interval(values, np.random.default_rng(0))
+    return bootstrap_interval(values, None, np.random.default_rng(0))
 
 
 def area(row: dict[str, Any]) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evovpo.analysis.statistics import paired_interval
+from evovpo.analysis.statistics import bootstrap_interval
 from trainer.experiments.export import Export
 from trainer.experiments.records import TEST
 
@@ -37,7 +37,7 @@ def main() -> None:
     ours, theirs = (rows(place, options.figure) for place in (options.arm, options.other))
     for k in ours[0][0]:
         values = [np.array([[task[k] for task in of_seed] for of_seed in arm]) for arm in (ours, theirs)]
-        found = paired_interval(*values, np.random.default_rng(0))
+        found = bootstrap_interval(*values, np.random.default_rng(0))
         print(f"k = {k:<3} {found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]")
 
 

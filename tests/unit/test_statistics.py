@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from evovpo.analysis.statistics import Interval, mean_interval, paired_interval, sign_flip_p
+from evovpo.analysis.statistics import Interval, bootstrap_interval, sign_flip_p
 from evovpo.errors import EvovpoError
 
 
@@ -18,21 +18,21 @@ def generator(seed: int = 0) -> np.random.Generator:
 def test_a_constant_difference_has_no_spread() -> None:
     rng = generator(1)
     task_levels = rng.random(20)
-    found = paired_interval([task_levels + 0.25], [task_levels], generator())
+    found = bootstrap_interval([task_levels + 0.25], [task_levels], generator())
     assert found == pytest.approx(Interval(0.25, 0.25, 0.25, 20))
 
 
 def test_resamples_of_two_and_three_tasks_by_hand() -> None:
     # n - 1 of n: one of {0, 1} is 0 or 1; two of {0, 0, 1} have mean 0 (4/9), .5 (4/9) or 1 (1/9).
-    assert mean_interval([0.0, 1.0], generator()) == Interval(0.5, 0.0, 1.0, 2)
-    found = mean_interval([0.0, 0.0, 1.0], generator(), level=0.7)
+    assert bootstrap_interval([0.0, 1.0], None, generator()) == Interval(0.5, 0.0, 1.0, 2)
+    found = bootstrap_interval([0.0, 0.0, 1.0], None, generator(), level=0.7)
     assert found == pytest.approx(Interval(1 / 3, 0.0, 0.5, 3))
 
 
 def test_the_interval_over_tasks_is_that_of_the_normal_approximation() -> None:
     values = generator(5).normal(0.3, 1.0, 150)
     error = values.std(ddof=1) / np.sqrt(len(values))
-    found = mean_interval(values, generator(), draws=40_000)
+    found = bootstrap_interval(values, None, generator(), draws=40_000)
     assert found.mean == pytest.approx(values.mean())
     assert found.low == pytest.approx(values.mean() - 1.96 * error, abs=0.05 * error)
     assert found.high == pytest.approx(values.mean() + 1.96 * error, abs=0.05 * error)
@@ -46,7 +46,7 @@ def test_two_levels_match_a_slow_version_that_draws_indices() -> None:
         tasks = rng.integers(0, 8, 7)
         seeds, others = rng.integers(0, 3, 2), rng.integers(0, 2, 1)
         slow.append(arm[np.ix_(seeds, tasks)].mean() - reference[np.ix_(others, tasks)].mean())
-    found = paired_interval(arm, reference, generator(), draws=20_000)
+    found = bootstrap_interval(arm, reference, generator(), draws=20_000)
     assert found.low == pytest.approx(np.quantile(slow, 0.025), abs=0.01)
     assert found.high == pytest.approx(np.quantile(slow, 0.975), abs=0.01)
     assert found.mean == pytest.approx(arm.mean() - reference.mean())
@@ -56,8 +56,10 @@ def test_pairing_takes_the_difference_between_tasks_out() -> None:
     rng = generator(3)
     hard_and_easy = np.repeat([0.0, 1.0], 25)
     arm = hard_and_easy + rng.normal(0.1, 0.02, (2, 50))
-    paired = paired_interval(arm, [hard_and_easy], generator())
-    unpaired_width = mean_interval(arm, generator()).high - mean_interval(arm, generator()).low
+    paired = bootstrap_interval(arm, [hard_and_easy], generator())
+    unpaired_width = (
+        bootstrap_interval(arm, None, generator()).high - bootstrap_interval(arm, None, generator()).low
+    )
     assert paired.low > 0
     assert paired.high - paired.low < unpaired_width / 5
 
@@ -65,8 +67,8 @@ def test_pairing_takes_the_difference_between_tasks_out() -> None:
 def test_swapping_the_arms_turns_the_interval_around() -> None:
     rng = generator(4)
     arm, reference = rng.random((1, 30)), rng.random((1, 30))
-    there = paired_interval(arm, reference, generator())
-    back = paired_interval(reference, arm, generator())
+    there = bootstrap_interval(arm, reference, generator())
+    back = bootstrap_interval(reference, arm, generator())
     assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low))
     assert there.is_below_zero == (back.low > 0)
 
@@ -74,10 +76,10 @@ def test_swapping_the_arms_turns_the_interval_around() -> None:
 def test_one_seed_adds_no_spread_and_three_that_differ_do() -> None:
     rng = generator(6)
     one = rng.random(30)
-    assert mean_interval([one], generator()) == mean_interval(one, generator())
+    assert bootstrap_interval([one], None, generator()) == bootstrap_interval(one, None, generator())
     three = rng.random((1, 30)) + np.array([[0.0], [0.3], [0.6]])
-    both = mean_interval(three, generator())
-    tasks = mean_interval(three.mean(axis=0), generator())
+    both = bootstrap_interval(three, None, generator())
+    tasks = bootstrap_interval(three.mean(axis=0), None, generator())
     assert both.high - both.low > 2 * (tasks.high - tasks.low)
 
 
@@ -91,7 +93,7 @@ def simulated_coverage(over_seeds: bool, seed_spread: float, experiments: int = 
             tasks + rng.normal(0, seed_spread, (3, 1)) + rng.normal(0, 0.3, (3, 30)) for _ in range(2)
         )
         pair = (arm, reference) if over_seeds else (arm.mean(axis=0), reference.mean(axis=0))
-        found = paired_interval(pair[0] + 0.2, pair[1], rng, draws=400)
+        found = bootstrap_interval(pair[0] + 0.2, pair[1], rng, draws=400)
         hits += found.low <= 0.2 <= found.high
     return hits / experiments
 
@@ -128,13 +130,13 @@ def test_many_tasks_sample_the_patterns() -> None:
 
 def test_the_same_generator_gives_the_same_interval() -> None:
     values = generator(9).random((3, 12))
-    assert mean_interval(values, generator(1)) == mean_interval(values, generator(1))
-    assert mean_interval(values, generator(1)) != mean_interval(values, generator(2))
+    assert bootstrap_interval(values, None, generator(1)) == bootstrap_interval(values, None, generator(1))
+    assert bootstrap_interval(values, None, generator(1)) != bootstrap_interval(values, None, generator(2))
 
 
 def test_arms_on_different_tasks_are_an_error() -> None:
     with pytest.raises(EvovpoError, match="one arm has 3 tasks and the other 2"):
-        paired_interval([[1.0, 2.0, 3.0]], [[1.0, 2.0]], generator())
+        bootstrap_interval([[1.0, 2.0, 3.0]], [[1.0, 2.0]], generator())
 
 
 @pytest.mark.parametrize(
@@ -143,4 +145,4 @@ def test_arms_on_different_tasks_are_an_error() -> None:
 )
 def test_values_that_say_nothing_are_an_error(values: list[float], message: str) -> None:
     with pytest.raises(EvovpoError, match=message):
-        mean_interval(values, generator())
+        bootstrap_interval(values, None, generator())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.statistics import Interval, paired_interval
+from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError
@@ -87,7 +87,7 @@ def differences_by_k(
             "ones in the same order: probe both versions with the same problems"
         )
     pairs = zip(ks, new.values(figure, ks).T, parent.values(figure, ks).T, strict=True)
-    return {k: paired_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
+    return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
 def compare_with_parent(
