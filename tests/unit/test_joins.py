@@ -69,8 +69,7 @@ def test_every_possible_join_is_found_and_each_passes_more_than_its_sides() -> N
     rows = [[str(value) for value in example.inputs] for example in PROBLEM.train]
     wanted = set()
     for other in others:
-        for condition in conditions(rows):
-            held = [condition.holds(row) for row in rows]
+        for held in conditions(rows).values():
             for then, otherwise in ((LEFT, other), (other, LEFT)):
                 passed = sum((then if h else otherwise).rewards[index] for index, h in enumerate(held))
                 if passed > max(sum(then.rewards), sum(otherwise.rewards)):

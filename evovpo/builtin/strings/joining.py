@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +12,6 @@ from evovpo.search.joins import JoinLanguage
 from evovpo.types import Problem, Program
 
 _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", "?", "*")
-
-
-class Condition(NamedTuple):
-    """A test on the arguments: its text in the language, and the same test as a predicate."""
-
-    text: str
-    holds: Callable[[Sequence[str]], bool]
 
 
 def join_language(problem: Problem) -> JoinLanguage | None:
@@ -40,33 +32,26 @@ def join_language(problem: Problem) -> JoinLanguage | None:
         expression = first and second and STRINGS.canonical(f"({first}) if {condition} else ({second})")
         return STRINGS.program(expression, problem) if expression else None
 
-    return JoinLanguage(
-        conditions=tuple(condition.text for condition in found),
-        holds_C_N=np.array([[float(condition.holds(row)) for row in rows] for condition in found]),
-        join=joined,
-    )
+    return JoinLanguage(tuple(found), np.array(list(found.values()), dtype=np.float64), joined)
 
 
-def conditions(rows: Sequence[Sequence[str]]) -> list[Condition]:
-    """Return the tests that a join may branch on, simplest first, without repeats in effect.
+def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
+    """Return the tests that a join may branch on, simplest first, each with whether it holds for each row.
 
     They are made from `rows` (training inputs): which separators and shared words occur, at the
     start or the end, how long, how many, digits or letters first. A test that holds for all the
     rows or for none is left out, and of tests that agree on every row the first is kept.
     """
-    found: list[Condition] = []
-    seen: set[tuple[bool, ...]] = set()
+    found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):
-        holds = _predicate(text, len(rows[0]))
-        effect = tuple(map(holds, rows))
-        if any(effect) and not all(effect) and effect not in seen:
-            seen.add(effect)
-            found.append(Condition(text, holds))
-    return found
+        held = tuple(map(predicate(text, len(rows[0])), rows))
+        if any(held) and not all(held):
+            found.setdefault(held, text)
+    return {text: held for held, text in found.items()}
 
 
 @functools.lru_cache(maxsize=4096)
-def _predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
+def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
     """Return a test as a function of a row. Its text is made here, of templates and quoted literals."""
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
