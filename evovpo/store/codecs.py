@@ -79,17 +79,6 @@ def reward_values(evaluation: Evaluation) -> list[float]:
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
-def problem_to_json(problem: Problem) -> str:
-    """Return the whole problem, training and held-out rows included, as JSON."""
-    return dump_json(asdict(problem))
-
-
-def problem_from_json(text: str) -> Problem:
-    """Return the problem that `problem_to_json` wrote; what older rows are without has its default."""
-    problem: Problem = _as(Problem, json.loads(text))
-    return problem
-
-
 def _as(kind: Any, value: Any) -> Any:
     """Return what JSON keeps of a record, a tuple or an enum as what it was."""
     if isinstance(kind, UnionType):
@@ -117,15 +106,12 @@ class Encoded(TypeDecorator[Any]):
         self.load = load
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the column type underneath."""
         return dialect.type_descriptor(self.column)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Return what is written."""
         return None if value is None else self.dump(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Return what was given to be written."""
         return None if value is None else self.load(value)
 
 
@@ -143,8 +129,7 @@ def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] =
     )
 
 
-ANY_TEXT = Encoded(Text(), escape_text, unescape_text)
-WORD = word(str)
+TEXT = Encoded(Text(), escape_text, unescape_text)
 DIGITS = Encoded(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
 INTS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
@@ -152,6 +137,10 @@ FLOATS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *
 VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)
+PROBLEM = Encoded(
+    Text(), lambda problem: dump_json(asdict(problem)), lambda text: _as(Problem, json.loads(text))
+)
+"""A whole problem, training and held-out rows included; what older rows are without has its default."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, func, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import problem_from_json, problem_to_json, record_of, row_of
+from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
 from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs
 from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
@@ -37,9 +37,9 @@ class Runs(Database):
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
         """Store the whole loaded problem and its seeds; return False if this version is stored already."""
-        if _problem_body(connection, problem.id, problem.version) is not None:
+        if _problem(connection, problem.id, problem.version) is not None:
             return False
-        append(connection, problems, [row_of(problems, problem, body=problem_to_json(problem))])
+        append(connection, problems, [row_of(problems, problem, body=problem)])
         of_problem = {"problem_id": problem.id, "problem_version": problem.version}
         named = [
             row_of(objectives, objective, objective=index, **of_problem)
@@ -52,10 +52,10 @@ class Runs(Database):
     @reading
     def problem(self, connection: Connection, problem_id: str, version: str) -> Problem:
         """Return a problem as it was stored. Raises StoreError if it is not there."""
-        body = _problem_body(connection, problem_id, version)
-        if body is None:
+        found = _problem(connection, problem_id, version)
+        if found is None:
             raise StoreError(f"{self.name} holds no problem {problem_id} of version {version}")
-        return problem_from_json(body)
+        return found
 
     @reading
     def program(self, connection: Connection, program_id: str) -> Program:
@@ -73,7 +73,7 @@ class Runs(Database):
         """
         if connection.scalar(select(runs.c.id).where(runs.c.id == run.id)) is not None:
             raise StoreError(f"run {run.id} is stored already; resume it, or choose another id")
-        if _problem_body(connection, run.problem_id, run.problem_version) is None:
+        if _problem(connection, run.problem_id, run.problem_version) is None:
             raise StoreError(f"run {run.id}: add problem {run.problem_id} {run.problem_version} first")
         append(connection, runs, [row_of(runs, run)])
         _append_status(connection, run.id, run.status)
@@ -146,7 +146,7 @@ class Runs(Database):
             .group_by(problems.c.id, problems.c.version)
             .order_by(func.min(run_events.c.number))
         )
-        return list(map(problem_from_json, connection.scalars(bodies)))
+        return list(connection.scalars(bodies))
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
@@ -226,7 +226,7 @@ def _run(row: Row[Any]) -> Run:
     return record_of(Run, runs, row, status=row.status, **changed)
 
 
-def _problem_body(connection: Connection, problem_id: str, version: str) -> str | None:
+def _problem(connection: Connection, problem_id: str, version: str) -> Problem | None:
     found = select(problems.c.body).where(problems.c.id == problem_id, problems.c.version == version)
     return connection.scalar(found)
 

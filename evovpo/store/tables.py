@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evovpo.store.codecs import ANY_TEXT, DIGITS, FLOATS, INTS, MESSAGES, PAIRS, PROGRAMS, VALUES, WORD, word
+from evovpo.store.codecs import DIGITS, FLOATS, INTS, MESSAGES, PAIRS, PROBLEM, PROGRAMS, TEXT, VALUES, word
 from evovpo.types import (
     CallOutcome,
     ParentRole,
@@ -26,7 +26,7 @@ SCHEMA_VERSION = "0006"
 
 metadata = sa.MetaData()
 
-_ID, _DATE = sa.String(255), sa.String(64)
+_ID, _DATE, _WORD = sa.String(255), sa.String(64), word(str)
 
 
 def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
@@ -60,13 +60,13 @@ def _of_problem() -> sa.ForeignKeyConstraint:
 problems = _table(
     "problems",
     *_keys(id=_ID, version=_ID),
-    *_all(statement=ANY_TEXT, entry=ANY_TEXT, body=ANY_TEXT),
+    *_all(statement=TEXT, entry=TEXT, body=PROBLEM),
 )
 
 objectives = _table(
     "objectives",
     *_keys(problem_id=_ID, problem_version=_ID, objective=sa.Integer),
-    *_all(name=ANY_TEXT, description=ANY_TEXT),
+    *_all(name=TEXT, description=TEXT),
     _of_problem(),
 )
 
@@ -74,7 +74,7 @@ runs = _table(
     "runs",
     *_keys(id=_ID),
     *_all(problem_id=_ID, problem_version=_ID, seed=DIGITS, evaluations=sa.Integer),
-    sa.Column("config", ANY_TEXT, key="config_json", nullable=False),
+    sa.Column("config", TEXT, key="config_json", nullable=False),
     *_all(created_at=_DATE),
     _of_problem(),
 )
@@ -85,11 +85,11 @@ run_events = _table(
     *_all(run_id=sa.ForeignKey("runs.id"), status=word(RunStatus), at=_DATE),
     *_some(heldout_passed=sa.Integer, heldout_total=sa.Integer),
     *_some(asks_before=sa.Integer, tells_before=sa.Integer),
-    sa.Column("config", ANY_TEXT, key="config_json"),
+    sa.Column("config", TEXT, key="config_json"),
     sa.Index("run_events_by_run", "run_id"),
 )
 
-programs = _table("programs", *_keys(id=_ID), *_all(source=ANY_TEXT))
+programs = _table("programs", *_keys(id=_ID), *_all(source=TEXT))
 
 prompts = _table(
     "prompts",
@@ -114,10 +114,10 @@ rollouts = _table(
     *_keys(id=_ID),
     *_all(prompt_id=sa.ForeignKey("prompts.id")),
     sa.Column("rollout_index", sa.Integer, key="index", nullable=False),
-    *_all(policy_version=sa.Integer, text=ANY_TEXT),
+    *_all(policy_version=sa.Integer, text=TEXT),
     *_some(tokens=sa.Integer, token_ids=INTS, logprobs=FLOATS, prompt_token_ids=INTS),
     *_all(temperature=sa.Double, max_tokens=sa.Integer, grammar_masked=sa.Boolean),
-    *_all(finish_reason=ANY_TEXT, seconds=sa.Double, model=ANY_TEXT),
+    *_all(finish_reason=TEXT, seconds=sa.Double, model=TEXT),
     sa.UniqueConstraint("prompt_id", "index", name="rollouts_in_group"),
 )
 
@@ -125,7 +125,7 @@ calls = _table(
     "calls",
     _numbered(),
     *_all(run_id=sa.ForeignKey("runs.id"), prompt_id=sa.ForeignKey("prompts.id"), attempt=sa.Integer),
-    *_all(model=ANY_TEXT, outcome=word(CallOutcome), reason=ANY_TEXT),
+    *_all(model=TEXT, outcome=word(CallOutcome), reason=TEXT),
     *_some(prompt_tokens=sa.Integer, completion_tokens=sa.Integer, cost=sa.Double),
     *_all(seconds=sa.Double, at=_DATE),
     sa.Index("calls_by_run", "run_id"),
@@ -143,19 +143,19 @@ tells = _table(
 evaluations = _table(
     "evaluations",
     *_keys(id=_ID),
-    *_all(problem_version=_ID, program_id=sa.ForeignKey("programs.id"), private_to=_ID, status=WORD),
-    *_all(feedback=ANY_TEXT, seconds=sa.Double, isolation=ANY_TEXT),
+    *_all(problem_version=_ID, program_id=sa.ForeignKey("programs.id"), private_to=_ID, status=_WORD),
+    *_all(feedback=TEXT, seconds=sa.Double, isolation=TEXT),
     *_some(outputs=VALUES),
-    *_all(digest=WORD),
+    *_all(digest=_WORD),
     *_some(metrics=PAIRS),
-    *_all(trust=WORD),
+    *_all(trust=_WORD),
     sa.UniqueConstraint("problem_version", "program_id", "private_to", name="evaluations_once"),
 )
 
 rewards = _table(
     "rewards",
     *_keys(evaluation_id=sa.ForeignKey("evaluations.id"), objective=sa.Integer),
-    *_all(name=ANY_TEXT, value=sa.Double),
+    *_all(name=TEXT, value=sa.Double),
     sqlite_with_rowid=False,
 )
 
@@ -166,11 +166,11 @@ candidates = _table(
     *_some(rollout_id=sa.ForeignKey("rollouts.id")),
     *_all(parse_status=word(ParseStatus)),
     *_some(
-        program_id=sa.ForeignKey("programs.id"), source=ANY_TEXT, token_start=sa.Integer, token_end=sa.Integer
+        program_id=sa.ForeignKey("programs.id"), source=TEXT, token_start=sa.Integer, token_end=sa.Integer
     ),
-    *_all(text=ANY_TEXT),
+    *_all(text=TEXT),
     *_some(evaluation_id=sa.ForeignKey("evaluations.id")),
-    *_all(executed=sa.Boolean, reason=ANY_TEXT),
+    *_all(executed=sa.Boolean, reason=TEXT),
     sa.ForeignKeyConstraint(["run_id", "position"], ["tells.run_id", "tells.position"]),
     sa.UniqueConstraint("run_id", "position", "slot", name="candidates_in_order"),
     sa.Index("candidates_by_program", "program_id", "run_id"),
@@ -187,7 +187,7 @@ policy_versions = _table(
     "policy_versions",
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     *_some(parent=sa.Integer),
-    *_all(path=ANY_TEXT),
+    *_all(path=TEXT),
     *_some(trained_through=_ID),
     *_all(config_hash=_ID, metrics=PAIRS),
 )
@@ -196,15 +196,15 @@ policy_events = _table(
     "policy_events",
     _numbered(key="place"),
     sa.Column("policy_version", sa.Integer, key="number"),
-    *_all(kind=word(PolicyEventKind), detail=ANY_TEXT, at=_DATE),
+    *_all(kind=word(PolicyEventKind), detail=TEXT, at=_DATE),
     *_some(training_id=_ID),
 )
 
 trainings = _table(
     "trainings",
     *_keys(id=_ID),
-    *_all(objective=WORD),
-    sa.Column("config", ANY_TEXT, key="config_json", nullable=False),
+    *_all(objective=_WORD),
+    sa.Column("config", TEXT, key="config_json", nullable=False),
     *_all(start_version=sa.ForeignKey("policy_versions.number"), seed=DIGITS, created_at=_DATE),
 )
 

@@ -23,7 +23,7 @@ from evovpo.analysis.grouping import (
 from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem, with_folder_grouping
-from evovpo.store.codecs import problem_from_json, problem_to_json
+from evovpo.store.codecs import PROBLEM
 from evovpo.types import Problem
 
 ABOUT = '[problem]\nstatement = "Shout."\ninputs = ["text"]\n'
@@ -95,10 +95,11 @@ def test_the_grouping_is_no_part_of_the_version_which_the_rows_are(tmp_path: Pat
 
 def test_a_stored_problem_keeps_its_groups_and_an_older_row_has_none(tmp_path: Path) -> None:
     loaded = load_problem(folder(tmp_path / "p", '[grouping]\ngroups = [["row-1", "row-3"]]\n'))
-    assert problem_from_json(problem_to_json(loaded)) == loaded
-    older = json.loads(problem_to_json(loaded))
+    stored = str(PROBLEM.dump(loaded))
+    assert PROBLEM.load(stored) == loaded
+    older = json.loads(stored)
     del older["groups"]
-    assert problem_from_json(json.dumps(older)) == dataclasses.replace(loaded, groups=())
+    assert PROBLEM.load(json.dumps(older)) == dataclasses.replace(loaded, groups=())
 
 
 def test_a_grouping_set_after_the_run_is_found_in_the_folder(tmp_path: Path) -> None:
