@@ -7,6 +7,7 @@ import gzip
 import json
 import pickle
 import re
+import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from evovpo.problem.importers.tasks import (
     UnusableError,
     usable,
 )
-from evovpo.problem.importers.writing import dealt, import_tasks, load_tasks, write_suite
+from evovpo.problem.importers.writing import dealt, import_tasks, load_tasks, suite_text
 from evovpo.problem.suites import load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Problem, Program, Status
@@ -346,14 +347,21 @@ def test_tests_are_dealt_evenly_and_each_once() -> None:
 
 
 def test_many_equality_tests_are_partly_held_out_and_grouped(tmp_path: Path) -> None:
-    cases = [Case((n,), n) for n in range(40)]
-    loaded = usable(Task("a b", "s", "f", ("x",), "def f(x):\n    return None\n", cases))
-    write_suite(tmp_path / "out", "tiny", 'Say "hi" \\ \x7f', [loaded, loaded])
-    problem = load_problem(tmp_path / "out" / "a-b")
+    tests = [f"assert f({n}) == {n}" for n in range(40)]
+    record = {"task_id": "a b", "text": "s", "code": "def f(x):\n    return x\n", "test_list": tests}
+    file = write_lines(tmp_path / "mbpp.jsonl", [record, record])
+    import_tasks(TaskFormat.MBPP, file, tmp_path / "out")
+    problem = load_problem(tmp_path / "out" / "mbpp-a-b")
     assert [row.output for row in problem.heldout] == list(range(3, 40, 4))
     assert len(problem.train) == 30
     assert len(problem.groups) == 16
-    assert [entry.path.name for entry in load_suite(tmp_path / "out")] == ["a-b", "a-b-2"]
+    assert [entry.path.name for entry in load_suite(tmp_path / "out")] == ["mbpp-a-b", "mbpp-a-b-2"]
+
+
+def test_a_suite_may_be_described_in_any_characters() -> None:
+    text = suite_text("tiny", 'Say "hi" \\ \x7f', ["a-b"])
+    suite = {"name": "tiny", "description": 'Say "hi" \\ \x7f'}
+    assert tomllib.loads(text) == {"suite": suite, "problems": [{"path": "a-b"}]}
 
 
 @pytest.mark.parametrize(

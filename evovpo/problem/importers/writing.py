@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,42 +44,6 @@ class Written(NamedTuple):
     heldout: int
     left_out: Counter[str]
     """Tests of written tasks that could not be used, by reason."""
-
-
-def write_suite(out: Path, name: str, description: str, loaded: Sequence[Loaded]) -> Written:
-    """Write a problem folder for each task, and `suite.toml`, into a new or empty folder.
-
-    Raises `ProblemError`, having written nothing, if no task can be used.
-    """
-    tasks = [_held_out(task) for task in loaded if isinstance(task, Task)]
-    skipped = tuple(task for task in loaded if isinstance(task, Skipped))
-    if not tasks:
-        reasons = "; ".join(f"{task.name}: {task.reason}" for task in skipped[:3])
-        raise ProblemError(
-            f"none of {len(skipped)} tasks can be turned into a problem ({reasons}); is it the right format?"
-        )
-    folders: list[Path] = []
-    taken: Counter[str] = Counter()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for task in tasks:
-            words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
-            taken[words] += 1
-            folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
-            write_problem(folders[-1], task)
-        listing = suite_text(name, description, [folder.name for folder in folders])
-        (out / "suite.toml").write_text(listing, encoding="utf-8")
-    except OSError as error:
-        raise ProblemError(
-            f"{out}: the suite cannot be written: {error.strerror}; choose another place"
-        ) from error
-    return Written(
-        tuple(folders),
-        skipped,
-        tests=sum(len(task.tests) for task in tasks),
-        heldout=sum(len(task.heldout) for task in tasks),
-        left_out=Counter(reason for task in tasks for reason in task.left_out),
-    )
 
 
 def suite_text(name: str, description: str, paths: Iterable[str]) -> str:
@@ -191,11 +155,39 @@ def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) ->
 
 
 def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | None = None) -> Written:
-    """Write the first `limit` tasks of a file as a suite into a new or empty folder.
+    """Write a problem folder for each of the first `limit` tasks of a file, and `suite.toml`.
 
-    Raises `ProblemError`, having written nothing, for a file that is not of the format, a folder that holds
-    anything, or a file of which no task can be used.
+    `out` is a new or empty folder. Raises `ProblemError`, having written nothing, for a file that is not of
+    the format, a folder that holds anything, or a file of which no task can be used.
     """
     check_empty(out)
     loaded = load_tasks(task_format, file, limit)
-    return write_suite(out, task_format.value, _FORMATS[task_format][1], loaded)
+    tasks = [_held_out(task) for task in loaded if isinstance(task, Task)]
+    skipped = tuple(task for task in loaded if isinstance(task, Skipped))
+    if not tasks:
+        reasons = "; ".join(f"{task.name}: {task.reason}" for task in skipped[:3])
+        raise ProblemError(
+            f"none of {len(skipped)} tasks can be turned into a problem ({reasons}); is it the right format?"
+        )
+    folders: list[Path] = []
+    taken: Counter[str] = Counter()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for task in tasks:
+            words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
+            taken[words] += 1
+            folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
+            write_problem(folders[-1], task)
+        listing = suite_text(task_format.value, _FORMATS[task_format][1], [folder.name for folder in folders])
+        (out / "suite.toml").write_text(listing, encoding="utf-8")
+    except OSError as error:
+        raise ProblemError(
+            f"{out}: the suite cannot be written: {error.strerror}; choose another place"
+        ) from error
+    return Written(
+        tuple(folders),
+        skipped,
+        tests=sum(len(task.tests) for task in tasks),
+        heldout=sum(len(task.heldout) for task in tasks),
+        left_out=Counter(reason for task in tasks for reason in task.left_out),
+    )
