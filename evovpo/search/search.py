@@ -63,7 +63,7 @@ class Search(Standing):
         self._failures = Failures(problem, len(self.islands), config.attempts)
         self._notes = Notes(config.notes_interval)
         self._formats = [(0, prompt_format)]
-        self._strategy = make_strategy(problem, config, self._population, self._failures, self)
+        self._strategy = make_strategy(self._population, self._failures, self)
         self._joins = Joins(config, language if self._strategy.can_join else None)
 
     @property

@@ -24,7 +24,6 @@ class Ticket:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The indices of the replies that were not told."""
         return tuple(index for index in range(self.prompt.rollouts) if index not in self.told)
 
     def accept(self, tell: Tell, problem: Problem) -> bool:

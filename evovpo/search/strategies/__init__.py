@@ -3,7 +3,6 @@
 One file each. Programs that fail are never chosen but by islands, other than starting programs.
 """
 
-from evovpo.config import SearchConfig
 from evovpo.search.memory import Failures
 from evovpo.search.population import Population
 from evovpo.search.standing import Standing
@@ -12,20 +11,14 @@ from evovpo.search.strategies.iid import Independent
 from evovpo.search.strategies.islands import Islands
 from evovpo.search.strategies.puct import Puct
 from evovpo.search.strategies.strategy import Strategy
-from evovpo.types import Problem
 
 
-def make_strategy(
-    problem: Problem,
-    config: SearchConfig,
-    population: Population,
-    failures: Failures,
-    standing: Standing,
-) -> Strategy:
+def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
     """Return the strategy that the configuration names, which reads the state it is given."""
+    config = standing.config
     match config.strategy:
         case "islands":
-            return Islands(problem, population, failures, standing)
+            return Islands(population, failures, standing)
         case "sequential":
             return Beam(1)
         case "beam":
@@ -33,4 +26,4 @@ def make_strategy(
         case "puct":
             return Puct(config.exploration)
     # A prompt that shows no program says too little where only the evaluator knows what to define.
-    return Independent(shows_start=config.strategy == "best-of-n" or problem.evaluator is not None)
+    return Independent(shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None)

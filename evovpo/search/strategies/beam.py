@@ -29,7 +29,6 @@ class Beam(Strategy):
         return self._asked < self._width or self._open == 0
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the next program of the beam."""
         if self._asked >= self._width and self._open == 0:
             new = by_merit(self._offspring)[: self._width]
             self._beam = new + by_merit(self._beam)[: self._width - len(new)]

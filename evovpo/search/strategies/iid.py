@@ -20,10 +20,8 @@ class Independent(Strategy):
         self._start: Member | None = None
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the best starting program if it is shown."""
         return expand(self._start)
 
     def observe(self, reply: Reply) -> None:
-        """Keep the best starting program."""
         if self._shows_start and reply.prompt.kind is PromptKind.SEED and reply.members:
             self._start = by_merit(reply.members)[0]

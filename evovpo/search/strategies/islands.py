@@ -11,7 +11,7 @@ from evovpo.search.population import InsertionStatus, Island, Member, Population
 from evovpo.search.selection import SELECTIONS, inspirations
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
-from evovpo.types import Parent, ParentRole, Problem, PromptKind
+from evovpo.types import Parent, ParentRole, PromptKind
 
 _MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
 """Streams of random numbers (`Chance`)."""
@@ -21,7 +21,6 @@ _MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
 class Islands(Strategy):
     """Each ask takes its parent from the next island in turn, by the configured selection."""
 
-    problem: Problem
     population: Population
     failures: Failures
     standing: Standing
@@ -50,7 +49,6 @@ class Islands(Strategy):
         return self._special(island, chance) or self._usual(island, rng)
 
     def observe(self, reply: Reply) -> None:
-        """Note which islands make progress."""
         for insertion in reply.insertions:
             if insertion.status is not InsertionStatus.REJECTED:
                 self._stale_asks[insertion.island] = 0
@@ -63,13 +61,13 @@ class Islands(Strategy):
         member = island.members[chosen]
         parent = Parent(member.program_id, ParentRole.PARENT)
         # A prompt that shows no program says too little where only the evaluator knows what to define.
-        if rng.random() >= self.config.root_share or self.problem.evaluator is not None:
+        if rng.random() >= self.config.root_share or self.standing.problem.evaluator is not None:
             picks = self._inspiring(island, chosen, self.config.inspirations, rng)
             return Plan(PromptKind.MUTATE, (parent, *picks), island=island.index)
         only = None
         if rng.random() < self.config.focus_share:
             failed = [row for row, value in enumerate(member.rewards) if value < 1.0]
-            if self.problem.is_by_example and 2 <= len(failed) < len(member.rewards):
+            if self.standing.problem.is_by_example and 2 <= len(failed) < len(member.rewards):
                 only = failed
         return Plan(only=only, island=island.index)
 
