@@ -39,7 +39,6 @@ class Arm(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The arm in words."""
         return f"{self.proposer}, {self.strategy}, {self.evaluations}"
 
 
@@ -70,7 +69,6 @@ class Batch(Part):
         )
 
     def run_id(self, problem: str, arm: Arm, seed: int) -> str:
-        """Return the id of the run of a cell."""
         return content_id(
             "batch", self.name, problem, arm.proposer, arm.strategy, str(arm.evaluations), str(seed)
         )

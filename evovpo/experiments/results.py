@@ -46,7 +46,6 @@ class CellResult(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """True if the run has nothing left to do."""
         return self.status is not None and self.status.is_finished
 
 
@@ -169,7 +168,6 @@ class _Cells:
         return np.array(found, dtype=np.float64)
 
     def result(self, others: Sequence["_Cells"]) -> ArmResult:
-        """Return what the arm came to beside others."""
         finished = [result for result in self.results if result.is_finished]
         judged = {result.cell.problem_id for result in self.results if result.solved_heldout is not None}
         with_heldout = [problem for problem in self.problems if problem in judged]
@@ -193,7 +191,6 @@ class _Cells:
         return mean(self.values(value, problems), times) if problems else None
 
     def curve(self) -> Curve:
-        """Return how the arm gets on."""
         budget = self.arm.evaluations
         points = sorted({round(x) for x in np.linspace(0, budget, min(_GRID, budget) + 1)})
         solved, best = (

@@ -46,7 +46,6 @@ def fitting_alpha(answers_N_D: Floats) -> float:  # noqa: N803
 
 
 def advise(sample: Sample, figures: Figures) -> Advice:
-    """Return the settings to train with."""
     groups = behavioural_groups(sample.different_N_D)
     answers_N_C = group_rewards(sample.different_N_D, groups)  # noqa: N806
     alpha = fitting_alpha(answers_N_C)

@@ -130,8 +130,7 @@ def _program(code: str) -> str:
 
 
 def attacks(target: Target) -> list[Attack]:
-    """Return the table of attacks on `target`."""
-    early = exhaustion.MEMORY + exhaustion.LIMITS + exhaustion.PROCESSES
+    early = exhaustion.MEMORY + exhaustion.LIMITS
     outside = reach.FILES + reach.ENVIRONMENT + reach.NETWORK + reach.OTHER_PROCESSES
     late = exhaustion.KERNEL + RESULTS + exhaustion.ENDINGS
     return [

@@ -60,8 +60,6 @@ import resource as r
 ? r.setrlimit(r.RLIMIT_AS, (-1, r.getrlimit(r.RLIMIT_AS)[1]))
 ? r.setrlimit(r.RLIMIT_CPU, r.getrlimit(r.RLIMIT_CPU)[1:] * 2)
 ? r.setrlimit(r.RLIMIT_NOFILE, r.getrlimit(r.RLIMIT_NOFILE)[1:] * 2)
-"""
-PROCESSES = """
 # fork, spawn, exec -> ok or forbidden
 import os, subprocess
 ? os.fork() or os._exit(0)

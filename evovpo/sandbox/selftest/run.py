@@ -92,7 +92,6 @@ def plant_secrets(runner: Sandbox | ForkServer) -> None:
 
 
 def run_attack(runner: Sandbox | ForkServer, attack: Attack) -> Outcome:
-    """Return how one attack ended."""
     result = runner.run(attack.code, "f", [[1]], attack.limits, False)
     return _outcome(attack.name, attack, result, result.outputs)
 
