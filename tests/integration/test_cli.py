@@ -24,10 +24,10 @@ from evovpo.store import Store
 from evovpo.types import Tell
 
 FIELDS = (
-    *(name for name in Outcome._fields if name != "combined_score"),
+    *(name for name in Outcome._fields if name not in ("combined_score", "best_metrics")),
     *("solved_train", "solved_heldout", "solved_unseen"),
 )
-"""Of an outcome's JSON where no evaluator returns such a number."""
+"""Of an outcome's JSON where no evaluator of its own returns metrics."""
 EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1")
 """Random programs solve it within a hundred evaluations."""
 NOT_CONTROL = {"\n", "\t"}
