@@ -164,6 +164,7 @@ def test_few_rows_keep_a_quarter_unseen_and_what_is_unclear_is_left_out(tmp_path
         ("a.csv", "q,price,total\n2,1.5,3.0\n2,1.5,3.0\n", (2, 1.5), 3.0),
         ("a.csv", "q,price,total\n2,,3.0\n", (2, None), 3.0),
         ("a.csv", "year,label\n1999,in 1999\n", ("1999",), "in 1999"),
+        ("a.csv", "phone,area\n5551234,555\n", ("5551234",), "555"),
         ("a.csv", "zip,ok\n00501,501\n", ("00501",), "501"),
         ("a.csv", "parts,n,size\n\"[1, 2]\",,2\n\"[3]\",,1\n", ([1, 2], None), 2),
         ("a.jsonl", '{"a": "5", "b": 0, "c": "5-0"}\n', ("5", 0), "5-0"),

@@ -70,8 +70,9 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
     }
     entry = next(name for name, column in columns.items() if column == wanted)
     parameters = [name for name in columns if name != entry]
-    # A cell of CSV is a value only where what is wanted is one too, and some column that it may be made from.
-    has_values = is_typed or not (has_text[entry] or all(has_text[name] for name in parameters))
+    # A cell of CSV is a value only where what is wanted is one too, no copy of digits, and some input is one.
+    is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
+    has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
     inputs = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
     outputs = table_arguments(known, {entry: has_text[entry] or not has_values})
     found: dict[str, dict[str, Case]] = {}
