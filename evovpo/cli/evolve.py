@@ -122,7 +122,7 @@ def evolve(
     if problem_name.lower().endswith(TABLES):
         folder, said = write_table(Path(problem_name), output)
         problem_name = str(folder)
-        say(f"note: {said}", stderr=True)
+        say(f"note: {said} The problem is in {folder}.", stderr=True)
     elif output is not None:
         raise ConfigError(f"--output is for tables, and {problem_name} is none; leave it out")
     if seed is not None and seeds is not None:

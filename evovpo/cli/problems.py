@@ -9,6 +9,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer
+from evovpo.errors import ConfigError
 from evovpo.problem.importers.tasks import TaskFormat
 
 app = typer.Typer()
@@ -84,6 +85,8 @@ def new(
     from evovpo.problem.importers.tables import write_table
     from evovpo.problem.new import new_problem
 
+    if (output is not None and table is None) or (kind == "score" and table is not None):
+        raise ConfigError("expected --from TABLE with --output, and without --kind score; change one of them")
     if table is None:
         folder = new_problem(name, kind)
     else:

@@ -160,6 +160,8 @@ def test_a_table_becomes_a_folder_to_change(evovpo: Shell) -> None:
     unknown = evovpo("new", "other", "--from", "names.csv", "--output", "shirt")
     assert (unknown.code, "did you mean 'short'?" in unknown.err) == (2, True)
     assert evovpo("evolve", "mine", "--output", "short").code == 2
+    assert evovpo("new", "other", "--output", "short").code == 2
+    assert evovpo("new", "other", "--from", "names.csv", "--kind", "score").code == 2
 
 
 def test_a_batch_that_fails_is_halved_down_to_the_row_that_does_it() -> None:

@@ -106,9 +106,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "output", "complaint"),
     [
-        ("name,short\na,b\n", "shirt", r"beside 'shirt'.* did you mean 'short'\?"),
-        ("name\na\n", None, "expected columns beside 'name'"),
-        ("name,short\na,\nb,\n", None, "cells in that, found none"),
+        ("name,short\na,b\n", "shirt", r"a column 'shirt' with cells, .* did you mean 'short'\?"),
+        ("name\na\n", None, "and one beside it, found none"),
+        ("name,short\na,\nb,\n", None, "fill some 20 cells of it"),
         ("name,short\na,b\na,c\n", None, "found several"),
     ],
 )

@@ -59,9 +59,9 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
     wanted = list(rows[0])[-1] if output is None else output
     known = [row for row in rows if row.get(wanted) not in ("", None)]
     if not known or len(rows[0]) < 2:
-        hint = nearest_hint(wanted, rows[0])
+        hint = "fill some 20 cells of it" if wanted in rows[0] else nearest_hint(wanted, rows[0])
         raise ProblemError(
-            f"{path}: expected columns beside {wanted!r}, and cells in that, found none; {hint}"
+            f"{path}: expected a column {wanted!r} with cells, and one beside it, found none; {hint}"
         )
     columns, is_typed = table_names(rows[0]), path.suffix.lower() == ".jsonl"
     has_text = {
@@ -96,11 +96,12 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
         f"Write the column {wanted!r} of a table from {', '.join(repr(columns[n]) for n in parameters)}."
     )
     unseen = cases[count : count + _MOST_HELD_OUT]
+    renamed = ", ".join(f"{column!r} is {name}" for name, column in columns.items() if column != name)
+    calls = f" In programs {renamed}." * bool(renamed)
     said = (
-        f"{path}: {', '.join(f'{column!r} is {name}' for name, column in columns.items())}, and {entry} is "
-        f"wanted. Of {len(rows)} rows, {len(cases)} are distinct and clear: {count} to learn from and "
-        f"{len(unseen)} held out, drawn with seed 0. Left out: {len(rows) - len(known)} without {wanted!r}, "
-        f"{len(found) - len(cases)} inputs with several outputs."
+        f"{path}: {statement}{calls} Of {len(rows)} rows, {len(cases)} are "
+        f"distinct and clear: {count} to learn from and {len(unseen)} held out, drawn with seed 0. Left out: "
+        f"{len(rows) - len(known)} without {wanted!r}, {len(found) - len(cases)} inputs with several outputs."
     )
     return Task(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
 
