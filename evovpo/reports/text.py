@@ -104,7 +104,7 @@ class Broken:
         self._name = printable(name)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        least = max(map(len, wrap(self._name, 1, break_long_words=False)))
+        least = max(map(len, wrap(self._name, 1, break_long_words=False)), default=0)
         return Measurement(least, len(self._name))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
