@@ -197,4 +197,5 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
 
 def _comparable(config: Config) -> dict[str, Any]:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
-    return config.changed(store=StoreConfig(), sandbox=sandbox, proposer={"threads": 0}).model_dump()
+    found = config.changed(store=StoreConfig(), sandbox=sandbox, proposer={"threads": 0})
+    return found.changed(run={"programs": ""}).model_dump()

@@ -108,10 +108,8 @@ def replay(
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
     for number, event in enumerate([*history, None]):
-        while waiting and (waiting[0].asks_before, waiting[0].tells_before) == (
-            len(search.tickets),
-            search.tells,
-        ):
+        place = (len(search.tickets), search.tells)
+        while waiting and (waiting[0].asks_before, waiting[0].tells_before) == place:
             settings = Config.from_json(waiting.pop(0).config_json)
             search.go_on(settings.search, choose_format(search.problem, settings))
         if event is None:
