@@ -89,9 +89,10 @@ def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
                 faults.append(f"{program.id} ({found.status}: {' '.join(found.feedback.split())[:60]})")
     said = f"; left out: {', '.join(faults)}" if faults else ""
     if not fitting:
+        none = f"none of the {len(wanted)} best programs of run {origin} can be used for {problem.id}{said}"
         raise ProblemError(
-            f"--from {config.run.origin}: none of the {len(wanted)} best programs of run {origin} can be "
-            f"used for {problem.id}{said}; give a run whose programs this problem can judge"
+            f"--from {config.run.origin}: {none if wanted else f'no program of run {origin} has a reward'}; "
+            "give a run whose programs this problem can judge"
         )
     own = {seed.id for seed in problem.seeds}
     programs = ",".join(program_id for program_id in fitting if program_id not in own)

@@ -278,9 +278,13 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
         request = RunRequest(other, config().changed(run={"origin": "one"}))
         with pytest.raises(ProblemError, match=r"none of the \d best programs of run one .*\(error: "):
             with_origin(request, store)
+        short = config(evaluations=2, joins=False)
+        start(RunRequest(HARD, short, run_id="zero"), store, ScriptedProposer(lambda *_: "'-'⟦end⟧"))
+        with pytest.raises(ProblemError, match="no program of run zero has a reward"):
+            with_origin(RunRequest(other, config().changed(run={"origin": "zero"})), store)
         with pytest.raises(StoreError, match="no run whose id"):
             with_origin(RunRequest(other, config().changed(run={"origin": "two"})), store)
-        assert [row.run for row in store.runs()] == ["one"]
+        assert [row.run for row in store.runs()] == ["zero", "one"]
 
 
 # ---------------------------------------------------------------- the commands
