@@ -60,11 +60,10 @@ class Search:
     def best(self) -> tuple[str, dict[str, float]] | None:
         """Source and rewards by component of the best program so far; None before the first tell."""
         best = self._search.best
-        found = None if best is None else self._search.evaluation(best.program.id)
-        if best is None or found is None:
+        if best is None:
             return None
         names = [objective.name for objective in self.problem.objectives]
-        return best.program.source, dict(zip(names, found.rewards or (), strict=True))
+        return best.program.source, dict(zip(names, best.evaluation.rewards or (), strict=True))
 
     @property
     def is_solved(self) -> bool:

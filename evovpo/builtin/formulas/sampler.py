@@ -79,7 +79,8 @@ class FormulaSampler:
     def _value(self, nodes: int) -> ast.expr:
         """Return a random value of about so many nodes."""
         if nodes <= 1:
-            return self._leaf()
+            is_name = self._rng.random() < 0.62
+            return ast.Name(self._rng.choice(self._names)) if is_name else ast.Constant(self._number())
         kinds = {kind: weight for kind, (fewest, weight) in _KINDS.items() if nodes >= fewest}
         match self._drawn(kinds):
             case "binary":
@@ -106,11 +107,6 @@ class FormulaSampler:
             return ast.BoolOp(joined, [self._condition(part) for part in parts])
         left, right = self._shares(max(nodes - 1, 2), 2)
         return ast.Compare(self._value(left), [self._drawn(COMPARISONS)()], [self._value(right)])
-
-    def _leaf(self) -> ast.expr:
-        if self._rng.random() < 0.62:
-            return ast.Name(self._rng.choice(self._names))
-        return ast.Constant(self._number())
 
     def _number(self) -> int | float:
         """Return a constant: most are small whole numbers, some larger, some with one decimal."""
