@@ -8,14 +8,14 @@ programs come first, and reports always show held-out rows.
 """
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.config import SearchConfig
 from evovpo.search.population import Member
+from evovpo.search.standing import Standing
 from evovpo.types import Program
 
 _PARTNERS = 24
@@ -93,8 +93,8 @@ _Waiting = tuple[tuple[int, ...], str, Join]
 class Joins:
     """The joins that wait to be proposed; without a language there are none."""
 
-    def __init__(self, config: SearchConfig, language: JoinLanguage | None) -> None:
-        self.config = config
+    def __init__(self, standing: Standing, language: JoinLanguage | None) -> None:
+        self._standing = standing
         self._language = language
         self._given_out = 0
         self._queue: list[_Waiting] = []
@@ -102,17 +102,18 @@ class Joins:
         """Joins whose condition singles out one row: it explains nothing; they wait for the end."""
         self._queued: set[str] = set()
 
-    def offer(self, new: Member, elites: Iterable[Member], above: int, known: Container[str]) -> None:
-        """Look for joins of a new member with `elites` that pass more than `above` rows, not `known` ones."""
-        if self._language is None or not self.config.joins:
+    def offer(self, new: Member, elites: Iterable[Member]) -> None:
+        """Look for joins of a new member with `elites` that would be better than the best so far."""
+        config = self._standing.config
+        if self._language is None or not config.joins:
             return
         nearest = heapq.nsmallest(
             _PARTNERS,
             (member for member in elites if member.program_id != new.program_id),
             key=lambda m: (-sum(m.rewards), len(m.source), m.order),
         )
-        for join in find_joins(self._language, new, nearest, self.config.join_proposals, above):
-            if join.program.id in self._queued or join.program.id in known:
+        for join in find_joins(self._language, new, nearest, config.join_proposals, self._standing.passed):
+            if join.program.id in self._queued or join.program.id in self._standing.programs:
                 continue
             self._queued.add(join.program.id)
             priority = (-join.passed, -min(join.smaller_side, 2), len(join.program.source))
@@ -122,21 +123,22 @@ class Joins:
             if len(queue) > _WAITING:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
-    def take(self, remaining: int, above: int, known: Container[str]) -> list[Join]:
+    def take(self, remaining: int) -> list[Join]:
         """Return the joins to propose now: better than the best so far, within their share of the budget.
 
         `remaining` are the candidates of the budget that are not given out yet.
         """
-        budget = self.config.evaluations
-        if budget - remaining >= budget * self.config.lone_row_joins_after:
+        standing, config = self._standing, self._standing.config
+        budget = config.evaluations
+        if budget - remaining >= budget * config.lone_row_joins_after:
             while self._lone_rows:
                 heapq.heappush(self._queue, self._lone_rows.pop())
-        share = int(budget * self.config.join_share)
-        room = min(self.config.join_proposals, remaining, share - self._given_out) * self.config.joins
+        share = int(budget * config.join_share)
+        room = min(config.join_proposals, remaining, share - self._given_out) * config.joins
         chosen: list[Join] = []
         while self._queue and len(chosen) < room:
             join = heapq.heappop(self._queue)[2]
-            if join.passed > above and join.program.id not in known:
+            if join.passed > standing.passed and join.program.id not in standing.programs:
                 chosen.append(join)
         self._given_out += len(chosen)
         return chosen

@@ -17,7 +17,6 @@ from evovpo.types import (
     Parent,
     ParentRole,
     ParseStatus,
-    Problem,
     Prompt,
     PromptKind,
     Status,
@@ -39,9 +38,9 @@ _PROGRAMS = 3
 class Failures:
     """The last failed answers by the parent that they came from, and the last failing programs by island."""
 
-    def __init__(self, problem: Problem, islands: int, attempts: int) -> None:
+    def __init__(self, standing: Standing, islands: int) -> None:
+        self._standing, attempts = standing, standing.config.attempts
         self._recent: deque[Attempt] = deque(maxlen=attempts)
-        self._problem = problem
         self._by_parent: defaultdict[str, deque[Attempt]] = defaultdict(lambda: deque(maxlen=attempts))
         self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
         self._repairs: Counter[str] = Counter()
@@ -50,11 +49,11 @@ class Failures:
         """Return the last failed answers to a parent, or without one to any, oldest first."""
         return self._recent if parent is None else self._by_parent.get(parent, ())
 
-    def take(self, island: int, standing: Standing) -> Parent | None:
+    def take(self, island: int) -> Parent | None:
         """Return the newest failing program of an island still worth a repair, and count it."""
         for program_id in reversed(self._failing[island]):
             failing = Parent(program_id, ParentRole.PARENT)
-            if self._repairs[program_id] < _REPAIRS and standing.can_show(failing):
+            if self._repairs[program_id] < _REPAIRS and self._standing.can_show(failing):
                 self._repairs[program_id] += 1
                 return failing
         return None
@@ -95,9 +94,9 @@ class Failures:
             return ""
         if evaluation.status.is_candidate_fault:
             return evaluation.feedback or str(evaluation.status)
-        old = () if parent is None else compared(self._problem, parent)
-        new = compared(self._problem, evaluation)
-        pairs = list(zip(self._problem.objectives, new, old, strict=False))
+        problem = self._standing.problem
+        old = () if parent is None else compared(problem, parent)
+        pairs = list(zip(problem.objectives, compared(problem, evaluation), old, strict=False))
         if not pairs or any(now > before for _, now, before in pairs):
             return ""
         worse = [objective.name for objective, now, before in pairs if now < before][:_NAMED]
@@ -107,30 +106,28 @@ class Failures:
 class Notes:
     """The last notes, and when the next ones are due."""
 
-    def __init__(self, interval: int) -> None:
+    def __init__(self, standing: Standing) -> None:
         self.text = ""
         """What a model wrote down last; empty before."""
         self.asks = 0
         """Asks of a model since notes were asked for last."""
-        self.interval = interval
+        self._standing = standing
 
     def write(self, text: str) -> None:
         """Keep new notes; where nothing was written, the old ones stay."""
         self.text = text.strip()[:_CHARACTERS] or self.text
 
-    def shown(
-        self, standing: Standing, population: Population, rng: np.random.Generator
-    ) -> tuple[Parent, ...]:
+    def shown(self, population: Population, rng: np.random.Generator) -> tuple[Parent, ...]:
         """Return what an ask for notes shows: the best program and those that add most to it.
 
         Empty if notes are not due, or the format cannot show what they are about.
         """
-        best = standing.best
-        if not self.interval or self.asks < self.interval or best is None:
+        best, interval = self._standing.best, self._standing.config.notes_interval
+        if not interval or self.asks < interval or best is None:
             return ()
         # A format that shows no second program has no room for notes either.
         parts = [Parent(best.program.id, role) for role in (ParentRole.PARENT, ParentRole.INSPIRATION)]
-        if not all(map(standing.can_show, parts)):
+        if not all(map(self._standing.can_show, parts)):
             return ()
         self.asks = 0
         others = [member for member in population.elites.values() if member.program_id != best.program.id]

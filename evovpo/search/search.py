@@ -60,11 +60,11 @@ class Search(Standing):
         # All strategies but islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
         self._population = Population(problem, islands, config.elites)
-        self._failures = Failures(problem, len(self.islands), config.attempts)
-        self._notes = Notes(config.notes_interval)
+        self._failures = Failures(self, len(self.islands))
+        self._notes = Notes(self)
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self._population, self._failures, self)
-        self._joins = Joins(config, language if self._strategy.can_join else None)
+        self._joins = Joins(self, language if self._strategy.can_join else None)
 
     @property
     def is_ready(self) -> bool:
@@ -100,7 +100,6 @@ class Search(Standing):
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
-        self._joins.config, self._notes.interval = config, config.notes_interval
 
     def evaluation(self, program_id: str) -> Evaluation | None:
         """Return the judgement of a program that this run has proposed, or None."""
@@ -142,11 +141,11 @@ class Search(Standing):
         remaining = self.config.evaluations - self.tickets.reserved
         if remaining <= 0:
             return None
-        joins = self._joins.take(remaining, self.passed, self.programs)
+        joins = self._joins.take(remaining)
         if joins:
             programs = tuple(join.program for join in joins)
             return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
-        noted = self._notes.shown(self, self._population, rng)
+        noted = self._notes.shown(self._population, rng)
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
         self._notes.asks += 1
@@ -181,8 +180,7 @@ class Search(Standing):
                 home = None if prompt.kind is PromptKind.SEED else prompt.island
                 member, found = self._population.insert(program, evaluation, home)
                 if any(one.status is not InsertionStatus.REJECTED for one in found):
-                    elites = self._population.elites.values()
-                    self._joins.offer(member, elites, self.passed, self.programs)
+                    self._joins.offer(member, self._population.elites.values())
                 insertions += found
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)

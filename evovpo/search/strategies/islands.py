@@ -79,7 +79,7 @@ class Islands(Strategy):
         rng = chance(_SPECIAL)
         draw = rng.random()
         if draw < repair:
-            failing = self.failures.take(island.index, self.standing)
+            failing = self.failures.take(island.index)
             return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=island.index)
         if draw < repair + crossover and len(island.members) > 1:
             chosen = self._select(island, rng)
