@@ -130,6 +130,10 @@ class RunStatus(StrEnum):
         """True for a run that resuming would only report."""
         return self in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
+    def ending(self, solved_heldout: bool | None) -> str:
+        """Return it in a word for people: `memorised` for a run that is solved, but not on held-out rows."""
+        return "memorised" if self is RunStatus.SOLVED and solved_heldout is False else str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -1,8 +1,8 @@
 """What a batch came to, read from its store: cells, arms with intervals, curves, sentences.
 
 A problem counts as solved when a program has every component at full reward; whether that program is right on
-held-out rows too is stored when a run ends, and else found by running it when results are read. Figures
-(`evovpo/experiments/intervals.py`) rest on the problems for which every seed of the arm has ended.
+held-out rows too is stored when a run ends. Figures (`evovpo/experiments/intervals.py`) rest on the problems
+for which every seed of the arm has ended.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +15,7 @@ import numpy as np
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, curve, difference, mean
-from evovpo.judging.executors import HeldoutJudge
-from evovpo.store import CurvePoint, Store, solved_at, solved_heldout
+from evovpo.store import CurvePoint, Store, solved_at
 from evovpo.types import RunStatus
 
 _GRID = 60
@@ -108,8 +107,7 @@ class Results:
 def read_results(batch: Batch, store: Store) -> Results:
     """Return what is stored of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
-    with HeldoutJudge() as judge:
-        found = [_read_cell(store, cell, known.get(cell.run_id), judge) for cell in cells(batch)]
+    found = [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)]
     return summarise(batch, found)
 
 
@@ -128,25 +126,20 @@ def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
     )
 
 
-def _read_cell(store: Store, cell: Cell, status: RunStatus | None, judge: HeldoutJudge) -> CellResult:
+def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult:
     if status is None:
         return CellResult(cell, None, False, None, 0.0, 0, 0, 0, 0.0, 0.0, ())
     summary = store.run_summary(cell.run_id)
     run = store.run(cell.run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     after = solved_at(summary.curve, len(problem.objectives))
-    is_solved = after is not None and summary.best_program_id is not None
-    unseen = solved_heldout(is_solved, summary.heldout)
-    if summary.heldout is None:
-        solution = store.program(str(summary.best_program_id)) if is_solved else None
-        unseen = judge.solved_heldout(problem, solution)
     return CellResult(
         cell=cell,
         status=status,
         solved=after is not None,
         solved_after=after,
         best_mean_reward=summary.best_mean_reward or 0.0,
-        solved_heldout=unseen,
+        solved_heldout=summary.solved_heldout,
         **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
     )
 
@@ -169,8 +162,8 @@ class _Cells:
 
     def result(self, others: Sequence["_Cells"]) -> ArmResult:
         finished = [result for result in self.results if result.is_finished]
-        judged = {result.cell.problem_id for result in self.results if result.solved_heldout is not None}
-        with_heldout = [problem for problem in self.problems if problem in judged]
+        unknown = {result.cell.problem_id for result in self.results if result.solved_heldout is None}
+        with_heldout = [problem for problem in self.problems if problem not in unknown]
         return ArmResult(
             arm=self.arm,
             cells=len(self.results),

@@ -70,7 +70,7 @@ class Work:
             raise
         except StoreError as error:
             raise FatalError(error) from error
-        return Standing(outcome.evaluations, outcome.best_mean_reward, outcome.solved)
+        return Standing(outcome.evaluations, outcome.best_mean_reward, outcome.status == "solved")
 
 
 @lru_cache(maxsize=1)

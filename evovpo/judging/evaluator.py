@@ -32,6 +32,7 @@ OUTPUT_CHARACTERS = 200
 MOST_PARTIAL = 0.9
 """The reward of a row that is not right stays at or below this, so that 1 says right and nothing else."""
 
+_Cases = tuple[tuple[Json, ...], ...]
 _scorer_numbers = itertools.count()
 
 
@@ -62,11 +63,6 @@ class Scorer(NamedTuple):
     """Argument lists for reports only (`heldout_cases()` of the file), judged by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None
     """As `score`, of the outputs of the held-out cases; `score` itself where the file has none."""
-
-    @property
-    def heldout(self) -> "Scorer":
-        """The same with the held-out cases in place of the others."""
-        return self._replace(cases=self.heldout_cases, score=self.heldout_score or self.score)
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
         """Return what `score` says of a run, unchecked, and its text; `name` is what errors call the scorer.
@@ -185,8 +181,11 @@ class Evaluator:
         All false if the program fails as a whole (a timeout, a crash); empty without held-out rows.
         Raises `SandboxError` if the sandbox fails, which says nothing about the program.
         """
-        if self._scorer is not None and self._scorer.heldout_cases:
-            judge = Evaluator(self._problem, self._sandbox, self._scorer.heldout)
+        scorer = self._scorer
+        if scorer is not None and scorer.heldout_cases:
+            score = scorer.heldout_score or scorer.score
+            unseen = scorer._replace(cases=scorer.heldout_cases, score=score)
+            judge = Evaluator(self._problem, self._sandbox, unseen)
         elif self._problem.heldout:
             judge = Evaluator(unseen_rows(self._problem), self._sandbox)
         else:
@@ -269,18 +268,11 @@ def load_scorer(problem: Problem) -> Scorer:
     per_case = getattr(module, "per_case", False)
     if not isinstance(per_case, bool):
         raise ProblemError(f"{path}: per_case: expected True or False, found {per_case!r:.80}; correct it")
-    return Scorer(
-        cases,
-        module.score,
-        per_case,
-        heldout_cases=heldout,
-        heldout_score=getattr(module, "heldout_score", None),
-    )
+    heldout_score = getattr(module, "heldout_score", None)
+    return Scorer(cases, module.score, per_case, heldout_cases=heldout, heldout_score=heldout_score)
 
 
-def _cases_of(
-    module: ModuleType, key: str, parameters: Sequence[str], path: str
-) -> tuple[tuple[Json, ...], ...]:
+def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str) -> _Cases:
     """Return what a scorer's function of this name gives, checked."""
     try:
         found = getattr(module, key)()

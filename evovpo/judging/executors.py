@@ -5,13 +5,11 @@ An executor is a `Judge`, called from several threads. Ray is imported only wher
 
 import contextlib
 from collections.abc import Collection, Iterator
-from functools import cached_property
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.judging.evaluator import Evaluator, Judge, Scorer, open_evaluator
-from evovpo.sandbox import Sandbox
-from evovpo.types import Problem, Program
+from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
+from evovpo.types import Problem
 
 
 def open_executor(
@@ -48,20 +46,3 @@ def open_cluster(executors: Collection[str]) -> Iterator[None]:
             for address in addresses:
                 held.enter_context(hold_cluster(address))
         yield
-
-
-class HeldoutJudge(contextlib.ExitStack):
-    """Judges programs of any problems; a context manager that keeps one sandbox open once it is needed."""
-
-    @cached_property
-    def _sandbox(self) -> Sandbox:
-        return self.enter_context(Sandbox(workers=1, preload=()))
-
-    def solved_heldout(self, problem: Problem, solution: Program | None) -> bool | None:
-        """Return whether a program that is right on all training rows is right on all held-out rows too.
-
-        False for no solution; `None` where the problem has no held-out rows. Raises `SandboxError`.
-        """
-        if not problem.heldout:
-            return None
-        return solution is not None and all(Evaluator(problem, self._sandbox).evaluate_heldout(solution))

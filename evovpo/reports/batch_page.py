@@ -85,10 +85,10 @@ def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
         *(f"<li>{_text(sentence)}</li>" for sentence in verdict(results)),
         "</ul><h2>Arms</h2>",
         _table(arms[0], ([f"<td>{_text(cell)}</td>" for cell in row] for row in arms[1:])),
-        '<p class="quiet">Solved: a program has every component at full reward. Intervals: 95 % bootstrap '
-        "intervals in which problems and seeds are drawn anew; with one seed they say nothing of others. "
-        "They rest on the problems for which every seed of the arm has ended. Only here: solved by this arm "
-        "with some seed, and by no other with any.</p>",
+        '<p class="quiet">Solved: a program has every component at full reward; memorised: that, but not '
+        "on held-out rows. Intervals: 95 % bootstrap intervals in which problems and seeds are drawn anew; "
+        "with one seed they say nothing of others. They rest on the problems for which every seed of the arm "
+        "has ended. Only here: solved by this arm with some seed, and by no other with any.</p>",
     ]
     if results.curves:
         parts += [
@@ -141,6 +141,8 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
     kind = "yes" if solved else "open" if is_open else ""
     best = reward_text(max(one.best_mean_reward for one in found))
     text = f"solved {solved} of {len(found)}" if solved else f"best {best}"
+    if memorised := sum(one.solved and one.solved_heldout is False for one in found):
+        text += f", {memorised} of these memorised"
     return f'<td class="{kind}">{text}{", not ended" * is_open}</td>'
 
 

@@ -18,7 +18,6 @@ from evovpo.experiments.running import Work
 from evovpo.reports.live import LiveView
 from evovpo.reports.text import calls_text, counted, duration, plain_table, printable, reward_text, right
 from evovpo.store import CallTotals, RunRow
-from evovpo.types import RunStatus
 
 _READ_SECONDS = 5.0
 """Time between two looks into the store."""
@@ -60,7 +59,7 @@ class BatchProgress(LiveView):
             if run_id in stored:
                 row = stored[run_id]
                 cell.proposed, cell.best = row.evaluations, row.best_mean_reward
-                cell.is_solved, cell.is_ended = row.status is RunStatus.SOLVED, row.status.is_finished
+                cell.is_solved, cell.is_ended = row.ending == "solved", row.status.is_finished
         self._before = self.proposed
         self._failed = 0
         super().__init__(console)

@@ -64,13 +64,14 @@ def read_heat_map(store: Store, results: Results, problem: str) -> HeatMap | Non
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
     """Yield what the page shows of each arm, after the names of the columns."""
-    figures = ("solved with one seed [95%]", "in any seed", "only here", "best mean reward [95%]")
-    yield ("proposer", "strategy", "budget", "ended", *figures, "evaluations")
+    solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
+    yield ("proposer", "strategy", "budget", "ended", *solved, "best mean reward [95%]", "evaluations")
     for found in results.arms:
         yield (
             *map(str, found.arm),
             f"{found.finished} of {found.cells}",
             f"{found.solved:.1f} of {found.problems}" if found.solved else "",
+            f"{found.solved_heldout:.1f} of {found.solved_heldout.n}" if found.solved_heldout else "",
             str(found.solved_in_any),
             str(len(found.unlocked)),
             f"{found.best:.3f}" if found.best else "",
@@ -80,11 +81,13 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 def arms_table(results: Results) -> Table:
     """Return a row for each arm, as much of it as a terminal has room for."""
-    figures = ("ended", "solved [95 %]", "only here", "best reward [95 %]")
+    figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     table = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
-    for one, (*_, ended, solved, _, unlocked, best, _) in zip(results.arms, rows, strict=True):
-        table.add_row(Broken(short_label(one.arm, results.batch)), ended, solved, unlocked, best)
+    for one, (*_, ended, solved, _, _, unlocked, best, _) in zip(results.arms, rows, strict=True):
+        unseen = one.solved_heldout
+        right_too = f"{unseen.mean:.1f} of {unseen.n}" if unseen else ""
+        table.add_row(Broken(short_label(one.arm, results.batch)), ended, solved, right_too, unlocked, best)
     return table
 
 

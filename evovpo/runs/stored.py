@@ -8,7 +8,7 @@ from evovpo.analysis.scores import Scored, best_combined, score_of
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
-from evovpo.store import RunSummary, Store, ending
+from evovpo.store import RunSummary, Store
 from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
 
 
@@ -145,7 +145,7 @@ class RunView:
             best_mean_program_id=self.summary.best_program_id or "",
             best_metrics=dict((self.evaluation.metrics if self.evaluation else None) or ()),
         )
-        return outcome._replace(status=ending(self.run.status, outcome.solved_heldout))
+        return outcome._replace(status=self.run.status.ending(outcome.solved_heldout))
 
 
 def find_run(store: Store, name: str) -> str:

@@ -13,16 +13,7 @@ from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
 from evovpo.store.runs import CallTotals, Runs
-from evovpo.store.summary import (
-    CurvePoint,
-    RunRow,
-    RunSummary,
-    Summaries,
-    ending,
-    rises,
-    solved_at,
-    solved_heldout,
-)
+from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
 from evovpo.store.tables import SCHEMA_VERSION
 from evovpo.store.tells import Tells
 from evovpo.store.trainings import Trainings
@@ -35,10 +26,8 @@ __all__ = [
     "RunRow",
     "RunSummary",
     "Store",
-    "ending",
     "rises",
     "solved_at",
-    "solved_heldout",
     "unescape_text",
     "unpack_floats",
     "unpack_ints",

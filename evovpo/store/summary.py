@@ -53,23 +53,12 @@ class RunRow(NamedTuple):
     @property
     def solved_heldout(self) -> bool | None:
         """Solved, and right on every held-out row; `None` where there are none, or it is unknown."""
-        return solved_heldout(self.solved_train, self.heldout)
+        return _solved_heldout(self)
 
     @property
     def ending(self) -> str:
         """The status, or `memorised` for a run solved on training rows only."""
-        return ending(self.status, self.solved_heldout)
-
-
-def solved_heldout(solved_train: bool, heldout: tuple[int, int] | None) -> bool | None:
-    """Return whether a run is solved on held-out rows too, of which its answer passes so many of so many."""
-    passed, total = heldout or (0, 0)
-    return solved_train and passed == total if total else None
-
-
-def ending(status: RunStatus, solved_heldout: bool | None) -> str:
-    """Return how a run ended, in a word: `memorised` if it is solved, but not on held-out rows."""
-    return "memorised" if status is RunStatus.SOLVED and solved_heldout is False else str(status)
+        return self.status.ending(self.solved_heldout)
 
 
 class CurvePoint(NamedTuple):
@@ -126,6 +115,11 @@ class RunSummary(NamedTuple):
     heldout: tuple[int, int] | None = None
     """As of `RunRow`."""
 
+    @property
+    def solved_heldout(self) -> bool | None:
+        """As of `RunRow`."""
+        return _solved_heldout(self)
+
 
 class Summaries(Database):
     """Figures about runs."""
@@ -135,14 +129,8 @@ class Summaries(Database):
         """Return all runs, newest first."""
         return [
             RunRow(
-                row.id,
-                row.problem_id,
-                row.status,
-                row.proposed,
-                row.best,
-                row.seed,
-                row.created_at,
-                _heldout(row),
+                *(row.id, row.problem_id, row.status, row.proposed, row.best, row.seed, row.created_at),
+                heldout=_heldout(row),
             )
             for row in connection.execute(_runs())
         ]
@@ -223,6 +211,11 @@ class Summaries(Database):
             calls=read_call_totals(connection, run_id),
             heldout=_heldout(event),
         )
+
+
+def _solved_heldout(run: RunRow | RunSummary) -> bool | None:
+    passed, total = run.heldout or (0, 0)
+    return run.best_mean_reward == 1.0 and passed == total if total else None
 
 
 def _heldout(row: Row[Any]) -> tuple[int, int] | None:

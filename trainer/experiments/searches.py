@@ -16,10 +16,9 @@ from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import Ended, Failed, Message, Told, run_all
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
-from evovpo.judging.executors import HeldoutJudge
 from evovpo.judging.measure import measure_groups
 from evovpo.store import Store, rises, solved_at
-from evovpo.types import Problem, Program, Tell
+from evovpo.types import Problem
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import model_of
@@ -76,12 +75,12 @@ def run_searches(
     works = [one for one in plan_cells(batches, url, faults) if _key_of(one) in set(wanted)]
     raise_faults(faults)
     by_run = {one.name: one for one in works}
-    with Store.open(url, create=True) as store, only_batch(url), HeldoutJudge() as judge:
+    with Store.open(url, create=True) as store, only_batch(url):
 
         def export_one(run_id: str) -> None:
             one = by_run.pop(run_id)
             is_independent = study.strategy(one.cell.arm.strategy).is_independent
-            row = search_row(store, run_id, one.problem, judge, study.ks if is_independent else ())
+            row = search_row(store, run_id, one.problem, study.ks if is_independent else ())
             export.add_searches([_key_of(one)._asdict() | row])
 
         def take(message: Message) -> None:
@@ -105,38 +104,22 @@ def _key_of(work: Work) -> SearchKey:
     return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)
 
 
-def search_row(
-    store: Store, run_id: str, problem: Problem, judge: HeldoutJudge, ks: tuple[int, ...]
-) -> dict[str, Any]:
+def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
     """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring."""
     summary = store.run_summary(run_id)
-    full = len(problem.objectives)
-    solved_after = solved_at(summary.curve, full)
-    source = None if solved_after is None else _first_solution(store, run_id)
-    heldout = judge.solved_heldout(problem, None if source is None else Program(source))
+    solved_after = solved_at(summary.curve, len(problem.objectives))
     row: dict[str, Any] = {
         "run": run_id,
         "evaluations": summary.proposed,
         "solved_after": solved_after,
-        "solved_train": source is not None,
-        "solved_heldout": heldout,
-        "is_right": source is not None and heldout is not False,
+        "solved_train": solved_after is not None,
+        "solved_heldout": summary.solved_heldout,
+        "is_right": solved_after is not None and summary.solved_heldout is not False,
         "curve": rises(summary.curve, 5),
         "tokens": summary.tokens,
         "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
     }
     return row | (_independent(store, run_id, ks) if ks else {})
-
-
-def _first_solution(store: Store, run_id: str) -> str:
-    return next(
-        judged.candidate.program.source
-        for event in store.history(run_id)
-        if isinstance(event, Tell)
-        for judged in event.judged
-        if judged.candidate.program is not None and judged.evaluation is not None
-        if min(judged.evaluation.rewards or (0.0,)) == 1.0
-    )
 
 
 def _independent(store: Store, run_id: str, ks: tuple[int, ...]) -> dict[str, Any]:

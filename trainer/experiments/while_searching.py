@@ -9,7 +9,6 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.judging.executors import HeldoutJudge
 from evovpo.problem.folder import load_problem
 from evovpo.runs.choices import check_proposer, choose_format
 from evovpo.store import Store
@@ -57,10 +56,10 @@ def run_while_searching(
 
             result = search_while_training(plan, folder, processes, told)
             share = result.training_cpu_seconds / len(result.problems)
-            with Store.open(store_url(folder)) as store, HeldoutJudge() as judge:
+            with Store.open(store_url(folder)) as store:
                 for problem, found in zip(plan.searched, result.problems, strict=True):
                     key = {"arm": arm.name, "strategy": strategy, "seed": seed, "problem": problem.id}
-                    row = search_row(store, found.run, problem, judge, ())
+                    row = search_row(store, found.run, problem, ())
                     cost = {"cpu_seconds": found.cpu_seconds, "training_seconds": round(share, 3)}
                     export.add_searches([key | row | cost])
 
