@@ -171,10 +171,10 @@ def status_line(search: Search, rate: float) -> str:
         str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
         if is_by_example
         else figure(max((m.mean_reward for m in island.members), default=0.0))
-        for island in search.islands
+        for island in search.population.islands
     ]
     shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
     parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
-    if search.restarts:
-        parts.append(f"islands started anew {search.restarts}")
+    if search.population.restarts:
+        parts.append(f"islands started anew {search.population.restarts}")
     return ", ".join(parts)

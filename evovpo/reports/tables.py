@@ -166,12 +166,12 @@ def population_table(search: Search) -> Table:
     """Return the islands of a search."""
     names = ("island", "programs", "archive", "filled cells", "best mean reward")
     table = plain_table(*map(right, names))
-    for island in search.islands:
+    for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
         counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))
         table.add_row(*map(str, counts), reward_text(best))
-    if search.restarts:
-        table.caption = f"islands started anew: {search.restarts}"
+    if search.population.restarts:
+        table.caption = f"islands started anew: {search.population.restarts}"
     return table
 
 
@@ -183,7 +183,7 @@ def population_json(search: Search) -> list[Json]:
             "programs": [member.program_id for member in island.members],
             "best_mean_reward": max((member.mean_reward for member in island.members), default=0.0),
         }
-        for island in search.islands
+        for island in search.population.islands
     ]
 
 

@@ -106,7 +106,7 @@ class Driver:
         sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
         with self._groups.pool:
             await self._finish_half_told(sampling)
-            reopened = self.search.open_tickets
+            reopened = self.search.tickets.open
             try:
                 while True:
                     await self._ask(sampling, reopened)
@@ -131,7 +131,7 @@ class Driver:
 
         A group is told as a whole, also when its first reply solved the problem.
         """
-        for prompt, missing in self.search.open_tickets:
+        for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
                     rollouts = await self.proposer.propose(prompt, missing, sampling)

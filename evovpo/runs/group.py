@@ -156,7 +156,7 @@ class GroupJudge:
         novel = {key: program.source for key, program in new.items() if key not in refused}
         if self.embedder is None or not novel:
             return refused
-        neighbours = self.search.neighbours(prompt.id)
+        neighbours = self.search.tickets[prompt.id].neighbours
         sources = {member.program_id: member.source for member in neighbours} | novel
         missing = [program_id for program_id in sources if program_id not in self._vectors]
         vectors = await self.embedder.embed([sources[program_id] for program_id in missing])

@@ -46,7 +46,7 @@ def next_part(
     if search.is_over:
         return found, None
     budget, used = found.search.evaluations, search.tickets.reserved
-    if budget < used or (budget == used and not search.open_tickets):
+    if budget < used or (budget == used and not search.tickets.open):
         raise ConfigError(
             f"search.evaluations (--evaluations) is {budget}, and run {run.id} has proposed "
             f"{used} programs already; it counts those of the whole run: give more"

@@ -74,7 +74,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
             f"run {run.id} holds {proposed} candidates, and replay applied {search.proposed}; its rows were "
             "changed"
         )
-    half_told = [prompt for prompt, missing in search.open_tickets if len(missing) < prompt.rollouts]
+    half_told = [prompt for prompt, missing in search.tickets.open if len(missing) < prompt.rollouts]
     if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED) and (
         half_told or (run.status is RunStatus.SOLVED) != search.is_solved
     ):

@@ -6,7 +6,6 @@ number of the ask), so replaying a stored history rebuilds the same state.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
-from evovpo.search.population import Insertion, InsertionStatus, Island, Member, Population
+from evovpo.search.population import Insertion, InsertionStatus, Member, Population
 from evovpo.search.selection import examples
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import make_strategy
@@ -55,41 +54,21 @@ class Search(Standing):
         super().__init__(problem, config, prompt_format)
         self.run_id = run_id
         self._seed = seed
+        # What is public here is for reports and tests, and not to be changed from outside.
         self.tickets = Tickets(run_id)
-        """All that were handed out; not to be changed from outside."""
         # All strategies but islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
-        self._population = Population(problem, islands, config.elites)
-        self._failures = Failures(self, len(self.islands))
-        self._notes = Notes(self)
+        self.population = Population(problem, islands, config.elites)
+        self._failures = Failures(self, islands)
+        self.notes = Notes(self)
         self._formats = [(0, prompt_format)]
-        self._strategy = make_strategy(self._population, self._failures, self)
+        self._strategy = make_strategy(self.population, self._failures, self)
         self._joins = Joins(self, language if self._strategy.can_join else None)
 
     @property
     def is_ready(self) -> bool:
         """False while the next ask should wait for replies to tickets that are open."""
         return self._strategy.is_ready
-
-    @property
-    def restarts(self) -> int:
-        """Islands that were emptied and started anew so far."""
-        return self._population.restarts
-
-    @property
-    def notes(self) -> str:
-        """What a model wrote down last about the search; empty before."""
-        return self._notes.text
-
-    @property
-    def islands(self) -> tuple[Island, ...]:
-        """The sub-populations, for reports and tests; not to be changed from outside."""
-        return tuple(self._population.islands)
-
-    @property
-    def open_tickets(self) -> list[tuple[Prompt, tuple[int, ...]]]:
-        """Every ticket that lacks replies, oldest first, with the reply indices it lacks."""
-        return self.tickets.open
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
         """Return the format in which a ticket was asked, and its replies are read."""
@@ -113,16 +92,12 @@ class Search(Standing):
             for j in self.tickets[prompt_id].joins
         ]
 
-    def neighbours(self, prompt_id: str) -> Sequence[Member]:
-        """Return the programs that answers to a ticket must be novel against, as they were at its ask."""
-        return self.tickets[prompt_id].neighbours
-
     def novelty_fault(self, prompt_id: str, program: Program) -> str:
         """Return why an answer to a ticket is refused by its text; empty if it may be evaluated.
 
         It depends on the ticket and the program alone, whenever it is asked.
         """
-        return text_fault(program.source, self.neighbours(prompt_id), self.config.novelty)
+        return text_fault(program.source, self.tickets[prompt_id].neighbours, self.config.novelty)
 
     def ask(self) -> Prompt | None:
         """Return the next ticket, or None when the budget is given out.
@@ -145,10 +120,10 @@ class Search(Standing):
         if joins:
             programs = tuple(join.program for join in joins)
             return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
-        noted = self._notes.shown(self._population, rng)
+        noted = self.notes.shown(self.population, rng)
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
-        self._notes.asks += 1
+        self.notes.asks += 1
         plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
         answers = min(self.config.answers, remaining)
         rollouts = min(self.config.rollouts, remaining // answers)
@@ -168,7 +143,7 @@ class Search(Standing):
         self.count(prompt, len(tell.judged))
         if prompt.kind is PromptKind.NOTES:
             assert tell.rollout is not None
-            self._notes.write(tell.rollout.text)
+            self.notes.write(tell.rollout.text)
             return []
         insertions: list[Insertion] = []
         offspring: list[Member] = []
@@ -178,9 +153,9 @@ class Search(Standing):
             if is_new and program and evaluation and evaluation.rewards:
                 self.take(program, evaluation)
                 home = None if prompt.kind is PromptKind.SEED else prompt.island
-                member, found = self._population.insert(program, evaluation, home)
+                member, found = self.population.insert(program, evaluation, home)
                 if any(one.status is not InsertionStatus.REJECTED for one in found):
-                    self._joins.offer(member, self._population.elites.values())
+                    self._joins.offer(member, self.population.elites.values())
                 insertions += found
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)
@@ -208,7 +183,7 @@ class Search(Standing):
             inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
             rows=choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only),
-            notes=self.notes,
+            notes=self.notes.text,
             draw=int(chance.integers(2**31)),
         )
         has_novelty = self.config.novelty > 0.0 or self.config.novelty_model
@@ -221,7 +196,7 @@ class Search(Standing):
             messages=self.prompt_format.messages(self.problem, request),
             rollouts=rollouts,
             answers=answers,
-            neighbours=self._population.islands[plan.island].members if has_novelty else (),
+            neighbours=self.population.islands[plan.island].members if has_novelty else (),
         )
 
     def _examples(self, plan: Plan, rng: np.random.Generator) -> list[Parent]:
@@ -229,7 +204,7 @@ class Search(Standing):
         top, diverse = self.config.top_programs, self.config.diverse_programs
         if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
             return []
-        offered = self._population.islands[plan.island].offered.values()
+        offered = self.population.islands[plan.island].offered.values()
         pool = [one for one in offered if self.programs[one.program_id].evaluation.status is Status.OK]
         found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
         picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]

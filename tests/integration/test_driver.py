@@ -269,7 +269,7 @@ def test_a_sandbox_that_fails_on_every_starting_program_is_an_error_and_nothing_
     with pytest.raises(SandboxError, match="no starting program of 'hard-names'"):
         asyncio.run(driver.run())
     assert journal.tells == []
-    assert [prompt.kind for prompt, _ in driver.search.open_tickets] == [PromptKind.SEED]
+    assert [prompt.kind for prompt, _ in driver.search.tickets.open] == [PromptKind.SEED]
 
 
 def test_a_sandbox_that_fails_on_one_program_does_not_stop_the_run() -> None:
@@ -285,7 +285,9 @@ def test_a_sandbox_that_fails_on_one_program_does_not_stop_the_run() -> None:
         if judged.evaluation is not None and judged.evaluation.status is Status.SANDBOX_ERROR
     ]
     assert failed
-    assert not any("upper" in member.source for island in driver.search.islands for member in island.members)
+    assert not any(
+        "upper" in member.source for island in driver.search.population.islands for member in island.members
+    )
 
 
 class Counting(ScriptedProposer):
@@ -337,7 +339,7 @@ def test_cancelling_leaves_open_tickets_that_a_later_run_takes_up() -> None:
 
     later, _, rest = make_driver()
     replay(later.search, journal.events)
-    assert later.search.open_tickets == driver.search.open_tickets
+    assert later.search.tickets.open == driver.search.tickets.open
     assert asyncio.run(later.run()) is RunStatus.EXHAUSTED
     assert population(later.search) == population(whole.search)
     assert [event.id for event in (*journal.events, *rest.events) if isinstance(event, Prompt)] == [
@@ -398,7 +400,7 @@ def test_a_used_up_budget_of_the_proposer_stops_the_run_after_what_is_under_way(
     assert driver.stop_reason == "all 1000 tokens are used"
     assert proposer.asked == 4
     assert len(journal.tells) == 1 + 2 * 3
-    assert [missing for _, missing in driver.search.open_tickets] == [(0, 1, 2)] * 2
+    assert [missing for _, missing in driver.search.tickets.open] == [(0, 1, 2)] * 2
 
 
 def test_a_half_told_group_that_the_budget_does_not_allow_stops_the_run() -> None:
@@ -409,7 +411,7 @@ def test_a_half_told_group_that_the_budget_does_not_allow_stops_the_run() -> Non
     proposer = later.proposer = Limited()
     proposer.asked = 2
     assert asyncio.run(later.run()) is RunStatus.STOPPED
-    assert [missing for _, missing in later.search.open_tickets] == [(1, 2)]
+    assert [missing for _, missing in later.search.tickets.open] == [(1, 2)]
 
 
 def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path: Path) -> None:
@@ -513,8 +515,8 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
     asked = [event for event in history if isinstance(event, Prompt)]
     notes = [prompt for prompt in asked if prompt.kind is PromptKind.NOTES]
     assert len(notes) == 4
-    assert search.notes == f"note {notes[-1].sequence}"
-    assert search.notes in asked[-1].messages[0].content
+    assert search.notes.text == f"note {notes[-1].sequence}"
+    assert search.notes.text in asked[-1].messages[0].content
     reasons = {
         judged.candidate.reason for event in history if isinstance(event, Tell) for judged in event.judged
     }
@@ -524,7 +526,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
     assert (summary.proposed, summary.rollouts) == (30, 34)
     again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
     replay(again, history, reads_again=True)
-    assert (again.notes, again.best, again.proposed) == (search.notes, search.best, 30)
+    assert (again.notes.text, again.best, again.proposed) == (search.notes.text, search.best, 30)
 
 
 def test_a_sequential_search_has_one_request_open_however_many_are_allowed() -> None:

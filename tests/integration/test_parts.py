@@ -121,7 +121,7 @@ def test_a_run_that_was_cut_off_goes_on_with_other_settings_and_its_open_tickets
         run(database, config(in_flight=4), write=cut_off)
     tickets = asked(database)
     with Store.open(str(database)) as store:
-        assert len(rebuild("one", store).search.open_tickets) > 1
+        assert len(rebuild("one", store).search.tickets.open) > 1
     outcome, live = go_on(database, "search.evaluations=72", "search.rollouts=4")
     assert outcome.evaluations == 72
     assert asked(database)[: len(tickets)] == tickets

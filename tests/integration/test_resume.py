@@ -208,7 +208,7 @@ def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "killed.db")) as store:
         search = rebuild("one", store)[0]
         assert search.is_solved
-        assert search.open_tickets != []
+        assert search.tickets.open != []
         outcome = resume("one", store, ScriptedProposer(write))
         assert [e.prompt_id for e in store.history("one") if isinstance(e, Tell)] == [
             t.prompt_id for t in told

@@ -59,7 +59,7 @@ def test_a_run_in_parts_comes_to_what_it_would_have(tmp_path: Path) -> None:
         first = start(RunRequest(HARD, settings(), run_id="one", pause_at=32), store, script)
         assert 32 <= first.evaluations < 32 + 8
         assert store.run("one").status is RunStatus.INTERRUPTED
-        assert all(not missing for _, missing in rebuild("one", store)[0].open_tickets)
+        assert all(not missing for _, missing in rebuild("one", store)[0].tickets.open)
         again = resume("one", store, ScriptedProposer(toy_script()), pause_at=32)
         assert again.evaluations == first.evaluations
         resume("one", store, ScriptedProposer(toy_script()), pause_at=64)

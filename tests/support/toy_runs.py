@@ -247,7 +247,7 @@ def population(search: Search) -> object:
             [m.program_id for m in island.elites],
             list(island.filled_cells.items()),
         )
-        for island in search.islands
+        for island in search.population.islands
     ]
 
 

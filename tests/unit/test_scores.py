@@ -125,11 +125,11 @@ def test_target_and_patience_go_by_the_score() -> None:
 def test_a_grid_can_have_any_metric_as_its_axis() -> None:
     axis = Feature("metric:size", (10.0,))
     search = told(dataclasses.replace(PROBLEM, features=(axis,)), 1.0, islands=1)
-    cells = set(search.islands[0].filled_cells)
+    cells = set(search.population.islands[0].filled_cells)
     assert cells == {(0,)}  # it has no such metric
     program = Program("large")
-    search._population.insert(program, judged(program, combined_score=0.0, size=11), 0)
-    assert set(search.islands[0].filled_cells) == {(0,), (1,)}
+    search.population.insert(program, judged(program, combined_score=0.0, size=11), 0)
+    assert set(search.population.islands[0].filled_cells) == {(0,), (1,)}
 
 
 def test_prompts_show_numbers_as_they_are() -> None:

@@ -78,7 +78,7 @@ def test_the_first_ticket_carries_the_starting_programs_and_costs_nothing() -> N
     )
     loop.tell(loop.proposals(prompt))
     assert (loop.search.proposed, loop.search.tells) == (0, 1)
-    assert [[m.source for m in island.members] for island in loop.search.islands] == [
+    assert [[m.source for m in island.members] for island in loop.search.population.islands] == [
         [HARD.seeds[0].source]
     ] * 2
 
@@ -104,7 +104,7 @@ def test_replies_may_come_in_any_order_late_or_never(order: Random) -> None:
             break
     assert asked == 80
     assert loop.search.proposed == sum(len(tell.judged) for tell in loop.told[1:]) <= 80
-    missing = sum(len(indices) for _, indices in loop.search.open_tickets)
+    missing = sum(len(indices) for _, indices in loop.search.tickets.open)
     assert missing * CONFIG.answers >= 80 - loop.search.proposed >= missing
 
 
@@ -117,7 +117,7 @@ def test_telling_twice_changes_nothing() -> None:
     other = loop.reply(prompt, 1, [SWAP, "x0"])
     assert loop.search.tell(tell) == loop.search.tell(other) == []
     assert (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best) == before
-    assert loop.search.open_tickets == [(prompt, (0,))]
+    assert loop.search.tickets.open == [(prompt, (0,))]
 
 
 def test_open_tickets_are_those_that_lack_replies_oldest_first() -> None:
@@ -126,7 +126,7 @@ def test_open_tickets_are_those_that_lack_replies_oldest_first() -> None:
     loop.tell(loop.reply(second, 0, ["x0", "x0"]))
     for index in range(first.rollouts):
         loop.tell(loop.reply(first, index, ["x0", "x0"]))
-    assert loop.search.open_tickets == [(second, (1,)), (third, (0, 1))]
+    assert loop.search.tickets.open == [(second, (1,)), (third, (0, 1))]
 
 
 def test_an_unknown_ticket_is_an_error() -> None:
@@ -141,7 +141,7 @@ def test_a_vector_of_the_wrong_length_is_an_error_and_nothing_is_applied() -> No
     with pytest.raises(SearchError, match=r"1 components.*has 8 objectives"):
         loop.tell(loop.reply(prompt, 0, ["x0[0]", "x0.upper()"]))
     assert (population(loop.search), loop.search.tells) == (before, 1)
-    assert loop.search.open_tickets == [(prompt, (0, 1))]
+    assert loop.search.tickets.open == [(prompt, (0, 1))]
 
 
 def test_a_reply_that_does_not_fit_its_ticket_is_an_error() -> None:
@@ -177,7 +177,7 @@ def test_the_budget_is_used_exactly(evaluations: int, joins: bool) -> None:
     assert sum(len(tell.judged) for tell in loop.told[1:]) == loop.search.proposed == evaluations
     assert sum(prompt.slots for prompt in loop.asked) == evaluations
     assert loop.search.ask() is None
-    assert loop.search.open_tickets == []
+    assert loop.search.tickets.open == []
 
 
 def test_open_tickets_count_against_the_budget_before_they_are_told() -> None:
@@ -194,7 +194,7 @@ def test_a_duplicate_is_never_judged_again_and_takes_no_second_place() -> None:
     assert statuses[ParseStatus.DUPLICATE] > 100
     assert len(loop.judged) == statuses[ParseStatus.PARSED]
     assert statuses.total() - 1 == 300
-    for island in loop.search.islands:
+    for island in loop.search.population.islands:
         ids = [m.program_id for m in island.members]
         assert len(ids) == len(set(ids))
 
@@ -307,7 +307,7 @@ def test_islands_take_turns_and_keep_their_own_programs() -> None:
         for judged in tell.judged
         if judged.candidate.program is not None and judged.executed
     }
-    for island in loop.search.islands:
+    for island in loop.search.population.islands:
         assert {origin.get(m.program_id, island.index) for m in island.members} == {island.index}
         assert len(island.members) > 1
 
@@ -327,13 +327,13 @@ def test_migration_copies_members_to_the_next_island_in_the_ring() -> None:
         loop.tell(loop.reply(prompt, 0, [good[prompt.island]]))
     third = loop.ask()  # the third ask of three islands migrates before it is made
     loop.tell(loop.reply(third, 0, [good[2]]))
-    held = [{m.source for m in island.members} for island in loop.search.islands]
+    held = [{m.source for m in island.members} for island in loop.search.population.islands]
     assert held[0] == {source(good[0]), *(s for s in held[0] if s == HARD.seeds[0].source)}
     assert source(good[0]) in held[1]
     assert source(good[1]) in held[2]
     assert source(good[0]) not in held[2]
-    orders = {m.source: m.order for island in loop.search.islands for m in island.members}
-    for island in loop.search.islands:
+    orders = {m.source: m.order for island in loop.search.population.islands for m in island.members}
+    for island in loop.search.population.islands:
         assert all(m.order == orders[m.source] for m in island.members)
 
 
@@ -343,14 +343,14 @@ def test_learned_bin_edges_freeze_once_and_cells_keep_their_meaning() -> None:
     edges: object = None
     cells: dict[str, object] = {}
     while loop.step(write):
-        grid = loop.search._population.grid
+        grid = loop.search.population.grid
         if not grid.is_frozen:
-            assert all(island.filled_cells == {} for island in loop.search.islands)
+            assert all(island.filled_cells == {} for island in loop.search.population.islands)
             assert len(loop.judged) < LEARNING_PROGRAMS
             continue
         edges = edges or grid.edges
         assert grid.edges == edges
-        for island in loop.search.islands:
+        for island in loop.search.population.islands:
             for cell, ids in island.filled_cells.items():
                 for program_id in ids:
                     assert cells.setdefault(program_id, cell) == cell

@@ -179,7 +179,7 @@ def test_notes_are_asked_for_at_intervals_and_shown_in_every_later_prompt() -> N
     assert loop.step("0.6 0.1 # d").kind is PromptKind.MUTATE
     assert loop.requests[-1].notes == "Left is easy."
     search = rebuilt(loop)
-    assert (search.notes, search.proposed) == ("Left is easy.", 5)
+    assert (search.notes.text, search.proposed) == ("Left is easy.", 5)
 
 
 def test_notes_cost_no_evaluation_and_end_with_the_budget() -> None:
@@ -199,7 +199,7 @@ def test_long_notes_are_cut() -> None:
     loop = PlainLoop(notes_interval=1)
     loop.step("0.3 0.1 # a")
     loop.tell(loop.ask(), "x" * 10_000)
-    assert loop.search.notes == "x" * 4000
+    assert loop.search.notes.text == "x" * 4000
 
 
 def test_a_format_without_second_programs_is_never_asked_for_notes() -> None:
@@ -269,12 +269,14 @@ def test_a_stale_island_starts_anew_with_the_best_of_another() -> None:
     for number in range(3):
         assert loop.step(f"0.0 0.0 # nothing for island 1, {number}").island == 1
         loop.step(f"0.95 0.9{number} # better and better on island 0")
-    assert [m.source for m in loop.search.islands[1].members] == [START.source]
-    assert loop.search.restarts == 0
+    assert [m.source for m in loop.search.population.islands[1].members] == [START.source]
+    assert loop.search.population.restarts == 0
     assert loop.ask().island == 1
-    assert loop.search.restarts == 1
-    assert [m.source for m in loop.search.islands[1].members] == ["0.95 0.92 # better and better on island 0"]
-    assert rebuilt(loop).restarts == 1
+    assert loop.search.population.restarts == 1
+    assert [m.source for m in loop.search.population.islands[1].members] == [
+        "0.95 0.92 # better and better on island 0"
+    ]
+    assert rebuilt(loop).population.restarts == 1
 
 
 def test_the_island_of_the_best_program_is_not_emptied_while_there_is_another() -> None:
@@ -284,8 +286,8 @@ def test_the_island_of_the_best_program_is_not_emptied_while_there_is_another() 
         prompt = loop.ask()
         # Island 1 makes progress all the time, but stays behind.
         loop.tell(prompt, f"0.3 0.{30 + number} # {number}" if prompt.island else "bad")
-    assert loop.search.restarts == 0
-    assert [m.source for m in loop.search.islands[0].members] == ["0.9 0.9 # best, on island 0"]
+    assert loop.search.population.restarts == 0
+    assert [m.source for m in loop.search.population.islands[0].members] == ["0.9 0.9 # best, on island 0"]
 
 
 def test_a_single_island_starts_anew_with_the_starting_programs() -> None:
@@ -293,8 +295,8 @@ def test_a_single_island_starts_anew_with_the_starting_programs() -> None:
     loop.step("0.9 0.9 # best")
     for _ in range(3):
         loop.step("bad")
-    assert loop.search.restarts == 1
-    assert [m.source for m in loop.search.islands[0].members] == [START.source]
+    assert loop.search.population.restarts == 1
+    assert [m.source for m in loop.search.population.islands[0].members] == [START.source]
     assert loop.search.best is not None
     assert loop.search.best.program.source == "0.9 0.9 # best"
 
@@ -304,7 +306,7 @@ def test_progress_puts_a_restart_off() -> None:
     for number in range(9):
         loop.step("bad")
         loop.step(f"0.5 0.5{number} # {number}")
-    assert loop.search.restarts == 0
+    assert loop.search.population.restarts == 0
 
 
 # Early stopping
@@ -379,7 +381,7 @@ def test_a_prompt_shows_top_and_diverse_programs_although_none_of_them_adds_anyt
     without = PlainLoop(rollouts=3, inspirations=2)
     without.step("0.9 0.9 # best", "0.5 0.5 # middle", "fail")
     assert without.parents(without.ask()) == [parent]
-    assert without.search.open_tickets[-1][0].seed == prompt.seed  # they take nothing from other draws
+    assert without.search.tickets.open[-1][0].seed == prompt.seed  # they take nothing from other draws
     rebuilt(loop)
 
 
@@ -400,7 +402,7 @@ def test_an_island_shows_its_own_programs_and_forgets_them_when_it_starts_anew()
     for _ in range(20):
         prompt = loop.step("bad")
         sources = {source for source, _ in loop.parents(prompt)}
-        if loop.search.restarts and prompt.island == second.island:
+        if loop.search.population.restarts and prompt.island == second.island:
             break
         own, other = ("0.9 0.9 # one", "0.3 0.3 # two")[:: 1 if prompt.island == first.island else -1]
         assert own in sources
@@ -439,12 +441,14 @@ def test_a_search_with_everything_switched_on_replays() -> None:
     assert loop.search.proposed == 400
     assert min(kinds[kind] for kind in PromptKind if kind not in (PromptKind.SEED, PromptKind.JOIN)) > 3
     assert min(statuses[s] for s in ParseStatus if s is not ParseStatus.DUPLICATE) > 10
-    assert loop.search.restarts > 0
+    assert loop.search.population.restarts > 0
     again = rebuilt(loop)
-    assert again.restarts == loop.search.restarts
-    assert [i.filled_cells for i in again.islands] == [i.filled_cells for i in loop.search.islands]
-    assert [[m.program_id for m in i.members] for i in again.islands] == [
-        [m.program_id for m in i.members] for i in loop.search.islands
+    assert again.population.restarts == loop.search.population.restarts
+    assert [i.filled_cells for i in again.population.islands] == [
+        i.filled_cells for i in loop.search.population.islands
+    ]
+    assert [[m.program_id for m in i.members] for i in again.population.islands] == [
+        [m.program_id for m in i.members] for i in loop.search.population.islands
     ]
 
 
