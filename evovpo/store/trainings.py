@@ -41,18 +41,33 @@ class Trainings(Database):
         """Return all policy versions, ascending by number."""
         return list(_versions(connection).values())
 
-    @reading
-    def policy_version(self, connection: Connection, number: int) -> PolicyVersion:
+    def _required(self, connection: Connection, number: int) -> PolicyVersion:
         """Return one policy version. Raises StoreError, saying which there are, if it is not there."""
-        return self._required(connection, number)
+        found = _versions(connection)
+        if number not in found:
+            known = ", ".join(map(str, found)) or "none"
+            raise StoreError(f"{self.name} holds no policy version {number}; it has {known}")
+        return found[number]
 
-    @writing
-    def add_policy_event(self, connection: Connection, event: PolicyEvent) -> None:
+    policy_version = reading(_required)
+
+    def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
         """Store an event, with the present time as its date and with the training that made its version.
 
         Raises StoreError if it publishes or serves a version that is not stored.
         """
-        self._append_event(connection, event)
+        version = None if event.number is None else _versions(connection).get(event.number)
+        if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
+            if event.number is None:
+                raise StoreError(
+                    f"a policy event of kind {event.kind} names no version; give the number of one"
+                )
+            self._required(connection, event.number)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        training_id = event.training_id or (version.config_hash if version is not None else "") or None
+        append(connection, policy_events, [row_of(policy_events, event, at=now, training_id=training_id)])
+
+    add_policy_event = writing(_append_event)
 
     @reading
     def policy_events(self, connection: Connection) -> list[PolicyEvent]:
@@ -68,17 +83,21 @@ class Trainings(Database):
 
         Raises StoreError if it is not stored.
         """
-        served = _served(connection)
+        served = self._served(connection)
         if served is not None and served.number == number:
             return False
         kind = PolicyEventKind.ROLLED_BACK if is_roll_back else PolicyEventKind.SERVED
         self._append_event(connection, PolicyEvent(number, kind, reason))
         return True
 
-    @reading
-    def served(self, connection: Connection) -> PolicyVersion | None:
+    def _served(self, connection: Connection) -> PolicyVersion | None:
         """Return the policy version that searches follow, or None before the first was served."""
-        return _served(connection)
+        kinds = [kind for kind in PolicyEventKind if kind.is_serving]
+        events = select(policy_events.c.number).where(policy_events.c.kind.in_(kinds))
+        number = connection.scalar(events.order_by(policy_events.c.place.desc()).limit(1))
+        return None if number is None else _versions(connection)[number]
+
+    served = reading(_served)
 
     @writing
     def add_training(self, connection: Connection, training: Training) -> bool:
@@ -148,38 +167,11 @@ class Trainings(Database):
         rows = connection.execute(picked.order_by(training_steps.c.step))
         return [record_of(TrainingStep, training_steps, row) for row in rows]
 
-    def _required(self, connection: Connection, number: int) -> PolicyVersion:
-        found = _versions(connection)
-        if number not in found:
-            known = ", ".join(map(str, found)) or "none"
-            raise StoreError(f"{self.name} holds no policy version {number}; it has {known}")
-        return found[number]
-
-    def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
-        version = None if event.number is None else _versions(connection).get(event.number)
-        if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
-            if event.number is None:
-                raise StoreError(
-                    f"a policy event of kind {event.kind} names no version; give the number of one"
-                )
-            self._required(connection, event.number)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        training_id = event.training_id or (version.config_hash if version is not None else "") or None
-        append(connection, policy_events, [row_of(policy_events, event, at=now, training_id=training_id)])
-
 
 def _versions(connection: Connection) -> dict[int, PolicyVersion]:
     """Return all versions by number, ascending."""
     rows = connection.execute(select(policy_versions).order_by(policy_versions.c.number))
     return {row.number: record_of(PolicyVersion, policy_versions, row) for row in rows}
-
-
-def _served(connection: Connection) -> PolicyVersion | None:
-    """Return the version of the latest serving event."""
-    kinds = [kind for kind in PolicyEventKind if kind.is_serving]
-    events = select(policy_events.c.number).where(policy_events.c.kind.in_(kinds))
-    number = connection.scalar(events.order_by(policy_events.c.place.desc()).limit(1))
-    return None if number is None else _versions(connection)[number]
 
 
 def _trainings(connection: Connection) -> dict[str, Training]:
