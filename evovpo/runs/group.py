@@ -112,7 +112,7 @@ class GroupJudge:
         owner = prompt.id if rollout is None else rollout.id
         parents = [prompt.parents] * len(slots)
         if prompt.kind is PromptKind.JOIN:
-            parents = self.search.join_parents(prompt.id)
+            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
         judged: list[Judged] = []
         in_reply: dict[str, Evaluation] = {}
         for number, slot in enumerate(slots):

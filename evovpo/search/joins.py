@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from evovpo.search.population import Member
 from evovpo.search.standing import Standing
-from evovpo.types import Program
+from evovpo.types import Parent, ParentRole, Program
 
 _PARTNERS = 24
 """Members that a new program is tried with; the pool is a front, so this is nearly all of it."""
@@ -39,8 +39,8 @@ class Join(NamedTuple):
     """A program made of two, with the rows that it will pass."""
 
     program: Program
-    then_id: str
-    else_id: str
+    parents: tuple[Parent, Parent]
+    """The program for where the condition holds, then the other."""
     passed: int
     """Training rows that it passes; known without running it."""
     smaller_side: int
@@ -82,7 +82,11 @@ def find_joins(
         program = language.join(then.source, language.conditions[test], otherwise.source)
         if program is not None:
             smaller = int(smaller_C[test])
-            made.append(Join(program, then.program_id, otherwise.program_id, int(passed[place]), smaller))
+            parents = (
+                Parent(then.program_id, ParentRole.JOIN_THEN),
+                Parent(otherwise.program_id, ParentRole.JOIN_ELSE),
+            )
+            made.append(Join(program, parents, int(passed[place]), smaller))
     return made
 
 

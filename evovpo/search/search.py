@@ -85,13 +85,6 @@ class Search(Standing):
         shown = self.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
-    def join_parents(self, prompt_id: str) -> list[tuple[Parent, ...]]:
-        """Return the parents of each proposal of a join ticket."""
-        return [
-            (Parent(j.then_id, ParentRole.JOIN_THEN), Parent(j.else_id, ParentRole.JOIN_ELSE))
-            for j in self.tickets[prompt_id].joins
-        ]
-
     def novelty_fault(self, prompt_id: str, program: Program) -> str:
         """Return why an answer to a ticket is refused by its text; empty if it may be evaluated.
 

@@ -156,7 +156,8 @@ class Bench:
         if prompt.kind is PromptKind.SEED:
             return [self._tell(prompt, None, prompt.proposals, [()] * len(prompt.proposals))]
         if prompt.kind is PromptKind.JOIN:
-            return [self._tell(prompt, None, prompt.proposals, self.search.join_parents(prompt.id))]
+            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
+            return [self._tell(prompt, None, prompt.proposals, parents)]
         replies = []
         for index in range(prompt.rollouts):
             programs = [next(self._programs) for _ in range(prompt.answers)]

@@ -159,7 +159,7 @@ class Loop:
         """Return the judged reply to a seed or join ticket."""
         parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
         if prompt.kind is PromptKind.JOIN:
-            parents = self.search.join_parents(prompt.id)
+            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
         return self._tell(prompt, None, prompt.proposals, parents)
 
     def tell(self, tell: Tell) -> list[Insertion]:

@@ -37,7 +37,7 @@ def evaluator() -> Iterator[Evaluator]:
 def test_complementary_programs_are_joined_under_a_condition_that_tells_their_rows_apart() -> None:
     best = found(LEFT, [RIGHT], 3)[0]
     assert best.program.source == source(f"{SWAP} if ' ' in x0 else x0.upper()")
-    assert (best.then_id, best.else_id) == (LEFT.program_id, RIGHT.program_id)
+    assert tuple(parent.program_id for parent in best.parents) == (LEFT.program_id, RIGHT.program_id)
     assert (best.passed, best.smaller_side) == (6, 3)
 
 
@@ -75,7 +75,7 @@ def test_every_possible_join_is_found_and_each_passes_more_than_its_sides() -> N
                 if passed > max(sum(then.rewards), sum(otherwise.rewards)):
                     wanted.add((then.program_id, otherwise.program_id, passed, min(sum(held), 6 - sum(held))))
     joins = found(LEFT, others, 10_000)
-    assert {(j.then_id, j.else_id, j.passed, j.smaller_side) for j in joins} == wanted
+    assert {(*(p.program_id for p in j.parents), j.passed, j.smaller_side) for j in joins} == wanted
     assert wanted
 
 
@@ -119,7 +119,7 @@ def test_the_limit_counts_joins_and_not_attempts() -> None:
     small = member(source("x0.title()"), (0, 0, 0, 0, 1, 1), 4)
     joins = found(LEFT, [huge, small], 2)
     assert len(joins) == 2
-    assert all(small.program_id in (join.then_id, join.else_id) for join in joins)
+    assert all(small.program_id in (parent.program_id for parent in join.parents) for join in joins)
 
 
 def test_programs_that_are_no_expressions_are_not_joined() -> None:

@@ -423,8 +423,8 @@ def test_joins_of_complementary_programs_are_asked_next_and_are_marked() -> None
     assert prompt.messages == ()
     assert prompt.proposals[0].source == source(f"{SWAP} if ' ' in x0 else x0.upper()")
     assert prompt.slots == len(prompt.proposals)
-    parents = loop.search.join_parents(prompt.id)
-    assert [(p.role, p.program_id) for p in parents[0]] == [
+    join = loop.search.tickets[prompt.id].joins[0]
+    assert [(p.role, p.program_id) for p in join.parents] == [
         (ParentRole.JOIN_THEN, content_id(source(SWAP))),
         (ParentRole.JOIN_ELSE, content_id(source("x0.upper()"))),
     ]
@@ -458,8 +458,7 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
             assert loop.search.best is not None
             for join in loop.search.tickets[prompt.id].joins:
                 assert join.passed > loop.search.best.passed
-                assert loop.search.evaluation(join.then_id) is not None
-                assert loop.search.evaluation(join.else_id) is not None
+                assert all(loop.search.evaluation(parent.program_id) for parent in join.parents)
             proposed += [program.id for program in prompt.proposals]
             loop.tell(loop.proposals(prompt))
         else:
