@@ -151,7 +151,7 @@ def evolve(
         if request.project.settings.keys:
             note = settings_note(request.project.settings, problem_name)
             console(stderr=True).print(note, crop=False, soft_wrap=True)
-        for remark in request.project.loaded.remarks:
+        for remark in request.project.remarks:
             say(f"note: {remark}", stderr=True)
     waiting = _loading(request.config)
     with open_store(request.config.store.url, create=True) as store:
@@ -226,15 +226,15 @@ def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run, stored_run
 
+    view = (stored_run if as_json else read_run)(store, outcome.run)
     if as_json:
         print_json(outcome_json(outcome))
     else:
-        view, where = read_run(store, outcome.run), store_option(store)
+        where = store_option(store)
         show_answer(result(view, outcome))
         show_advice(store, view)
         say(f"\nLineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
-    view = stored_run(store, outcome.run)
     reason = nothing_judged(outcome, view.summary, view.scores)
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")

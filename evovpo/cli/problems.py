@@ -145,7 +145,7 @@ def check(
     if named.project is None:
         report = check_problem(resolve_problem(path), named.config)
     else:
-        report = check_project(named.project.loaded, named.config)
+        report = check_project(named.project, named.config)
         if named.project.settings.keys and not as_json:
             show_answer(settings_table(named.project.settings))
     if as_json:

@@ -75,8 +75,6 @@ class Imported:
 
 
 class _Logged(NamedTuple):
-    """One logged call: its ask and its replies."""
-
     prompt: Prompt
     tells: list[Tell]
 
@@ -292,14 +290,14 @@ class _Importer:
     def _theirs(self, evolved: Evolved) -> Evaluation:
         problem, status = self.problem, evolved.status
         assert problem.evaluator is not None
-        reading = read_rewards(problem.evaluator, dict(evolved.metrics))
-        lines = [*(reading.faults if status is Status.OK else (str(status),))]
+        rewards, faults = read_rewards(problem.evaluator, dict(evolved.metrics))
+        lines = [*(faults if status is Status.OK else (str(status),))]
         lines += [f"{name}: {text}" for name, text in evolved.artifacts]
         return Evaluation(
             program_id=self.programs[evolved.id].id,
             problem_version=problem.version,
             status=status,
-            rewards=reading.rewards if status is Status.OK else (0.0,) * len(problem.objectives),
+            rewards=rewards if status is Status.OK else (0.0,) * len(problem.objectives),
             feedback="\n".join(lines)[:_FEEDBACK_CHARACTERS],
             seconds=0.0,
             isolation="none",

@@ -54,7 +54,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
     `SandboxError` if programs cannot be run here.
     """
     if is_project(Path(path)):
-        return check_project(open_project(Path(path)).loaded, config)
+        return check_project(open_project(Path(path)), config)
     problem = load_problem(path)
     seeds: list[SeedReport] = []
     with open_evaluator(problem, config or Config()) as evaluator:

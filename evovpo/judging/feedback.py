@@ -63,7 +63,7 @@ class ModelJudge:
         combined = number(metrics.get(COMBINED))
         if combined is not None:
             metrics[COMBINED] = combined * 0.7 + mean * 0.3
-        rewards = read_rewards(folder, metrics).rewards
+        rewards, _ = read_rewards(folder, metrics)
         return replace(found, metrics=tuple(metrics.items()), rewards=rewards, feedback="\n".join(said))
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:

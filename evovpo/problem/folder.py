@@ -41,7 +41,7 @@ def load_problem(path: Path | str) -> Problem:
     """
     folder = Path(path).resolve()
     if is_project(folder):
-        return open_project(folder).loaded.problem
+        return open_project(folder).problem
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing"
         raise ProblemError(f"{path}: expected a problem folder, found {found}; correct the path")

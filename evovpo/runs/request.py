@@ -10,7 +10,8 @@ from evovpo.errors import ConfigError, StoreError
 from evovpo.judging.evaluator import Scorer
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.opening import Opened, open_project
+from evovpo.problem.openevolve.loading import Loaded
+from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem
@@ -31,7 +32,7 @@ class RunRequest:
     budget. With one ask in flight at a time the run comes to what it would have."""
     scorer: Scorer | None = None
     """A function of this process that judges, in place of the problem's own scorer."""
-    project: Opened | None = None
+    project: Loaded | None = None
     """Of an OpenEvolve project: what was found when it was opened."""
 
 
@@ -51,7 +52,7 @@ def open_request(
     if is_project(path):
         stored = partial(_stored_problems, path)
         opened = open_project(path, config_file, overrides, yaml, stored, allow=allow)
-        problem, initial = opened.loaded.problem, opened.loaded.initial
+        problem, initial = opened.problem, opened.initial
         # A threshold might have ended the judgement of the initial program earlier.
         judges = opened.config.evaluator.judges
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges

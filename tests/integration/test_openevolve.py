@@ -181,7 +181,7 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yaml": yaml})
     sandbox = answering(near=0.25, eval_time=1.0, combined_score=0.5)
     opened = open_project(folder, open_evaluator=sandbox.open)
-    problem, initial = opened.loaded.problem, opened.loaded.initial
+    problem, initial = opened.problem, opened.initial
     said = "higher is better; the initial program's is 0.5"
     assert problem.objectives == (Objective("combined_score", said),)
     assert problem.has_one_score
@@ -194,10 +194,10 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
         (0.5,),
         (("near", 0.25), ("eval_time", 1.0), ("combined_score", 0.5)),
     )
-    first = opened.loaded.remarks[0]
+    first = opened.remarks[0]
     assert first.startswith("searched for combined_score alone")
     assert "A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)" in first
-    assert not any("HIGHER" in remark or "were learned" in remark for remark in opened.loaded.remarks)
+    assert not any("HIGHER" in remark or "were learned" in remark for remark in opened.remarks)
     again = load_openevolve(folder, frozen=[problem], open_evaluator=answering(near=9.0).open)
     assert again.problem.evaluator is not None
     assert again.problem.evaluator.metrics == problem.evaluator.metrics
@@ -330,13 +330,13 @@ def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path
     opened = open_project(write_project(tmp_path / "p", SHAPES["cascade"]), open_evaluator=sandbox.open)
     assert sandbox.jobs[0].functions == ("evaluate_stage1", "evaluate_stage2")
     assert sandbox.jobs[0].thresholds == (-1e308,)
-    OpenEvolveEvaluator(opened.loaded.problem, sandbox).evaluate(Program(BETTER))
+    OpenEvolveEvaluator(opened.problem, sandbox).evaluate(Program(BETTER))
     assert sandbox.jobs[1].thresholds == (0.5,)
     off = load_openevolve(
         tmp_path / "p", Config.load(None, ["evaluator.cascade=false"]), open_evaluator=sandbox.open
     )
     assert sandbox.jobs[2].functions == ("evaluate",)
-    assert off.problem.version != opened.loaded.problem.version
+    assert off.problem.version != opened.problem.version
 
 
 @pytest.mark.parametrize(
@@ -370,8 +370,8 @@ def test_settings_of_the_yaml_give_way_to_files_and_overrides(tmp_path: Path) ->
     opened = open_project(folder, mine, ["search.evaluations=9"], open_evaluator=answering(a=1.0).open)
     assert (opened.config.search.evaluations, opened.config.run.seed) == (9, 4)
     assert opened.config.search.root_share == 0.0
-    assert opened.loaded.problem.limits.wall_seconds == 11.0
-    assert opened.loaded.problem.statement == "Pack circles."
+    assert opened.problem.limits.wall_seconds == 11.0
+    assert opened.problem.statement == "Pack circles."
     without = open_project(folder, yaml=Path("none"), open_evaluator=answering(a=1.0).open)
     assert without.config.search.evaluations == Config().search.evaluations
     assert without.settings.keys == ()

@@ -82,7 +82,7 @@ def test_iterations_are_model_calls_and_prompts_show_other_programs_with_one_sco
 
 
 def rewrite(config: Config, folder: Path, text: str) -> Program | None:
-    problem = open_project(folder, open_evaluator=answering(combined_score=0.25).open).loaded.problem
+    problem = open_project(folder, open_evaluator=answering(combined_score=0.25).open).problem
     made = choose_format(problem, config.changed(prompt={"style": "rewrite"}))
     rollout = Rollout("r", "p", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
     return made.answers(problem, rollout, 1, Program(PROGRAM))[0].program
@@ -98,7 +98,7 @@ def test_whole_programs_without_markers_are_taken_unless_the_file_says_that_bloc
     assert rewrite(opened(folder), folder, f"```python\n{bare}```") is None
     assert rewrite(opened(folder), folder, f"```python\n{BETTER}```") == Program(BETTER)
     free = write_project(tmp_path / "free", {"initial_program.py": bare, "evaluator.py": ONE_SCORE})
-    problem = open_project(free, open_evaluator=answering(combined_score=0.25).open).loaded.problem
+    problem = open_project(free, open_evaluator=answering(combined_score=0.25).open).problem
     assert read_rewrite(problem, f"```python\n{bare}```", Program(bare), False) == Program(bare)
 
 
@@ -132,8 +132,8 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
 
     def problem(*overrides: str) -> tuple[str, str]:
         found = open_project(folder, None, overrides, open_evaluator=answering(combined_score=0.25).open)
-        assert is_unchanged(found.loaded.problem, found.config)
-        return found.loaded.problem.version, found.loaded.problem.suffix
+        assert is_unchanged(found.problem, found.config)
+        return found.problem.version, found.problem.suffix
 
     version, suffix = problem(f"evaluator.initial_program={start}")
     assert (version != problem()[0], suffix) == (True, ".rs")
@@ -219,7 +219,7 @@ def their_prompt(
 def templated(tmp_path: Path, yaml: str = TEMPLATED) -> tuple[Path, PromptFormat, Problem]:
     folder = write_project(tmp_path / "p", FILES | TEMPLATES | {"config.yaml": yaml})
     found = open_project(folder, open_evaluator=answering(near=0.5, far=2.0, combined_score=0.25).open)
-    return folder, choose_format(found.loaded.problem, found.config), found.loaded.problem
+    return folder, choose_format(found.problem, found.config), found.problem
 
 
 def judged(problem: Problem, source: str, near: float, feedback: str = "") -> Shown:

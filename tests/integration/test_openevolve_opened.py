@@ -149,11 +149,11 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
         opened = open_project(folder, overrides=["sandbox.workers=1", setting], allow=["env=HOME"])
         apart = open_project(folder, overrides=["sandbox.workers=1", "evaluator.mode=proxy"])
     assert opened.config.evaluator.allow == ", ".join(words)
-    assert opened.loaded.initial is not None
-    assert opened.loaded.initial.isolation.endswith(f"; opened: {', '.join(words)}")
-    assert opened.loaded.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
-    assert apart.loaded.remarks[0] == "opened for the evaluator, candidates have none of it: network"
-    assert apart.loaded.problem.version != opened.loaded.problem.version
+    assert opened.initial is not None
+    assert opened.initial.isolation.endswith(f"; opened: {', '.join(words)}")
+    assert opened.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
+    assert apart.remarks[0] == "opened for the evaluator, candidates have none of it: network"
+    assert apart.problem.version != opened.problem.version
 
 
 def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Pat
 def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", PLAINEST)
     settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
-    strongest = open_project(folder, overrides=settings).loaded.initial
-    off = open_project(folder, overrides=settings, allow=["sandbox=off"]).loaded.initial
+    strongest = open_project(folder, overrides=settings).initial
+    off = open_project(folder, overrides=settings, allow=["sandbox=off"]).initial
     assert strongest is not None
     assert off is not None
     with WholeSandbox(folder) as sandbox:

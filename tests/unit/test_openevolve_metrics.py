@@ -112,9 +112,9 @@ FOLDER = EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, ())
 
 def test_a_metric_that_is_no_number_is_zero_and_named() -> None:
     wanted = (Metric("a", 0.0, 1.0), Metric("b", 0.0, 1.0, lower_is_better=True), Metric("c", 0.0, 1.0))
-    reading = read_rewards(replace(FOLDER, metrics=wanted), {"a": 0.25, "b": "inf", "other": 3})
-    assert reading.rewards == (0.25, 0.0, 0.0)
-    assert reading.faults == (
+    rewards, faults = read_rewards(replace(FOLDER, metrics=wanted), {"a": 0.25, "b": "inf", "other": 3})
+    assert rewards == (0.25, 0.0, 0.0)
+    assert faults == (
         'metric b: expected a finite number, found "inf"; its reward is 0',
         "metric c: expected a finite number, found nothing; its reward is 0",
     )

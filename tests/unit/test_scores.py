@@ -44,7 +44,7 @@ HIGH, HIGHER = 1e17, math.nextafter(1e17, math.inf)
 
 def judged(program: Program, status: Status = Status.OK, **metrics: Json) -> Evaluation:
     assert PROBLEM.evaluator is not None
-    rewards = read_rewards(PROBLEM.evaluator, metrics).rewards if status is Status.OK else (0.0,)
+    rewards = read_rewards(PROBLEM.evaluator, metrics)[0] if status is Status.OK else (0.0,)
     return Evaluation(program.id, "v", status, rewards, "", 0.0, "none", metrics=tuple(metrics.items()))
 
 

@@ -66,14 +66,13 @@ class OpenEvolveEvaluator:
             answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
         else:
             answer = self.sandbox.run(job, problem.limits)
-        reading = read_rewards(self._folder, dict(answer.metrics))
-        faults = reading.faults
+        vector, faults = read_rewards(self._folder, dict(answer.metrics))
         if 0 < answer.stopped <= len(thresholds):  # what later stages measure is missing for that reason
             score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
             faults = (
                 f"stopped at stage {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
             )
-        rewards = {Status.OK: reading.rewards, Status.SANDBOX_ERROR: None}
+        rewards = {Status.OK: vector, Status.SANDBOX_ERROR: None}
         return Evaluation(
             program_id=program.id,
             problem_version=problem.version,

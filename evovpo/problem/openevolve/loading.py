@@ -40,7 +40,7 @@ _RESULT_BYTES = 1 << 20
 
 
 class Loaded(NamedTuple):
-    """A project as a problem, with the judgement of its initial program where that was made."""
+    """A project as a problem, with the judgement of its initial program where that was made, and settings."""
 
     problem: Problem
     initial: Evaluation | None
@@ -48,6 +48,9 @@ class Loaded(NamedTuple):
     nothing had to be run."""
     remarks: tuple[str, ...]
     """Doubtful things that do not stop a run, each with what to do."""
+    config: Config
+    settings: Settings
+    """What its configuration file says, key by key."""
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
@@ -94,7 +97,7 @@ def load_openevolve(
         learned = kept.evaluator.metrics
         problem = _with_metrics(draft, settings, learned, content)
         if problem.version == kept.version:
-            return Loaded(problem, None, tuple(_remarks(problem, declared, None)))
+            return Loaded(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
     with open_evaluator(draft, config) as evaluator:
         initial = evaluator.evaluate_all_stages(project.initial)
         remarks = evaluator.remarks
@@ -112,9 +115,9 @@ def load_openevolve(
         )
     problem = _with_metrics(draft, settings, learned, content)
     assert problem.evaluator is not None
-    rewards = read_rewards(problem.evaluator, metrics).rewards
+    rewards, _ = read_rewards(problem.evaluator, metrics)
     initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
-    return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks))
+    return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks), config, settings)
 
 
 def _declared(project: Project, config: Config) -> dict[str, Declared]:

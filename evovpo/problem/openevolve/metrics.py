@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ConfigDict
 
@@ -66,13 +65,6 @@ class Declared(Section):
             raise ConfigError("expected bounds whose distance is a finite number; bring them closer")
 
 
-class Reading(NamedTuple):
-    """The reward vector of one judgement, and what was wrong with its metrics."""
-
-    rewards: Rewards
-    faults: tuple[str, ...]
-
-
 def suggests_lower(name: str) -> bool:
     """True if a metric's name reads like something of which less is better: an error, a time, a cost.
 
@@ -112,8 +104,11 @@ def reward(metric: Metric, value: float) -> float:
     return 1.0 - share if metric.lower_is_better else share
 
 
-def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> Reading:
-    """Return the vector that `metrics` give; one that is missing or no finite number has component 0."""
+def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
+    """Return the vector that `metrics` give, and what is wrong with them.
+
+    A metric that is missing or no finite number has component 0.
+    """
     found, end = {**metrics}, "its reward is 0"
     if folder.left_out is not None:
         found[COMBINED] = combined_score(metrics, folder.left_out)
@@ -125,7 +120,7 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> Readin
             came = json.dumps(metrics[metric.name])[:80] if metric.name in metrics else "nothing"
             faults.append(f"metric {metric.name}: expected a finite number, found {came}; {end}")
         rewards.append(0.0 if value is None else reward(metric, value))
-    return Reading(tuple(rewards), tuple(faults))
+    return tuple(rewards), tuple(faults)
 
 
 def learn(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
@@ -21,15 +20,6 @@ _USUAL: dict[str, dict[str, object]] = {
 the program's interface, so every prompt shows a program; the rest is OpenEvolve's default."""
 
 
-class Opened(NamedTuple):
-    """A project with the configuration of its runs."""
-
-    loaded: Loaded
-    config: Config
-    settings: Settings
-    """What its configuration file says, key by key."""
-
-
 def open_project(
     path: Path,
     config_file: Path | None = None,
@@ -38,7 +28,7 @@ def open_project(
     frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
     open_evaluator: OpenEvaluator = open_openevolve,
     allow: Sequence[str] = (),
-) -> Opened:
+) -> Loaded:
     """Return the project at `path` as a problem, with its configuration.
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
@@ -63,7 +53,7 @@ def open_project(
         )
         remark = f"opened for the evaluator, {who}: {', '.join(words)}"
         loaded = loaded._replace(remarks=(remark, *loaded.remarks))
-    return Opened(loaded, config, settings)
+    return loaded
 
 
 def _all_allowed(project: Project, config: Config, allow: Sequence[str]) -> Sequence[str]:
