@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.problem.faults import EXAMPLES, TOML, Faults, read_file, shown
+from evovpo.prompts.blocks import shared
 from evovpo.types import Example, Json
 
 _DEEPEST_VALUE = 50
@@ -156,8 +157,7 @@ def similarity(output: Json, expected: Json) -> float:
     if isinstance(output, str) and isinstance(expected, str):
         if max(len(output), len(expected)) <= _LONGEST_COMPARED:
             return difflib.SequenceMatcher(None, output, expected, autojunk=False).ratio()
-        same = [mine == theirs for mine, theirs in zip(output, expected, strict=False)]
-        return len(list(itertools.takewhile(bool, same))) / max(len(output), len(expected))
+        return shared(output, expected) / max(len(output), len(expected))
     if isinstance(output, bool) or isinstance(expected, bool):
         return 0.0
     if isinstance(output, int | float) and isinstance(expected, int | float):

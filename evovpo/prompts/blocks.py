@@ -6,6 +6,7 @@ start within a block; a block without an end goes to the end of the file. Withou
 change.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -81,12 +82,8 @@ def keep_fixed(old: str, new: str) -> str:
 
 def shared(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many items two sequences have in common from the beginning."""
-    count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
+    same = (mine == theirs for mine, theirs in zip(one, other, strict=False))
+    return sum(itertools.takewhile(bool, same))
 
 
 def _without_blanks(lines: Sequence[str]) -> str:

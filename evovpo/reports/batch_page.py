@@ -179,7 +179,6 @@ def _picture(figure: Any, meaning: str) -> str:
 
 
 def _curves_figure(results: Results) -> Any:
-    """Return the picture of problems solved and of the best mean reward, against evaluations."""
     panels = {
         title: [
             pictures.Curve(short_label(one.arm, results.batch), one.evaluations[1:], getattr(one, name)[1:])
@@ -191,7 +190,6 @@ def _curves_figure(results: Results) -> Any:
 
 
 def _heat_map_figure(found: HeatMap) -> Any:
-    """Return the picture of vectors by components."""
     rows, columns = found.rewards_N_D.shape
     names = [
         name if len(name) <= _LABEL_CHARACTERS else name[: _LABEL_CHARACTERS - 3] + "..."

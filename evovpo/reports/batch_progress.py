@@ -25,8 +25,6 @@ _READ_SECONDS = 5.0
 
 @dataclass
 class _Cell:
-    """Where one cell stands."""
-
     problem: str
     budget: int
     waits: str = ""

@@ -194,7 +194,6 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
 
 
 def _spent(store: Store, run_id: str) -> Spent:
-    """Return what the stored requests of a run took."""
     totals = store.call_totals(run_id)
     return Spent(totals.prompt_tokens + totals.completion_tokens, totals.cost or 0.0)
 

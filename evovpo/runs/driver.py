@@ -40,8 +40,6 @@ class Progress(NamedTuple):
 
 
 class _Arrived(NamedTuple):
-    """A group that is being judged."""
-
     prompt: Prompt
     rollouts: list[Rollout]
     judging: asyncio.Task[Found]

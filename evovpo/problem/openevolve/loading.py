@@ -220,7 +220,6 @@ def _version(problem: Problem, content: tuple[str, ...]) -> str:
 
 
 def _check_initial(project: Project, initial: Evaluation) -> None:
-    """Raise unless the evaluator judged its own initial program."""
     if initial.status is Status.SANDBOX_ERROR:
         raise SandboxError(
             f"the initial program {project.initial_name} could not be run: {initial.feedback}; run "
@@ -237,7 +236,6 @@ def _check_initial(project: Project, initial: Evaluation) -> None:
 
 
 def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluation | None) -> Iterable[str]:
-    """Yield what a user should know of a project that can be run."""
     assert problem.evaluator is not None
     metrics = dict((initial.metrics if initial else None) or ())
     if is_failure(metrics) and initial is not None:

@@ -171,7 +171,6 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _repeated(node: Any, prefix: str) -> Iterator[str]:
-    """Yield the keys that a mapping of a YAML tree holds more than once."""
     if node.id == "sequence":
         for item in node.value:
             yield from _repeated(item, f"{prefix.rstrip('.')}[].")
