@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evovpo.config import StoreConfig
 from evovpo.errors import ProblemError
 from evovpo.integrations.openevolve import CALLS, HANDED, foreign_run
-from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.judging.evaluator import FEEDBACK_CHARACTERS, Judge, open_evaluator
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.loading import imported_version
 from evovpo.problem.openevolve.metrics import learn, read_rewards
@@ -44,8 +44,6 @@ from evovpo.types import (
     Trust,
     content_id,
 )
-
-_FEEDBACK_CHARACTERS = 2000
 
 
 @dataclass(slots=True)
@@ -298,7 +296,7 @@ class _Importer:
             problem_version=problem.version,
             status=status,
             rewards=rewards if status is Status.OK else (0.0,) * len(problem.objectives),
-            feedback="\n".join(lines)[:_FEEDBACK_CHARACTERS],
+            feedback="\n".join(lines)[:FEEDBACK_CHARACTERS],
             seconds=0.0,
             isolation="none",
             metrics=evolved.metrics,
