@@ -275,6 +275,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # JSON leaves DEL as it is; TOML wants it escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # Escaped beyond JSON: DEL, as TOML wants, and whatever else could steer a terminal.
+        quoted = json.dumps(value, ensure_ascii=False)
+        return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
     return repr(value)

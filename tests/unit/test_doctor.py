@@ -32,13 +32,14 @@ from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.cli import main
 from evovpo.config import Config
+from evovpo.config_tree import toml_value
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.new import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
 from evovpo.reports.doctor.picture import write_png
-from evovpo.reports.doctor.report import grouping_setting, report_json, report_view, toml_text
+from evovpo.reports.doctor.report import grouping_setting, report_json, report_view
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
@@ -562,7 +563,7 @@ def test_the_printed_grouping_can_be_pasted_into_the_problem(tmp_path: Path) -> 
     names = ['quo"te', "back\\slash", "new\nline", "naïve ✓ 😀", "\x7f\x9b", "\u202e", "[bold]"]
     folder = new_problem(tmp_path / "p", "score")
     about = '[problem]\nstatement = "s"\ninputs = ["x"]\n'
-    sections = "".join(f"[[objectives]]\nname = {toml_text(name)}\n" for name in names)
+    sections = "".join(f"[[objectives]]\nname = {toml_value(name)}\n" for name in names)
     (folder / "problem.toml").write_text(about + sections, encoding="utf-8")
     sample = many(7, 4)._replace(names=tuple(names), members=tuple((name,) for name in names))
     diagnosis = diagnose(sample)

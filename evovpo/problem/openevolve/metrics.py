@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ConfigDict
 
 from evovpo.analysis.scores import COMBINED, ERROR, combined_score, number
-from evovpo.config_tree import Section, read_toml
+from evovpo.config_tree import Section, read_toml, toml_value
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 
@@ -90,7 +90,7 @@ def describe(metric: Metric, is_reward: bool = True) -> str:
 def section_line(name: str) -> str:
     """Return the line of a `metrics.toml` that begins what is said of a metric."""
     is_bare = name.isidentifier() and name.isascii()
-    return f"[metrics.{name if is_bare else json.dumps(name, ensure_ascii=False)}]"
+    return f"[metrics.{name if is_bare else toml_value(name)}]"
 
 
 def reward(metric: Metric, value: float) -> float:

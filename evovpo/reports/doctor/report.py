@@ -1,7 +1,5 @@
 """The doctor's report: words and tables for people, JSON for machines."""
 
-import json
-
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -9,6 +7,7 @@ from rich.text import Text
 
 from evovpo.analysis.doctor.figures import SET_SIZE, Scores, SetScores
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
+from evovpo.config_tree import toml_value
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
 from evovpo.types import Json
@@ -151,15 +150,9 @@ def grouping_setting(diagnosis: Diagnosis) -> str:
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [
-        f"    [{', '.join(map(toml_text, group))}]," for group in diagnosis.objective_groups if group[1:]
+        f"    [{', '.join(map(toml_value, group))}]," for group in diagnosis.objective_groups if group[1:]
     ]
     return "\n".join(["[grouping]", "groups = [", *lines, "]"])
-
-
-def toml_text(text: str) -> str:
-    """Return a text as TOML writes it, with an escape for every character that could steer a terminal."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
 
 
 def _sentence(text: str) -> str:
