@@ -1,6 +1,5 @@
 """What is wrong with the files of a folder, collected so that one error can name it all."""
 
-import math
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -85,7 +84,3 @@ def tables(
         where = f"[[{key}]] {number} "
         faults.check_keys(file, where, table, known)
         yield where, table
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import file_digests
 from evovpo.problem.examples import read_examples
-from evovpo.problem.faults import EXAMPLES, SCORER, TOML, Faults, is_number, read_toml, shown, tables
+from evovpo.problem.faults import EXAMPLES, SCORER, TOML, Faults, read_toml, shown, tables
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import check_scorer_source, read_seeds
@@ -177,7 +178,7 @@ def _limits(data: Mapping[str, Any], defaults: Limits, faults: Faults) -> Limits
         is_right = type(value) is int and smallest <= value < 2**31
         if key == "wall_seconds":
             expected = f"seconds above 0, at most {_LONGEST_SECONDS}"
-            is_right = is_number(value) and 0 < value <= _LONGEST_SECONDS
+            is_right = number(value) is not None and 0 < value <= _LONGEST_SECONDS
         if is_right:
             changes[key] = float(value) if key == "wall_seconds" else value
         else:
@@ -215,7 +216,7 @@ def _features(
             faults.add(TOML, f"{where}name", "a known feature", shown(name), nearest_hint(str(name), known))
         elif name in (feature.name for feature in features):
             faults.add(TOML, f"{where}name", "a new name", f"{name!r} again", "remove one")
-        elif not (isinstance(edges, list) and all(map(is_number, edges)) and edges == sorted(set(edges))):
+        elif not (isinstance(edges, list) and None not in map(number, edges) and edges == sorted(set(edges))):
             faults.add(TOML, f"{where}edges", "ascending numbers", shown(edges), "sort them")
         elif not (type(bins) is int and 2 <= bins <= 1000):
             faults.add(TOML, f"{where}bins", "a whole number from 2 to 1000", shown(bins), "change it")
@@ -241,7 +242,7 @@ def _groups(
         return ()
     names = [objective.name for objective in objectives]
     place: dict[str, int] = {}
-    for number, group in enumerate(value):
+    for at, group in enumerate(value):
         for name in group:
             if name not in names:
                 if names:  # else the objectives themselves are at fault, which is said already
@@ -250,7 +251,7 @@ def _groups(
             elif name in place:
                 faults.add(TOML, where, "each objective once", f"{name!r} again", "remove it from one group")
             else:
-                place[name] = number
+                place[name] = at
     members: dict[int, list[int]] = {}
     for index, name in enumerate(names):
         members.setdefault(place.get(name, len(value) + index), []).append(index)

@@ -5,8 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
-from evovpo.problem.faults import TOML, Faults, is_number, read_toml, shown, tables
+from evovpo.problem.faults import TOML, Faults, read_toml, shown, tables
 from evovpo.problem.openevolve.folder import is_project
 
 
@@ -105,7 +106,7 @@ def load_suite(path: Path | str) -> list[SuiteEntry]:
             faults.add(file.name, f"{where}path", expected, shown(inner), "correct it")
         elif folder in (entry.path for entry in entries):
             faults.add(file.name, f"{where}path", "a new problem", f"{inner!r} again", "remove one")
-        elif difficulty is not None and not (is_number(difficulty) and 0 <= difficulty <= 1):
+        elif difficulty is not None and (number(difficulty) is None or not 0 <= difficulty <= 1):
             expected = "a number from 0 to 1"
             faults.add(file.name, f"{where}difficulty", expected, shown(difficulty), "correct it")
         else:
