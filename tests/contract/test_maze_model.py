@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import END_ID
 from trainer.domains.maze import MAZE_MODEL
-from trainer.domains.maze.route_format import vocabulary
+from trainer.domains.maze.domain import vocabulary
 from trainer.recipes.maze.measure import measure_model
 
 

@@ -10,9 +10,8 @@ from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
 from trainer.domains.domain import Domain, Split
-from trainer.domains.maze.domain import MazeDomain
+from trainer.domains.maze.domain import MazeDomain, chain_ids, prompt_ids, route_ids
 from trainer.domains.maze.generator import Maze
-from trainer.domains.maze.route_format import chain_ids, prompt_ids, route_ids
 from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.recipes.maze.measure import describe
 

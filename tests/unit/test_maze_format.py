@@ -13,18 +13,19 @@ pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
-from trainer.domains.maze.domain import route_rewards, walk
-from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
-from trainer.domains.maze.route_format import (
+from trainer.domains.maze.domain import (
     FIRST_CELL_ID,
     MAX_ROUTE_TOKENS,
     chain_ids,
     prompt_ids,
     read_route,
     route_ids,
+    route_rewards,
     split_chain,
     vocabulary,
+    walk,
 )
+from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
 from trainer.recipes.maze.pretrain import MAZES, build_tokenizer, draw_chain, draw_route, sample_block
 from trainer.recipes.pretrain import PretrainConfig, pretrain
 

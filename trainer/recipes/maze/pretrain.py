@@ -13,6 +13,7 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
+from trainer.domains.maze.domain import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
 from trainer.domains.maze.generator import (
     CELLS,
     DIAMOND,
@@ -24,7 +25,6 @@ from trainer.domains.maze.generator import (
     distances,
     draw_maze,
 )
-from trainer.domains.maze.route_format import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
 from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, main
 from trainer.recipes.tokenizer import word_tokenizer
 
