@@ -25,7 +25,6 @@ from trainer.loop.guard import FEWEST_PROBLEMS, clearly_worse
 from trainer.loop.loop import split_problems
 from trainer.loop.probe import (
     ProbeResult,
-    ProblemProbe,
     generated_problems,
     probe,
     root_prompts,
@@ -49,11 +48,9 @@ def probed() -> ProbeResult:
 
 def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult:  # noqa: N803
     """Return a made-up probe of single answers with these mean rewards."""
-    problems = tuple(
-        ProblemProbe(f"p{number}", "1", Measure(values_N[:, None, None], ()))
-        for number, values_N in enumerate(values_P_N)
-    )
-    return ProbeResult(version, 1, 0, problems)
+    problems = tuple((f"p{number}", "1") for number in range(len(values_P_N)))
+    measures = tuple(Measure(values_N[:, None, None], ()) for values_N in values_P_N)
+    return ProbeResult(version, 1, 0, problems, measures)
 
 
 def levels(problems: int = 12) -> npt.NDArray[np.float64]:
@@ -248,7 +245,7 @@ def test_probes_of_different_problems_do_not_compare() -> None:
     with pytest.raises(ConfigError, match="one probe holds 12 problems and the other 11"):
         clearly_worse(result(levels(12)), result(levels(11)), budget=4)
     changed = result(levels())
-    first = changed.problems[0]._replace(problem_version="2")
+    first = (changed.problems[0][0], "2")
     changed = dataclasses.replace(changed, problems=(first, *changed.problems[1:]))
     with pytest.raises(ConfigError, match="the same ones in the same order"):
         before_after_table(result(levels()), changed)

@@ -80,11 +80,10 @@ def differences_by_k(
 
     Raises `ConfigError` unless both probes hold the same problems in the same order.
     """
-    ordered = [[(p.problem_id, p.problem_version) for p in result.problems] for result in (new, parent)]
-    if ordered[0] != ordered[1]:
+    if new.problems != parent.problems:
         raise ConfigError(
-            f"one probe holds {len(ordered[0])} problems and the other {len(ordered[1])}; expected the same "
-            "ones in the same order: probe both versions with the same problems"
+            f"one probe holds {len(new.problems)} problems and the other {len(parent.problems)}; expected "
+            "the same ones in the same order: probe both versions with the same problems"
         )
     pairs = zip(ks, new.values(figure, ks).T, parent.values(figure, ks).T, strict=True)
     return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -51,14 +51,6 @@ _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 """Of a generated problem; it has the training rows at least."""
 
 
-class ProblemProbe(NamedTuple):
-    """What one version answered to one problem."""
-
-    problem_id: str
-    problem_version: str
-    measure: Measure
-
-
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
     """What one version answered to P problems."""
@@ -67,12 +59,9 @@ class ProbeResult:
     answers: int
     """m, answers asked for in each chain."""
     seed: int
-    problems: tuple[ProblemProbe, ...]
-
-    @property
-    def measures(self) -> list[Measure]:
-        """The P measures."""
-        return [problem.measure for problem in self.problems]
+    problems: tuple[tuple[str, str], ...]
+    """Id and version of each."""
+    measures: tuple[Measure, ...]
 
     @property
     def sampled(self) -> int:
@@ -155,10 +144,10 @@ def probe(
         prompts = root_prompts(problem, answers, -(-k_max // answers), seed)
         chains = _sample_chains(loaded, problem, prompts, sampling)
         with open_evaluator(problem, config) as judge:
-            measured = measure_programs(problem, chains, judge)
-        found.append(ProblemProbe(problem.id, problem.version, measured))
+            found.append(measure_programs(problem, chains, judge))
         on_problem(done, len(problems))
-    return ProbeResult(version.number, answers, seed, tuple(found))
+    names = tuple((problem.id, problem.version) for problem in problems)
+    return ProbeResult(version.number, answers, seed, names, tuple(found))
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
@@ -214,26 +203,27 @@ def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
     rows and two held-out ones. Problem i follows from the seed and i alone; pretraining draws from other
     seeds of the same endless supply.
     """
-    return tuple(_generated_problem(seed, number) for number in range(count))
-
-
-def _generated_problem(seed: int, number: int) -> Problem:
-    rng = Random(f"probe:{seed}:{number}")
-    task = sample_task(rng)
-    while len(task.rows) < _TRAIN_ROWS + _HELDOUT_ROWS:
+    found = []
+    for number in range(count):
+        rng = Random(f"probe:{seed}:{number}")
         task = sample_task(rng)
-    examples = tuple(Example(row, output) for row, output in zip(task.rows, task.outputs, strict=True))
-    train, heldout = examples[:-_HELDOUT_ROWS], examples[-_HELDOUT_ROWS:]
-    parameters = tuple(f"text{index + 1}" for index in range(len(task.rows[0])))
-    return Problem(
-        id=f"generated/{seed}-{number}",
-        version=content_id(repr(examples)),
-        statement="",
-        entry="solve",
-        parameters=parameters,
-        objectives=tuple(Objective(f"row-{row}") for row in range(1, len(train) + 1)),
-        seeds=(Program(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n"),),
-        limits=Limits(cpu_seconds=2),  # not the wall clock, which a busy machine makes short
-        train=train,
-        heldout=heldout,
-    )
+        while len(task.rows) < _TRAIN_ROWS + _HELDOUT_ROWS:
+            task = sample_task(rng)
+        examples = tuple(Example(row, output) for row, output in zip(task.rows, task.outputs, strict=True))
+        train, heldout = examples[:-_HELDOUT_ROWS], examples[-_HELDOUT_ROWS:]
+        parameters = tuple(f"text{index + 1}" for index in range(len(task.rows[0])))
+        found.append(
+            Problem(
+                id=f"generated/{seed}-{number}",
+                version=content_id(repr(examples)),
+                statement="",
+                entry="solve",
+                parameters=parameters,
+                objectives=tuple(Objective(f"row-{row}") for row in range(1, len(train) + 1)),
+                seeds=(Program(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n"),),
+                limits=Limits(cpu_seconds=2),  # not the wall clock, which a busy machine makes short
+                train=train,
+                heldout=heldout,
+            )
+        )
+    return tuple(found)

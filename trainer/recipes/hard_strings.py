@@ -183,9 +183,9 @@ def best_share(problem: Problem, seed: int) -> float:
     It is 1 only for an answer that is right on all of them.
     """
     return max(
-        float(found.measure.values_C_m.max())
+        float(found.values_C_m.max())
         for answers in CHAINS
-        for found in probe(BUILT_IN_MODEL, [problem], answers=answers, k_max=SAMPLES, seed=seed).problems
+        for found in probe(BUILT_IN_MODEL, [problem], answers=answers, k_max=SAMPLES, seed=seed).measures
     )
 
 
