@@ -16,10 +16,11 @@ from typing import Any
 
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
+from evovpo.store import Store
 from evovpo.types import Problem
 from trainer.domains.on_policy import Arm
-from trainer.experiments.while_searching import plan_search_training
-from trainer.loop.search_training import SearchTrainingResult, search_while_training
+from trainer.experiments.while_searching import search_while_training, store_url
+from trainer.loop.loop import plan_search_training
 
 ANSWERS_PER_ASK = 12
 ANSWERS = {"vpo": 3, "grpo": 1}
@@ -44,12 +45,9 @@ def main() -> None:
     problems = [load_problem(entry.path) for entry in load_suite(options.suite)[: options.problems]]
     for seed in range(options.seeds):
         for objective in options.objectives.split(","):
-            trained = searched(options, problems, objective, seed, options.rounds, options.evaluations)
-            show(objective, seed, options.rounds, options.evaluations, trained)
-            more = round(options.evaluations * trained.compute_ratio)
-            for evaluations in (options.evaluations, more):
-                frozen = searched(options, problems, objective, seed, 1, evaluations)
-                show(objective, seed, 1, evaluations, frozen)
+            ratio = searched(options, problems, objective, seed, options.rounds, options.evaluations)
+            for evaluations in (options.evaluations, round(options.evaluations * ratio)):
+                searched(options, problems, objective, seed, 1, evaluations)
 
 
 def searched(
@@ -59,8 +57,11 @@ def searched(
     seed: int,
     rounds: int,
     evaluations: int,
-) -> SearchTrainingResult:
-    """Return what searches came to; one round trains nothing."""
+) -> float:
+    """Search, print the figures, and return all CPU seconds by those of the searches alone.
+
+    One round trains nothing. What a frozen search may use as well is so many times its evaluations.
+    """
     answers = ANSWERS[objective]
     rollouts = ANSWERS_PER_ASK // answers
     arm = Arm(objective, objective, answers, rollouts, learning_rate=options.learning_rate, kl=options.kl)
@@ -74,28 +75,30 @@ def searched(
         seed=seed,
     )
     folder = options.out / f"{objective}-{rounds}x-{evaluations}-seed{seed}"
-    return search_while_training(plan, folder, options.processes)
-
-
-def show(objective: str, seed: int, rounds: int, evaluations: int, result: SearchTrainingResult) -> None:
-    """Print the figures of one setting."""
+    parts, trainings = search_while_training(plan, folder, options.processes)
+    with Store.open(store_url(folder), create=False) as store:
+        found = [store.run_summary(run) for run in plan.run_ids(1)]
+    search_seconds = sum(one.cpu_seconds for one in parts)
+    training_seconds = sum(one.cpu_seconds for one in trainings)
+    ratio = 1.0 + training_seconds / search_seconds
     row: dict[str, Any] = {
         "objective": objective,
         "seed": seed,
         "trainings": rounds - 1,
         "evaluations": evaluations,
-        "solved": sum(one.solved_after is not None for one in result.problems),
-        "problems": len(result.problems),
-        "best_mean_reward": round(sum(one.curve[-1][1] for one in result.problems) / len(result.problems), 4),
-        "tokens": sum(one.tokens for one in result.problems),
-        "search_cpu_seconds": result.search_cpu_seconds,
-        "training_cpu_seconds": result.training_cpu_seconds,
-        "compute_ratio": round(result.compute_ratio, 3),
-        "groups": [one.groups for one in result.trainings],
-        "steps": [one.steps for one in result.trainings],
-        "not_trained": [one.why_not for one in result.trainings if one.why_not],
+        "solved": len({one.problem for one in parts if one.solved}),
+        "problems": len(problems),
+        "best_mean_reward": round(sum(one.best_mean_reward or 0.0 for one in found) / len(problems), 4),
+        "tokens": sum(one.tokens for one in found),
+        "search_cpu_seconds": round(search_seconds, 3),
+        "training_cpu_seconds": round(training_seconds, 3),
+        "compute_ratio": round(ratio, 3),
+        "groups": [one.groups for one in trainings],
+        "steps": [one.steps for one in trainings],
+        "not_trained": [one.why_not for one in trainings if one.why_not],
     }
     print(json.dumps(row), flush=True)
+    return ratio
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import subprocess
 import sys
@@ -22,13 +21,10 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
-from evovpo.store import Store
+from evovpo.store import Store, rises, solved_at
 from evovpo.types import PolicyVersion, Prompt, RunStatus
 from trainer.domains.on_policy import Arm
-from trainer.experiments.while_searching import plan_search_training
-from trainer.loop.loop import SearchTraining
-from trainer.loop.retrain import serve_start_model
-from trainer.loop.search_training import (
+from trainer.experiments.while_searching import (
     SearchPart,
     TrainingPart,
     search_part,
@@ -36,6 +32,8 @@ from trainer.loop.search_training import (
     store_url,
     training_part,
 )
+from trainer.loop.loop import SearchTraining, plan_search_training
+from trainer.loop.retrain import serve_start_model
 
 # ---------------------------------------------------------------- runs in parts
 
@@ -234,7 +232,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_search_training import make_plan
-from trainer.loop.search_training import search_while_training
+from trainer.experiments.while_searching import search_while_training
 
 done = []
 
@@ -260,25 +258,25 @@ def test_killed_in_the_middle_the_same_call_comes_to_the_same(in_turn: InTurn, t
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert died.returncode == -9, died.stderr[-2000:]
-    result = search_while_training(in_turn.plan, folder)
+    searches, trainings = search_while_training(in_turn.plan, folder)
     assert told(folder) == in_turn.told
-    assert json.loads((folder / "result.json").read_text())["compute_ratio"] > 1.0
-    assert [one.evaluations for one in result.problems] == [
-        part.evaluations for part in in_turn.searches if part.is_ended
+    assert [(one.round, one.run, one.evaluations) for one in searches] == [
+        (part.round, part.run, part.evaluations) for part in in_turn.searches
     ]
-    costs = [part.cpu_seconds for part in result.trainings]
-    assert result.training_cpu_seconds == pytest.approx(sum(costs))
-    for one in result.problems:
+    assert [one.round for one in trainings] == [1, 2]
+    assert all(one.cpu_seconds > 0 for one in (*searches, *trainings))
+    for problem, run in zip(in_turn.plan.searched, in_turn.plan.run_ids(1), strict=True):
         with Store.open(store_url(folder), create=False) as store:
-            summary = store.run_summary(one.run)
+            summary = store.run_summary(run)
             tokens = store.query(
                 "SELECT sum(r.tokens) AS n FROM rollouts r JOIN prompts p ON p.id = r.prompt_id "
                 "WHERE p.run_id = :run",
-                run=one.run,
+                run=run,
             )
-        assert one.curve[-1][1] == summary.best_mean_reward
-        assert one.tokens == tokens[0]["n"]
-        assert one.solved_after is None or one.curve[-1] == (one.solved_after, 1.0)
+        curve, solved_after = rises(summary.curve), solved_at(summary.curve, len(problem.objectives))
+        assert curve[-1][1] == summary.best_mean_reward
+        assert summary.tokens == tokens[0]["n"]
+        assert solved_after is None or tuple(curve[-1]) == (solved_after, 1.0)
     with pytest.raises(ConfigError, match="holds searches that train with other settings"):
         search_while_training(make_plan(seed=1), folder)
 

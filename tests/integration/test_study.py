@@ -34,7 +34,7 @@ from trainer.experiments.export import Export
 from trainer.experiments.results import Results, summarise
 from trainer.experiments.run import run_study
 from trainer.experiments.study_file import bundled_studies, read_bundled
-from trainer.experiments.trainings import TrainingRun
+from trainer.experiments.trainings import Job
 from trainer.reports.study_report import report_json, write_report
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> ToyDomain:
 
 
 VPO = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3)
-BUDGET = TrainingBudget(400, 3, 7)
+BUDGET = TrainingBudget(tokens=400, prompts=3, tasks=7)
 
 
 def test_a_training_follows_from_arm_seed_and_domain(domain: ToyDomain) -> None:
@@ -108,7 +108,7 @@ def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyDomain
 
 
 def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
-    budget = TrainingBudget(6000, 4, 20)
+    budget = TrainingBudget(tokens=6000, prompts=4, tasks=20)
     model, log = train(Arm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
     assert np.mean([row["mean_reward"] for row in log[-3:]]) > log[0]["mean_reward"] + 0.1
     tasks = domain.tasks("test", 10)
@@ -154,7 +154,7 @@ def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
 ) -> None:
     recorded = Recorded(domain.model_folder)
     arm = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
-    _, log = train(arm, recorded, TrainingBudget(1, 8, 60), 0)
+    _, log = train(arm, recorded, TrainingBudget(tokens=1, prompts=8, tasks=60), 0)
     again = round(8 * share)
     first, second = recorded.asked[: 8 - again], recorded.asked[-again:]
     assert all(parent is None for _, _, parent in first)
@@ -176,7 +176,9 @@ def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) 
             return [JudgedAnswer("[5]", (1.0, 1.0), (0, 1))] * answers
 
     easy = Easy(domain.model_folder)
-    _, log = train(Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(1, 6, 60), 0)
+    _, log = train(
+        Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(tokens=1, prompts=6, tasks=60), 0
+    )
     assert log[0]["parent_share"] == 0.0
     assert len({task for task, _, _ in easy.asked}) == 6
 
@@ -191,7 +193,7 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDom
 
     arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
     context = load_start_model(domain).config.max_position_embeddings
-    _, log = train(arm, Long(domain.model_folder), TrainingBudget(1, 4, 9), 0)
+    _, log = train(arm, Long(domain.model_folder), TrainingBudget(tokens=1, prompts=4, tasks=9), 0)
     assert log[0]["parent_share"] == 0.0
 
 
@@ -319,15 +321,15 @@ def test_a_study_goes_on_where_it_was(
     tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: Any = report_json(study_in(tmp_path / "whole"))
-    real = trainer.experiments.trainings.TrainingRun.run
+    real = trainer.experiments.trainings.Job.run
     in_process.clear()
 
-    def stops(self: TrainingRun, tell: Callable[[Any], None]) -> dict[str, Any]:
+    def stops(self: Job, tell: Callable[[Any], None]) -> dict[str, Any]:
         if len(in_process) == 6:
             raise KeyboardInterrupt
         return real(self, tell)
 
-    monkeypatch.setattr(trainer.experiments.trainings.TrainingRun, "run", stops)
+    monkeypatch.setattr(trainer.experiments.trainings.Job, "run", stops)
     with pytest.raises(KeyboardInterrupt):
         study_in(tmp_path / "cut")
     found: Any = report_json(study_in(tmp_path / "cut"))

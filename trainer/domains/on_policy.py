@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError, DivergedError, PolicyError
+from evovpo.experiments.reading import Part, Positive
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
@@ -65,14 +66,14 @@ class Arm:
             )
 
 
-class TrainingBudget(NamedTuple):
+class TrainingBudget(Part):
     """What every arm of a study gets."""
 
-    tokens: int
+    tokens: Positive = 120_000
     """Completion tokens to sample; the step that reaches them is the last."""
-    prompts: int = 12
+    prompts: Positive = 8
     """P, prompts in a step."""
-    tasks: int = 1000
+    tasks: Positive = 1000
     """Training tasks that steps draw from, in a seeded order without repetition until all were used."""
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from evovpo.errors import ConfigError
 from evovpo.experiments.reading import Count, Numbers, Part, Positive, Share, several
 from evovpo.types import Json
-from trainer.domains.on_policy import Arm
+from trainer.domains.on_policy import Arm, TrainingBudget
 
 START = "start"
 """What `model` of an arm says for the start model of the study."""
@@ -95,14 +95,6 @@ class Strategy(Part):
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
 
-class Training(Part):
-    """What every training of a study gets, as `TrainingBudget`."""
-
-    tokens: Positive = 120_000
-    prompts: Positive = 8
-    tasks: Positive = 1000
-
-
 class Tuning(Part):
     """The grid of every arm that is tuned, and the validation tasks that choose from it."""
 
@@ -133,7 +125,7 @@ class Study(Part):
     ks: Numbers = (1, 3, 10, 30, 96)
     references: tuple[str, ...] = ()
     """Arms that others are compared with; of the first one it is said what others unlock against it."""
-    training: Annotated[Training, Field(title="a [training] table")] = Training()
+    training: Annotated[TrainingBudget, Field(title="a [training] table")] = TrainingBudget()
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3

@@ -105,7 +105,10 @@ def _key_of(work: Work) -> SearchKey:
 
 
 def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring."""
+    """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring.
+
+    The answers of a completion are a chain; what lies between chains is independent.
+    """
     summary = store.run_summary(run_id)
     solved_after = solved_at(summary.curve, len(problem.objectives))
     row: dict[str, Any] = {
@@ -119,20 +122,14 @@ def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...])
         "tokens": summary.tokens,
         "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
     }
-    return row | (_independent(store, run_id, ks) if ks else {})
-
-
-def _independent(store: Store, run_id: str, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return best@k and pass@k of independent answers, and how different they are.
-
-    The answers of a completion are a chain; what lies between chains is independent.
-    """
-    found = measure_groups(store.groups(run_id))
-    return {
-        "best_at_k": dict(zip(map(str, ks), np.round(found.best_at_k(ks), 6).tolist(), strict=True)),
-        "pass_at_k": dict(zip(map(str, ks), np.round(found.pass_at_k(ks), 6).tolist(), strict=True)),
-        "distinct_share": round(found.distinct_share, 4),
-        "diversity": round(found.diversity, 4),
-        "full_reward_answers": int(found.right_C_m.sum()),
-        "faulty_completions": found.faults,
-    }
+    if ks:
+        found = measure_groups(store.groups(run_id))
+        for name, values in (("best_at_k", found.best_at_k(ks)), ("pass_at_k", found.pass_at_k(ks))):
+            row[name] = dict(zip(map(str, ks), np.round(values, 6).tolist(), strict=True))
+        row |= {
+            "distinct_share": round(found.distinct_share, 4),
+            "diversity": round(found.diversity, 4),
+            "full_reward_answers": int(found.right_C_m.sum()),
+            "faulty_completions": found.faults,
+        }
+    return row

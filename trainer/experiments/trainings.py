@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,10 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from evovpo.errors import DivergedError, TrainingError
-from evovpo.experiments.pool import Ended, FatalError, Message, Task, run_all
+from evovpo.experiments.pool import Ended, FatalError, Message, run_all
 from evovpo.files import written_whole
 from trainer.domains.domain import open_domain
-from trainer.domains.on_policy import Arm, TrainingBudget, load_start_model, measure, train
+from trainer.domains.on_policy import Arm, load_start_model, measure, train
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
 
@@ -78,20 +79,19 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[Training]:
     return [] if settings is None else [Training(settings, seed) for seed in range(arm.seeds)]
 
 
-def model_folder(work: Path, training: Training) -> Path:
-    """Return where the model of a final training stays."""
-    return work / "models" / training.name
-
-
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
     """Return the folder of the model that an arm has with a seed."""
     if arm.is_trained_before:
-        return model_folder(work, finals(study, arm, export)[seed]).resolve()
+        return (work / "models" / finals(study, arm, export)[seed].name).resolve()
     return study.start if arm.model == START else Path(arm.model)
 
 
-class _Run:
+@dataclass(frozen=True)
+class Job:
     """A task for a process of its own, which gives rows."""
+
+    name: str
+    work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
         """Do it, with one thread, and return what it gives.
@@ -101,96 +101,80 @@ class _Run:
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
-            return self.rows()
+            return self.work()
         except Exception as error:
             raise FatalError(error) from error
 
-    def rows(self) -> Any:
-        """Return the rows."""
-        raise NotImplementedError
+
+def finish(jobs: Sequence[Job], processes: int, take: Callable[[str, Any], None]) -> list[Any]:
+    """Do jobs of different names, and return what each gives; `take` is told each name and that as it ends.
+
+    Raises `TrainingError` for one whose process is ended from outside again and again.
+    """
+    found: dict[str, Any] = {}
+
+    def told(message: Message) -> None:
+        if isinstance(message, Ended):
+            found[message.name] = message.value
+            take(*message)
+
+    for one in run_all(jobs, processes, told):
+        raise TrainingError(f"{one.name}: {one.reason}")
+    return [found[job.name] for job in jobs]
 
 
-@dataclass(frozen=True)
-class TrainingRun(_Run):
-    """A training, which gives its row."""
+def train_row(study: Study, training: Training, folder: Path | None) -> dict[str, Any]:
+    """Make a training and return its row; its model goes to `folder`.
 
-    training: Training
-    study: Study
-    folder: Path | None
-    """Where the model goes; None for one that tunes, which answers validation tasks instead."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the training."""
-        return self.training.name
-
-    def rows(self) -> dict[str, Any]:
-        """Train, and return the row.
-
-        A training that diverges is a result: its score is 0, and its model the start model.
-        """
-        began, cpu = time.monotonic(), time.process_time()
-        training, study = self.training, self.study
-        budget, log = TrainingBudget(**dict(study.training)), list[dict[str, float]]()
-        arm = dataclasses.asdict(training.arm)
-        row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
-        with open_domain(study.domain, study.start) as domain:
-            diverged = ""
-            try:
-                model, log = train(training.arm, domain, budget, training.seed, on_step=log.append)
-            except DivergedError as error:
-                diverged = str(error)
-                model = load_start_model(domain)
-            row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
-            if self.folder is None:
-                tasks = domain.tasks("validation", study.tuning.tasks)
-                most = max(TUNING_KS)
-                measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
-                best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
-                score = 0.0 if diverged else float(best)
-                row |= {"kind": "tuning", "score": round(score, 5)}
-            else:
-                with written_whole(self.folder) as partial:  # with the tokenizer of the start model
-                    model.save_pretrained(partial)
-                    for file in study.start.glob("tokenizer*"):
-                        shutil.copy(file, partial)
-                steps = [{name: round(value, 4) for name, value in step.items()} for step in log]
-                row |= {"kind": "final", "log": steps}
-        tokens = int(log[-1]["tokens"]) if log else 0
-        return row | {"tokens": tokens, "steps": len(log), "seconds": round(time.monotonic() - began, 1)}
+    Without a folder the training is one that tunes, which answers validation tasks instead. A training that
+    diverges is a result: its score is 0, and its model the start model.
+    """
+    began, cpu = time.monotonic(), time.process_time()
+    log: list[dict[str, float]] = []
+    arm = dataclasses.asdict(training.arm)
+    row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
+    with open_domain(study.domain, study.start) as domain:
+        diverged = ""
+        try:
+            model, log = train(training.arm, domain, study.training, training.seed, on_step=log.append)
+        except DivergedError as error:
+            diverged = str(error)
+            model = load_start_model(domain)
+        row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
+        if folder is None:
+            tasks = domain.tasks("validation", study.tuning.tasks)
+            most = max(TUNING_KS)
+            measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
+            best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
+            score = 0.0 if diverged else float(best)
+            row |= {"kind": "tuning", "score": round(score, 5)}
+        else:
+            with written_whole(folder) as part:  # with the tokenizer of the start model
+                model.save_pretrained(part)
+                for file in study.start.glob("tokenizer*"):
+                    shutil.copy(file, part)
+            steps = [{name: round(value, 4) for name, value in step.items()} for step in log]
+            row |= {"kind": "final", "log": steps}
+    tokens = int(log[-1]["tokens"]) if log else 0
+    return row | {"tokens": tokens, "steps": len(log), "seconds": round(time.monotonic() - began, 1)}
 
 
-@dataclass(frozen=True)
-class AnswerRun(_Run):
-    """A model that answers the test tasks, which gives a row for each."""
-
-    arm: StudyArm
-    seed: int
-    model: Path
-    study: Study
-
-    @property
-    def name(self) -> str:
-        """Return what tells it apart."""
-        return f"{self.arm.name}, {TEST}, seed {self.seed}"
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Sample and judge, and return the rows."""
-        ks = self.study.ks
-        with open_domain(self.study.domain, self.model) as domain:
-            model, tasks = load_start_model(domain), domain.tasks("test", self.study.test.tasks)
-            answers = self.arm.search_answers
-            measured = measure(model, domain, tasks, answers, max(ks), seed=_MEASURE_SEED)
-        return [
-            {"arm": self.arm.name, "strategy": TEST, "seed": self.seed, "problem": task_name(number)}
-            | {
-                figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
-                for figure, values in task.figures(ks).items()
-            }
-            | {"distinct_share": task.measure.distinct_share, "diversity": task.measure.diversity}
-            | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
-            for number, task in enumerate(measured)
-        ]
+def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> list[dict[str, Any]]:
+    """Let a model answer the test tasks, and return a row for each."""
+    ks = study.ks
+    with open_domain(study.domain, model_folder) as domain:
+        model, tasks = load_start_model(domain), domain.tasks("test", study.test.tasks)
+        measured = measure(model, domain, tasks, arm.search_answers, max(ks), seed=_MEASURE_SEED)
+    return [
+        {"arm": arm.name, "strategy": TEST, "seed": seed, "problem": task_name(number)}
+        | {
+            figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
+            for figure, values in task.figures(ks).items()
+        }
+        | {"distinct_share": task.measure.distinct_share, "diversity": task.measure.diversity}
+        | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
+        for number, task in enumerate(measured)
+    ]
 
 
 def run_trainings(
@@ -202,11 +186,11 @@ def run_trainings(
     on_training: Callable[[str], None],
 ) -> None:
     """Make trainings: rows of all that have none, and models of the final ones that have none."""
-    missing: dict[str, Task] = {}
+    missing: dict[str, Job] = {}
     for training in needed:
-        folder = None if training.seed == TUNING_SEED else model_folder(work, training)
+        folder = None if training.seed == TUNING_SEED else work / "models" / training.name
         if training.name not in export.trainings or not (folder is None or folder.exists()):
-            missing.setdefault(training.name, TrainingRun(training, study, folder))
+            missing.setdefault(training.name, Job(training.name, partial(train_row, study, training, folder)))
 
     def take(name: str, row: dict[str, Any]) -> None:
         if name not in export.trainings:
@@ -214,7 +198,7 @@ def run_trainings(
         on_training(name)
 
     (work / "models").mkdir(parents=True, exist_ok=True)
-    _finish(list(missing.values()), processes, take)
+    finish(list(missing.values()), processes, take)
 
 
 def run_tests(
@@ -223,7 +207,10 @@ def run_tests(
     """Let every model that lacks a row of a test task answer all of them."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests = [
-        AnswerRun(arm, seed, model_of(study, export, work, arm, seed), study)
+        Job(
+            f"{arm.name}, {TEST}, seed {seed}",
+            partial(answer_rows, study, arm, seed, model_of(study, export, work, arm, seed)),
+        )
         for (_, seed), arm in missing.items()
     ]
 
@@ -231,18 +218,4 @@ def run_tests(
         export.add_searches(rows)
         on_test(name)
 
-    _finish(tests, processes, take)
-
-
-def _finish(tasks: Sequence[Task], processes: int, take: Callable[[str, Any], None]) -> None:
-    """Do tasks, and take what each gives.
-
-    Raises `TrainingError` for one whose process is ended from outside again and again.
-    """
-
-    def told(message: Message) -> None:
-        if isinstance(message, Ended):
-            take(*message)
-
-    for one in run_all(tasks, processes, told):
-        raise TrainingError(f"{one.name}: {one.reason}")
+    finish(tests, processes, take)
