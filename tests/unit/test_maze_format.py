@@ -26,7 +26,7 @@ from trainer.domains.maze.domain import (
     walk,
 )
 from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
-from trainer.recipes.maze.pretrain import MAZES, build_tokenizer, draw_chain, draw_route, sample_block
+from trainer.recipes.maze.pretrain import MAZES, draw_chain, draw_route, sample_block
 from trainer.recipes.pretrain import PretrainConfig, pretrain
 
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
@@ -48,7 +48,7 @@ def test_the_first_ids_are_those_of_the_chain_format() -> None:
 
 
 def test_a_prompt_lists_everything_but_floor_row_by_row() -> None:
-    text = build_tokenizer().decode(list(prompt_ids(BY_HAND, 3)))
+    text = MAZES.build_tokenizer().decode(list(prompt_ids(BY_HAND, 3)))
     assert text == "⟦m3⟧⟦b25⟧⟦S00⟧⟦L02⟧⟦G03⟧⟦#10⟧⟦G13⟧⟦B44⟧⟦L66⟧⟦D78⟧⟦E88⟧⟦go⟧"
 
 
@@ -121,7 +121,7 @@ def test_a_prompt_that_the_model_cannot_read_is_refused(maze: Maze, answers: int
 
 
 def test_text_survives_a_round_trip_and_other_text_becomes_unknown(tmp_path: Path) -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = MAZES.build_tokenizer()
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     assert loaded.get_vocab() == {token: index for index, token in enumerate(vocabulary())}
@@ -183,7 +183,7 @@ def test_a_chain_holds_different_routes() -> None:
 
 
 def test_a_block_of_data_depends_on_seed_and_index_alone() -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = MAZES.build_tokenizer()
     block = sample_block(1, 5, 10, tokenizer)
     assert block == sample_block(1, 5, 10, tokenizer)
     assert len(block) == 10
@@ -192,7 +192,7 @@ def test_a_block_of_data_depends_on_seed_and_index_alone() -> None:
 
 
 def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
-    tokenizer = build_tokenizer()
+    tokenizer = MAZES.build_tokenizer()
     wishes = set()
     for ids, prompt in sample_block(1, 0, 60, tokenizer):
         text = str(tokenizer.decode(ids[:prompt]))
@@ -223,7 +223,7 @@ def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Pat
     pretrain(tmp_path, tiny, MAZES)
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert model.config.vocab_size == len(vocabulary())
-    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == build_tokenizer().get_vocab()
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == MAZES.build_tokenizer().get_vocab()
     training = json.loads((tmp_path / "training.json").read_text())
     assert training["recipe"]["block_sequences"] == 8
     assert training["loss_curve"][-1]["step"] == 3

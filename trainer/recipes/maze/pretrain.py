@@ -8,7 +8,7 @@ drawn at random; it avoids lava or does not, slips off its way with some probabi
 budget is spent, which is how routes fail here.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
@@ -102,11 +102,6 @@ def draw_chain(maze: Maze, answers: int, rng: Random) -> list[tuple[int, ...]]:
     raise AssertionError(f"no {answers} different routes in {_MAX_ATTEMPTS * answers} draws")
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Return the tokenizer: whole words between brackets, all else unknown; decoding is concatenation."""
-    return word_tokenizer(vocabulary(), TOKEN_PATTERN, model_max_length=256)
-
-
 def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
     """Return block `index` of the endless data: the same for the same seed, whatever came before.
 
@@ -123,7 +118,7 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     return block
 
 
-MAZES = Language(build_tokenizer, sample_block)
+MAZES = Language(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
 
 if __name__ == "__main__":
     main(__doc__, MAZE_CONFIG, MAZES)
