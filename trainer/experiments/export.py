@@ -11,9 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
+from evovpo.judging.measure import measure_groups
 from evovpo.problem.suites import problem_id
+from evovpo.store import Store, rises, solved_at
+from evovpo.types import Problem
 from trainer.experiments.records import Study, StudyArm
 
 
@@ -120,3 +125,34 @@ class Export:
                 f"{self._path(name)}: a finished row cannot be written ({error.strerror}); allow it: the "
                 "same command goes on"
             ) from error
+
+
+def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
+    """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring.
+
+    The answers of a completion are a chain; what lies between chains is independent.
+    """
+    summary = store.run_summary(run_id)
+    solved_after = solved_at(summary.curve, len(problem.objectives))
+    row: dict[str, Any] = {
+        "run": run_id,
+        "evaluations": summary.proposed,
+        "solved_after": solved_after,
+        "solved_train": solved_after is not None,
+        "solved_heldout": summary.solved_heldout,
+        "is_right": solved_after is not None and summary.solved_heldout is not False,
+        "curve": rises(summary.curve, 5),
+        "tokens": summary.tokens,
+        "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
+    }
+    if ks:
+        found = measure_groups(store.groups(run_id))
+        for name, values in (("best_at_k", found.best_at_k(ks)), ("pass_at_k", found.pass_at_k(ks))):
+            row[name] = dict(zip(map(str, ks), np.round(values, 6).tolist(), strict=True))
+        row |= {
+            "distinct_share": round(found.distinct_share, 4),
+            "diversity": round(found.diversity, 4),
+            "full_reward_answers": int(found.right_C_m.sum()),
+            "faulty_completions": found.faults,
+        }
+    return row

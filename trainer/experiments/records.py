@@ -94,6 +94,18 @@ class Strategy(Part):
         search = self.settings.get("search")
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
+    def settings_for(self, arm: StudyArm) -> dict[str, object]:
+        """Return the settings of its runs with an arm's model: the same answers an ask for every arm.
+
+        Independent samples are not joined, and go on after the first solution: best@k needs all of them.
+        """
+        search = self.settings.get("search", {})
+        assert isinstance(search, Mapping)
+        shape = {"answers": arm.search_answers, "rollouts": self.answers_per_ask // arm.search_answers}
+        if self.is_independent:
+            shape |= {"joins": False, "stop_when_solved": False}
+        return {**self.settings, "search": {**search, **shape}}
+
 
 class Tuning(Part):
     """The grid of every arm that is tuned, and the validation tasks that choose from it."""

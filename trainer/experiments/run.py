@@ -1,18 +1,26 @@
-"""Runs what a study lacks, stage by stage: tuning, trainings, searches; every stage goes on where it was."""
+"""Runs what a study lacks, stage by stage: tuning, trainings, searches; every stage goes on where it was.
+
+Searches are ordinary batch cells in one store, of which each gives a row as it ends. Seed i of an arm that
+was trained is its training i, searched with run seed i; seed i of a given model is run seed i. A search
+counts as solved by the first of its programs that is right on all training rows, if that one is right on
+all held-out rows too.
+"""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.plan import plan_cells
-from evovpo.experiments.pool import Failed
+from evovpo.experiments.pool import Ended, Failed, Message, Told, run_all
 from evovpo.experiments.reading import raise_faults
-from trainer.experiments.export import Export
-from trainer.experiments.records import Study, store_url
-from trainer.experiments.searches import run_searches, trial_batch
-from trainer.experiments.trainings import finals, grid, run_tests, run_trainings, tuned_arms
+from evovpo.experiments.running import Work, only_batch, sized
+from evovpo.store import Store
+from trainer.experiments.export import Export, SearchKey, search_row
+from trainer.experiments.records import Strategy, Study, StudyArm, store_url
+from trainer.experiments.trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
 from trainer.experiments.while_searching import check_while_searching, run_while_searching
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
@@ -25,7 +33,12 @@ def check(study: Study, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     if study.test.tasks:
         return
-    plan_cells([trial_batch(study, arm) for arm in study.arms], store_url(work), faults)
+    trials = [  # with the start model in the place of those that are not there yet
+        _batch(study, arm, study.start, 0, [study.strategy(name) for name in arm.strategies])
+        for arm in study.arms
+    ]
+    trials = [one.model_copy(update={"name": f"{study.name} (trial)"}) for one in trials]
+    plan_cells(trials, store_url(work), faults)
     check_while_searching(study, faults)
     raise_faults(faults)
 
@@ -57,6 +70,67 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
         models = sum(len({key.seed for key in export.missing(study, arm)}) for arm in study.arms)
         run_tests(study, export, work, processes, stage("answering test tasks", 0, models))
         return []
-    failed = run_searches(study, export, work, processes, partial(on_stage, "searching"))
+    failed = _run_searches(study, export, work, processes, partial(on_stage, "searching"))
     run_while_searching(study, export, work, processes, stage("searching and training", 0, None))
     return failed
+
+
+def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
+    proposer = {"name": "local", "model": str(model), "threads": 1}
+    return Batch(
+        name=study.name,
+        problems=study.problems,
+        evaluations=(arm.evaluations,),
+        seeds=(seed,),
+        proposers=(Variant(arm.name, {"proposer": proposer}),),
+        strategies=tuple(Variant(one.name, one.settings_for(arm)) for one in strategies),
+        origin=f"{study.path}: arm {arm.name}",
+    )
+
+
+def _run_searches(
+    study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
+) -> list[Failed]:
+    """Make the missing searches and export each as it ends; return those that failed.
+
+    `on_search` is told how many are done, how many there are, and what one waits for. Raises `ConfigError`
+    for what is wrong with them, `StoreError` if the store fails.
+    """
+    faults: list[str] = []
+    url = store_url(work)
+    wanted = [key for arm in study.arms if not arm.while_searching for key in export.missing(study, arm)]
+    batches = []
+    for name, seed in dict.fromkeys((key.arm, key.seed) for key in wanted):
+        arm, names = study.arm(name), {key.strategy for key in wanted if (key.arm, key.seed) == (name, seed)}
+        strategies = [one for one in study.strategies if one.name in names]
+        batches.append(_batch(study, arm, model_of(study, export, work, arm, seed), seed, strategies))
+    works = [one for one in plan_cells(batches, url, faults) if _key_of(one) in set(wanted)]
+    raise_faults(faults)
+    by_run = {one.name: one for one in works}
+    with Store.open(url, create=True) as store, only_batch(url):
+
+        def export_one(run_id: str) -> None:
+            one = by_run.pop(run_id)
+            is_independent = study.strategy(one.cell.arm.strategy).is_independent
+            row = search_row(store, run_id, one.problem, study.ks if is_independent else ())
+            export.add_searches([_key_of(one)._asdict() | row])
+
+        def take(message: Message) -> None:
+            if isinstance(message, Ended):
+                export_one(message.name)
+            if isinstance(message, Failed):
+                by_run.pop(message.name)
+            waits = message.value.waits if isinstance(message, Told) else ""
+            on_search(len(works) - len(by_run), len(works), waits)
+
+        for one in works:  # ended before their rows were written
+            if one.is_finished:
+                export_one(one.name)
+        on_search(len(works) - len(by_run), len(works), "")
+        return run_all(sized([*by_run.values()], processes), processes, take)
+
+
+def _key_of(work: Work) -> SearchKey:
+    """Return what a cell's row is filed under."""
+    cell = work.cell
+    return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)

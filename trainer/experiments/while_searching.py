@@ -25,9 +25,8 @@ from evovpo.files import write_json
 from evovpo.problem.folder import load_problem
 from evovpo.store import Store
 from trainer.domains.on_policy import Arm
-from trainer.experiments.export import Export
+from trainer.experiments.export import Export, search_row
 from trainer.experiments.records import Study, StudyArm
-from trainer.experiments.searches import search_row, settings_of
 from trainer.experiments.trainings import Job, chosen, finish
 from trainer.loop.loop import SearchTraining, plan_search_training
 from trainer.loop.turns import LoopWatch, Turns, parts_of
@@ -235,6 +234,6 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
 
 def _plan(study: Study, arm: StudyArm, strategy: str, settings: Arm, seed: int) -> SearchTraining:
     problems = [load_problem(path) for path in study.problems]
-    searched = settings_of(study.strategy(strategy), arm)
+    searched = study.strategy(strategy).settings_for(arm)
     spent = {"evaluations": arm.evaluations, "rounds": arm.while_searching, "seed": seed}
     return plan_search_training(problems, searched, settings, study.start, **spent)
