@@ -156,7 +156,9 @@ def check(
         leave(Exit.NOTHING_EVALUATED, "error: the evaluator only says that the initial program fails")
     if as_json:
         return
-    needs_server = report.problem.evaluator is not None or built_in_fault(report.problem)
+    needs_server = named.config.proposer.name != "openai" and (
+        report.problem.evaluator is not None or built_in_fault(report.problem)
+    )
     say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
 
 

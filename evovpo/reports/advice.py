@@ -30,7 +30,7 @@ def advice(view: RunView, vectors: Collection[tuple[float, ...]], store_option: 
 
 
 def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str) -> Iterator[str]:
-    summary, problem, run = view.summary, view.problem, view.run
+    summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
         ((reason, _),) = Counter(calls.faults).most_common(1)
@@ -40,11 +40,16 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str
         )
     read = summary.by_parse_status
     if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
-        yield f"{unread} of {proposed} answers held no program: another model, or more sampling.max_tokens"
+        whole = "--set prompt.style=rewrite, " * (config.prompt.style == "diff")
+        yield (
+            f"{unread} of {proposed} answers held no program: {whole}another model, or more "
+            "sampling.max_tokens"
+        )
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
             yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"
-    if late := [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]:
+    late = [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]
+    if late:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
     passed = {tuple(value >= 1.0 for value in vector) for vector in vectors}
     wrong = [place for place, column in enumerate(zip(*passed, strict=True)) if not any(column)]
@@ -52,10 +57,11 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and wrong:
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
-        nearly = ', or partial = "edit" in problem.toml' * (not problem.partial)
-        yield f"right in no program: training rows {rows}; more rows of their form may help{nearly}"
+        toml = f"{problem.folder}/problem.toml" if problem.folder else "problem.toml"
+        nearly = f', or partial = "edit" under [problem] of {toml}' * (not problem.partial)
+        yield f"right in no program: training rows {rows}, if they are no mistakes; more like them{nearly}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
-    if Config.from_json(run.config_json).proposer.name != "openai":
+    if config.proposer.name != "openai":
         yield "a larger model behind a server: --base-url URL --model NAME"
-    yield f"another --seed, or {further}"
+    yield "another --seed" + f", or {further}" * (not late)

@@ -48,8 +48,8 @@ def nothing_judged(outcome: Outcome, summary: RunSummary, scores: Sequence[Score
             "`python -m evovpo.sandbox --selftest` says what this machine refuses"
         )
     return (
-        f"none of the {outcome.evaluations} candidates held a program: the model does not write what this "
-        "problem's prompts ask for; use another one"
+        f"none of the {outcome.evaluations} candidates held a program: the model does not write what its "
+        "prompts ask for; use another one, or, where they ask for edits, --set prompt.style=rewrite"
     )
 
 

@@ -119,14 +119,17 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
         "rows": 8, "failed": 1, "different": 1,
     }  # fmt: skip
     assert answer.json["failures"] == [{"row": 1, "error": "IndexError: list index out of range"}]
-    assert answer.json["differences"] == [{"row": 2, "before": "Dahl N.", "now": "Dahl, Nils"}]
-    assert [row["Display"] for row in table(Path("out.csv"))] == MADE
+    assert answer.json["differences"] == [{"row": 2, "given": "Dahl N.", "found": "Dahl, Nils"}]
+    assert [row["Display"] for row in table(Path("out.csv"))] == ["Jo", "Dahl N.", *MADE[2:]]
     said = swapped("apply", "latest", "people.csv", "--column", "Display", "-o", "out.csv").out
-    assert "out.csv: 8 rows, 1 failed, 1 with another 'Display' before" in said
-    assert "row 2, before 'Dahl N.', now 'Dahl, Nils'" in said
+    assert " of people-" in said
+    assert "1 failed, 1 whose 'Display' said something else and stays" in said
+    assert "row 2, given 'Dahl N.', found 'Dahl, Nils'" in said
     nowhere = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "no/out.csv")
     assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
     assert "note: the program is right on 4 of 6 training rows" in nowhere.err
+    itself = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "people.csv")
+    assert (itself.code, "expected another file than the table itself" in itself.err) == (2, True)
     renamed = PEOPLE.replace("Surname", "Name")
     Path("people.csv").write_text(renamed)
     wrong = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "new.csv")

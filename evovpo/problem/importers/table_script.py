@@ -47,9 +47,8 @@ def table_read(path: str, text: str | None = None) -> list[dict[str, Any]]:
     try:
         columns = list(reader.fieldnames or ())
         if not columns or len(set(columns)) < len(columns):
-            raise ValueError(
-                f"{path}: line 1: expected names of columns, each once, found {columns}; add them"
-            )
+            found = columns or "nothing"
+            raise ValueError(f"{path}: line 1: expected names of columns, each once, found {found}; add them")
         for row in reader:
             line = reader.line_num
             if any(row.pop(None, ())) or None in row.values():
@@ -101,7 +100,7 @@ def table_write(file: Any, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
-    """Write the CSV file named first, with a column that a function fills, to the second; or print it."""
+    """Write the CSV file named first to the second, or print it, empty cells of a column filled."""
     if len(sys.argv) not in (2, 3):
         sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")
     failed = 0
@@ -111,7 +110,7 @@ def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], colum
             zip(rows, table_arguments(rows, are_text), strict=True), start=1
         ):
             try:
-                row[column] = function(*values)
+                row[column] = row.get(column) or function(*values)
             except Exception as error:
                 row[column], failed = None, failed + 1
                 print(f"row {number}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -45,7 +45,9 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     except ImportError:
         fix = "pip install 'evovpo[xlsx]', or save the sheet as CSV"
         raise ProblemError(f"{path}: expected openpyxl to read it with, found none; {fix}") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise ProblemError(f"{path}: expected a table, but it cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 
 
@@ -102,6 +104,8 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
         f"{path}: {statement}{calls} Of {len(rows)} rows, {len(cases)} are "
         f"distinct and clear: {count} to learn from and {len(unseen)} held out, drawn with seed 0. Left out: "
         f"{len(rows) - len(known)} without {wanted!r}, {len(found) - len(cases)} inputs with several outputs."
+        + " Few show little: fill 20 cells or more, of all forms that the others have."
+        * (len(cases) < 20)
     )
     return Task(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
 
