@@ -14,6 +14,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -45,7 +46,7 @@ def rows(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
         if table is runs:
             values["config"] = _without(values["config"], _PLACES)
         if table is problems:
-            values["body"] = _without(values["body"], ("folder",))
+            values["body"] = replace(values["body"], folder=None)
         found = tuple(values.values())
         if table is run_events:
             last[row["run_id"]] = found

@@ -132,7 +132,7 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
 
 def test_objectives_are_timed_in_real_steps() -> None:
     found = last_json(run("objective_cost.py", "--prompts", "1", "--rollouts", "6", "--steps", "1",
-                          "--repetitions", "1", "--json"))  # fmt: skip
+                          "--repetitions", "50", "--json"))  # fmt: skip
     assert 0 < found["objective_share"]["vpo"] < 1
 
 

@@ -398,8 +398,17 @@ def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> No
     tell = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 0.5, 0.0))), ("?", None)])
     append(store, "run-a", [prompt, tell])
     newest, oldest = store.runs()
-    assert tuple(newest) == ("run-b", "phones", RunStatus.RUNNING, 0, None, None)
-    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5, None)
+    assert tuple(newest) == (
+        "run-b",
+        "phones",
+        RunStatus.RUNNING,
+        0,
+        None,
+        RUN.seed,
+        "1999-01-01T00:00:00Z",
+        None,
+    )
+    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5, RUN.seed, RUN.created_at, None)
 
 
 @pytest.mark.parametrize(
