@@ -7,7 +7,7 @@ the moment they are known, so that a cell number never changes its meaning withi
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -48,9 +48,13 @@ class Member:
         return False
 
 
+def _merit(member: Member) -> tuple[float, int, int]:
+    return (-member.mean_reward, len(member.source), member.order)
+
+
 def by_merit(members: Iterable[Member]) -> list[Member]:
     """Return programs by mean reward, best first; of equal ones the shorter, then the older comes first."""
-    return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
+    return sorted(members, key=_merit)
 
 
 @dataclass(slots=True)
@@ -177,12 +181,15 @@ class Island:
         self._grid = grid
         self._elites = Front(elites)
         self._cells: dict[Cell, Front] = {}
-        self.offered: dict[str, Member] = {}
-        """Every program that came here, by id, whether or not it stayed."""
+        self.offered: list[Member] = []
+        """Every program that came here, whether or not it stayed, by merit: every ask may read them."""
+        self._known: set[str] = set()
 
     def insert(self, member: Member) -> InsertionStatus:
         """Offer a program to the archive and, once there are edges, to its cell."""
-        self.offered[member.program_id] = member
+        if member.program_id not in self._known:
+            self._known.add(member.program_id)
+            insort(self.offered, member, key=_merit)
         joined = self._elites.insert(member)
         status = InsertionStatus.IMPROVED if joined else InsertionStatus.REJECTED
         if self._grid.is_frozen:

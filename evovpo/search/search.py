@@ -197,7 +197,7 @@ class Search(Standing):
         top, diverse = self.config.top_programs, self.config.diverse_programs
         if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
             return []
-        offered = self.population.islands[plan.island].offered.values()
+        offered = self.population.islands[plan.island].offered
         pool = [one for one in offered if self.programs[one.program_id].evaluation.status is Status.OK]
         found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
         picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]

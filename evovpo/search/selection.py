@@ -4,12 +4,12 @@ All but `examples` take `rewards_N_D` (N programs, D objectives, values in [0, 1
 and return an index into N. Ties are broken by the generator, never by position.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.search.population import Member, by_merit
+from evovpo.search.population import Member
 
 Matrix = npt.NDArray[np.float64]
 Selection = Callable[[Matrix, Sequence[int], np.random.Generator], int]
@@ -75,16 +75,19 @@ def inspirations(rewards_N_D: Matrix, parent: int, count: int, rng: np.random.Ge
 
 
 def examples(
-    pool: Collection[Member], parent_id: str, top: int, diverse: int, rng: np.random.Generator
+    pool: Sequence[Member], parent_id: str, top: int, diverse: int, rng: np.random.Generator
 ) -> list[Member]:
     """Return programs to show beside a parent: the `top` best, then up to `diverse` drawn from the rest.
 
+    The pool comes by merit, best first, because sorting it for every ask would cost most of the ask.
+
     Those drawn have rewards that neither the parent nor another one shown has.
     """
-    ranked = by_merit(member for member in pool if member.program_id != parent_id)
-    best, rest = ranked[:top], ranked[top:]
-    known = {member.rewards for member in pool if member.program_id == parent_id or member in best}
-    drawn = {rest[index].rewards: rest[index] for index in rng.permutation(len(rest))}
+    others = [member for member in pool if member.program_id != parent_id]
+    best, rest = others[:top], others[top:]
+    known = {member.rewards for member in pool if member.program_id == parent_id}
+    known |= {member.rewards for member in best}
+    drawn = {rest[index].rewards: rest[index] for index in rng.permutation(len(rest)).tolist()}
     return best + [member for rewards, member in drawn.items() if rewards not in known][:diverse]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evovpo.config import SelectionName
-from evovpo.search.population import Member
+from evovpo.search.population import Member, by_merit
 from evovpo.search.selection import (
     SELECTIONS,
     examples,
@@ -181,7 +181,7 @@ POOL = [
 
 
 def shown(top: int, diverse: int, seed: int = 0) -> list[str]:
-    found = examples(POOL, "parent", top, diverse, np.random.default_rng(seed))
+    found = examples(by_merit(POOL), "parent", top, diverse, np.random.default_rng(seed))
     return [member.program_id for member in found]
 
 
