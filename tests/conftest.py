@@ -28,3 +28,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def levels_of(item: pytest.Item) -> list[Level]:
     """Return the isolation levels that a test is about."""
     return [mark.args[0] for mark in item.iter_markers("isolation")]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(level, marks=pytest.mark.isolation(level))
+        for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
+    ],
+)
+def level(request: pytest.FixtureRequest) -> Level:
+    """Return each level at which evaluators may run with their candidates, as far as the machine has it."""
+    wanted: Level = request.param
+    return wanted

@@ -19,16 +19,6 @@ from evovpo.types import Limits, Status
 pytestmark = pytest.mark.slow
 
 LIMITS = Limits(wall_seconds=60.0, cpu_seconds=30, memory_mb=4000, processes=32, open_files=128)
-LEVELS = [
-    pytest.param(level, marks=pytest.mark.isolation(level))
-    for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
-]
-
-
-@pytest.fixture(scope="module", params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Level:
-    wanted: Level = request.param
-    return wanted
 
 
 def evaluated(

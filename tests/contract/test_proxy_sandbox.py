@@ -94,17 +94,8 @@ HACKS = {
 }
 
 
-LEVELS = [
-    pytest.param(level, marks=pytest.mark.isolation(level))
-    for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
-]
-
-
-@pytest.fixture(scope="module", params=LEVELS)
-def sandbox(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ProxySandbox]:
-    level: Level = request.param
+@pytest.fixture(scope="module")
+def sandbox(level: Level, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxySandbox]:
     folder = tmp_path_factory.mktemp("evaluator")
     (folder / "evaluator.py").write_text(SECRET)
     (folder / "free.py").write_text(FREE)

@@ -25,16 +25,6 @@ def load(path):
     spec.loader.exec_module(program)
     return program
 """
-LEVELS = [
-    pytest.param(level, marks=pytest.mark.isolation(level))
-    for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
-]
-
-
-@pytest.fixture(scope="module", params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Level:
-    wanted: Level = request.param
-    return wanted
 
 
 @contextmanager

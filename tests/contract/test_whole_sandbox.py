@@ -44,18 +44,6 @@ def evaluate(program_path):
 """An evaluator whose metrics are what the candidate's `f()` says."""
 
 
-LEVELS = [
-    pytest.param(level, marks=pytest.mark.isolation(level))
-    for level in (Level.LANDLOCK_SECCOMP, Level.BWRAP_LANDLOCK_SECCOMP)
-]
-
-
-@pytest.fixture(scope="module", params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Level:
-    wanted: Level = request.param
-    return wanted
-
-
 @pytest.fixture(scope="module")
 def sandbox(level: Level, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeSandbox]:
     folder = tmp_path_factory.mktemp("evaluator")
