@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -9,9 +10,9 @@ pytest.importorskip("torch")
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
-from trainer.domains.domain import Domain, Split
+from trainer.domains.domain import Domain, Split, open_domain
 from trainer.domains.maze.domain import MazeDomain, chain_ids, prompt_ids, route_ids
-from trainer.domains.maze.generator import Maze
+from trainer.domains.maze.generator import NEIGHBOURS, Maze
 from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.recipes.maze.measure import describe
 
@@ -127,3 +128,45 @@ def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent(
         train(arm, Untouched(), TrainingBudget(tokens=1000), 0)
     with pytest.raises(ConfigError, match="no place for one"):
         DOMAIN.prompt_ids(TASK, 1, "RR")
+
+
+def route_to_each_end(maze: Maze) -> list[list[int]]:
+    """Return a shortest route within the budget to the exit with each set of items that one can take."""
+    items = {cell: 1 << place for place, cell in enumerate([*maze.cells("G"), *maze.cells("D")])}
+    routes: dict[tuple[int, int], list[int]] = {(maze.start, 0): []}
+    frontier = list(routes)
+    for _ in range(maze.budget):
+        reached = []
+        for cell, taken in frontier:
+            if cell == maze.exit:
+                continue
+            for near in NEIGHBOURS[cell]:
+                state = (near, taken | items.get(near, 0))
+                if maze.grid[near] != "#" and state not in routes:
+                    routes[state] = [*routes[cell, taken], near]
+                    reached.append(state)
+        frontier = reached
+    return [route for (cell, _), route in routes.items() if cell == maze.exit]
+
+
+def test_maze_conflict_pays_for_gold_or_diamonds_and_its_ceilings_are_those_of_every_maze() -> None:
+    middles = (np.arange(1000) + 0.5) / 1000
+    weightings = np.stack([middles, 1 - middles], axis=1)
+    with open_domain("maze-conflict") as domain:
+        for maze in domain.tasks("test", 12):
+            assert domain.prompt_ids(maze, 1) == DOMAIN.prompt_ids(maze, 1)
+            vectors = []
+            for route in route_to_each_end(maze):
+                (answer,) = domain.judge(maze, chain_ids([route]), 1)
+                (all_four,) = DOMAIN.judge(maze, chain_ids([route]), 1)
+                assert answer.rewards is not None
+                assert all_four.rewards is not None
+                assert answer.rewards == all_four.rewards[1:3]
+                vectors.append(answer.rewards)
+            rewards = np.array(vectors)
+            assert (rewards.min(axis=1) == 0).all()
+            assert rewards.mean(axis=1).max() == 0.5
+            assert (weightings @ rewards.T).max(axis=1).mean() == pytest.approx(0.75)
+            assert rewards.max(axis=0).mean() == 1
+        assert domain.judge(maze, chain_ids([[1], [5]]), 3)[0].rewards == (0.0, 0.0)
+        assert domain.judge(maze, [], 1)[0].rewards == (0.0, 0.0)

@@ -36,7 +36,8 @@ def study(
         argument(
             "FILE|DOMAIN",
             "A study file, or a domain to compare objectives on: [bold]strings[/bold], generated tasks "
-            "whose examples conflict, or [bold]maze[/bold], the maze of the VPO paper.",
+            "whose examples conflict, [bold]maze[/bold], the maze of the VPO paper, or "
+            "[bold]maze-conflict[/bold], the same mazes for gold and diamonds alone.",
         ),
     ],
     work: Annotated[
@@ -62,7 +63,7 @@ def study(
             "A,B,...",
             "Only these arms.  Further ones: grpo-entropy, vpo-entropy, vpo-mixed, vpo-at-c-mixed, "
             "vpo-reuse.",
-            default="the six objectives",
+            default="the objectives",
         ),
     ] = None,
     validation_tasks: Annotated[int | None, option("N", "Tasks to tune on.", min=2)] = None,

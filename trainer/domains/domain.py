@@ -14,7 +14,7 @@ from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.maze import MAZE_MODEL
 
-START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL}
+START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
 """The domains by name, each with the folder of its own start model."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 
@@ -62,10 +62,11 @@ def open_domain(name: str, start: Path | None = None) -> Iterator[Domain]:
     if name not in START_FOLDERS:
         raise ConfigError(f"unknown domain {name!r}; expected {' or '.join(START_FOLDERS)}")
     folder = start or START_FOLDERS[name]
-    if name == "maze":
-        from trainer.domains.maze.domain import MazeDomain
+    if name.startswith("maze"):
+        from trainer.domains.maze.domain import COMPONENTS, CONFLICT, MazeDomain
 
-        yield MazeDomain(model_folder=folder)
+        components = CONFLICT if name == "maze-conflict" else COMPONENTS
+        yield MazeDomain(model_folder=folder, name=name, components=components)
     else:
         from evovpo.sandbox import Sandbox
         from trainer.domains.strings.domain import StringDomain

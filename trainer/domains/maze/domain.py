@@ -151,7 +151,8 @@ def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
 
 
 COMPONENTS = ("completion", "gold", "diamond", "lava-avoidance")
-_MISSING = JudgedAnswer(None, (0.0,) * len(COMPONENTS))
+CONFLICT = ("gold", "diamond")
+"""Components of `maze-conflict`: no route of a generated maze has both above zero."""
 _BONUS_FACTOR = 1.5
 
 
@@ -202,11 +203,16 @@ def route_rewards(maze: Maze, moves: str, *, convex: bool = False) -> tuple[floa
 
 @dataclass(frozen=True)
 class MazeDomain:
-    """The maze of the VPO paper; `convex` chooses the other reading of its reward."""
+    """The maze of the VPO paper; `convex` chooses the other reading of its reward.
+
+    With the components `CONFLICT` its rewards are (gold, diamond). The best route of a generated maze is then
+    worth .5 in the mean, the best two together .75 under weightings drawn uniformly (E_w), and their union 1.
+    """
 
     convex: bool = False
     model_folder: Path = MAZE_MODEL
     name: str = "maze"
+    components: tuple[str, ...] = COMPONENTS
     shows_parents: bool = False
 
     def max_tokens(self, answers: int) -> int:
@@ -229,12 +235,14 @@ class MazeDomain:
         An answer's key is its moves, cut at the exit. None is ever right in a generated maze, because no
         route takes both gold and diamonds.
         """
+        missing = JudgedAnswer(None, (0.0,) * len(self.components))
         judged = []
         for moves, span in islice(split_chain(task, completion_ids), answers):
             if moves is None:
-                judged.append(_MISSING._replace(span=span))
+                judged.append(missing._replace(span=span))
             else:
                 found = walk(task, moves)
-                rewards = walk_rewards(task, found, convex=self.convex)
-                judged.append(JudgedAnswer(found.moves, rewards, span))
-        return judged + [_MISSING] * (answers - len(judged))
+                rewards = dict(zip(COMPONENTS, walk_rewards(task, found, convex=self.convex), strict=True))
+                chosen = tuple(rewards[component] for component in self.components)
+                judged.append(JudgedAnswer(found.moves, chosen, span))
+        return judged + [missing] * (answers - len(judged))
