@@ -82,6 +82,7 @@ def evolve(
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
+    columns: options.InputColumns = None,
     origin: Annotated[
         str | None,
         option(
@@ -111,7 +112,6 @@ def evolve(
     """
     from evovpo.config import SearchConfig
     from evovpo.experiments.reading import parse_seeds
-    from evovpo.problem.importers.tables import TABLES, write_table
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
     from evovpo.runs.choices import check_proposer
@@ -119,12 +119,6 @@ def evolve(
     from evovpo.runs.request import open_request
     from evovpo.runs.run import start
 
-    if problem_name.lower().endswith(TABLES):
-        folder, said = write_table(Path(problem_name), output)
-        problem_name = str(folder)
-        say(f"note: {said} The problem is in {folder}.", stderr=True)
-    elif output is not None:
-        raise ConfigError(f"--output is for tables, and {problem_name} is none; leave it out")
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
     numbers = () if seeds is None else parse_seeds(seeds)
@@ -144,15 +138,16 @@ def evolve(
         overrides = [f"search.rollouts={group}", *(overrides or ())]
         say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     changes = settings(overrides, given)
-    request = open_request(problem_name, config_file, changes, openevolve_config, allow or ())
+    request = open_request(
+        problem_name, config_file, changes, openevolve_config, allow or (), output, columns
+    )
+    if request.project is not None and request.project.settings.keys:
+        # Once, before a run: which keys of an OpenEvolve configuration do nothing.
+        note = settings_note(request.project.settings, problem_name)
+        console(stderr=True).print(note, crop=False, soft_wrap=True)
+    for remark in request.remarks:
+        say(f"note: {remark}", stderr=True)
     check_proposer(request.problem, request.config)
-    if request.project is not None:
-        # Once, before a run: which keys of an OpenEvolve configuration do nothing, and what is doubtful.
-        if request.project.settings.keys:
-            note = settings_note(request.project.settings, problem_name)
-            console(stderr=True).print(note, crop=False, soft_wrap=True)
-        for remark in request.project.remarks:
-            say(f"note: {remark}", stderr=True)
     waiting = _loading(request.config)
     with open_store(request.config.store.url, create=True) as store:
         if origin is not None:

@@ -72,7 +72,7 @@ def show_config(config_file: options.ConfigFile = None, overrides: options.Overr
 @setting_up.command("prompts", rich_help_panel="Setting up")
 def show_prompts(
     problem_name: Annotated[
-        str | None, argument("PROBLEM", "Folder of a problem, or the name of a bundled one.")
+        str | None, argument("PROBLEM", "Folder of a problem, a table, or the name of a bundled problem.")
     ] = None,
     write: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
@@ -82,6 +82,8 @@ def show_prompts(
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
+    output: options.OutputColumn = None,
+    columns: options.InputColumns = None,
 ) -> None:
     """Show what a run would first ask a model about a problem, or write the prompt templates.
 
@@ -102,7 +104,9 @@ def show_prompts(
     if problem_name is not None:
         given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
         changes = options.settings(overrides, given)
-        named = open_request(problem_name, config_file, changes, openevolve_config)
+        named = open_request(
+            problem_name, config_file, changes, openevolve_config, output=output, columns=columns
+        )
         for kind, messages in example_prompts(named.problem, named.config).items():
             for message in messages:
                 say(f"----- {kind}, {message.role} -----\n{message.content}\n")

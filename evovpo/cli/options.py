@@ -72,6 +72,9 @@ InitialProgram = Annotated[
 OutputColumn = Annotated[
     str | None, option("COLUMN", "Of a table, the column that programs are to make.", default="the last")
 ]
+InputColumns = Annotated[
+    str | None, option("A,B", "Of a table, the columns that they make it from.", default="all others")
+]
 
 
 def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:

@@ -1,5 +1,6 @@
 """The commands of the panel Problems: list, make, check, and bring in problems."""
 
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,6 +74,7 @@ def new(
         Path | None, option("TABLE", "Take the examples from a CSV, Excel or JSON Lines file.", "--from")
     ] = None,
     output: options.OutputColumn = None,
+    columns: options.InputColumns = None,
 ) -> None:
     """Make a folder with a small working problem, to change into your own, or with one from a table.
 
@@ -84,13 +86,16 @@ def new(
     """
     from evovpo.problem.importers.tables import write_table
     from evovpo.problem.new import new_problem
+    from evovpo.sandbox.openings import split_words
 
-    if (output is not None and table is None) or (kind == "score" and table is not None):
-        raise ConfigError("expected --from TABLE with --output, and without --kind score; change one of them")
+    if (table is None and (output or columns)) or (kind == "score" and table is not None):
+        raise ConfigError(
+            "expected --from TABLE with --output and --columns, and without --kind score; change one of them"
+        )
     if table is None:
         folder = new_problem(name, kind)
     else:
-        folder, said = write_table(table, output, name)
+        folder, said = write_table(table, output, split_words(columns or ""), name)
         say(said)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
     say(f"{folder} is ready: {files}")
@@ -107,7 +112,8 @@ def check(
     path: Annotated[
         str,
         argument(
-            "PATH", "Folder of a problem or of an OpenEvolve project, or the name of a bundled problem."
+            "PATH",
+            "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
     ],
     store_url: options.StoreUrl = None,
@@ -117,6 +123,8 @@ def check(
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
+    output: options.OutputColumn = None,
+    columns: options.InputColumns = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what is wrong with a problem folder, or how its starting programs do.
@@ -129,21 +137,22 @@ def check(
     from evovpo.builtin.choice import built_in_fault
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
-    from evovpo.problem.suites import resolve_problem
     from evovpo.reports.tables import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
 
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **given})
     try:
-        named = open_request(path, config_file, changes, openevolve_config, allow or ())
+        named = open_request(path, config_file, changes, openevolve_config, allow or (), output, columns)
     except InitialProgramError as error:
         if as_json:
             about = {"id": Path(path).resolve().name, "objectives": []}
             print_json({"usable": False, "initial": error.metrics, "problem": about, "feedback": str(error)})
         raise
     if named.project is None:
-        report = check_problem(resolve_problem(path), named.config)
+        report = check_problem(str(named.problem.folder), named.config)
+        for remark in named.remarks:
+            say(f"note: {remark}", stderr=True)
     else:
         report = check_project(named.project, named.config)
         if named.project.settings.keys and not as_json:
@@ -159,7 +168,13 @@ def check(
     needs_server = named.config.proposer.name != "openai" and (
         report.problem.evaluator is not None or built_in_fault(report.problem)
     )
-    say(f"\nNext:  evovpo evolve {path}" + " --base-url URL --model NAME" * bool(needs_server))
+    chosen = "".join(
+        f" --{name} {shlex.quote(value)}"
+        for name, value in (("output", output), ("columns", columns))
+        if value
+    )
+    server = " --base-url URL --model NAME" * bool(needs_server)
+    say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{server}")
 
 
 @app.command("bounds", rich_help_panel="Problems")

@@ -2,12 +2,14 @@
 
 import tomllib
 from collections.abc import Collection
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.problem.faults import TOML, Faults, read_toml, shown, tables
+from evovpo.problem.importers.tables import TABLES, is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
 
 
@@ -45,12 +47,14 @@ def bundled_suites() -> dict[str, str]:
 def resolve_problem(name_or_path: str | Path) -> Path:
     """Return the folder that is meant by a path, or by the name of a bundled problem.
 
-    Of a project in OpenEvolve's format the evaluator file is returned where that was given. A folder that
-    exists wins over a bundled problem of the same name. Raises `ProblemError` with the nearest known names if
-    there is neither.
+    Of a project in OpenEvolve's format the evaluator file is returned where that was given; the problem of a
+    table is written, for its last column. A folder that exists wins over a bundled problem of the same name.
+    Raises `ProblemError` with the nearest known names if there is neither.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
+    if is_table(path):
+        return write_table(path, None)[0].resolve()
     if path.name == TOML and path.is_file():
         path = path.parent
     elif path.is_file() and is_project(path):
@@ -67,17 +71,17 @@ def resolve_problem(name_or_path: str | Path) -> Path:
     if path.is_dir():
         return path.resolve()  # loading it says what is missing
     raise ProblemError(
-        f"{text}: expected a problem folder or the name of a bundled problem, found neither;"
-        f" {_name_hint(text, names)}"
+        f"{text}: expected a problem folder or the name of a bundled problem, or a table ({', '.join(TABLES)}), "
+        f"found none; {_name_hint(text, names)}"
     )
 
 
 def _name_hint(name: str, names: Collection[str]) -> str:
     """Return a hint that also knows a bundled problem by the last part of its name."""
-    if not names:
-        return "no problems came with this package; give the path of a folder"
     same_end = [known for known in names if known.rpartition("/")[2] == name.rpartition("/")[2]]
-    return f"did you mean {' or '.join(map(repr, same_end))}?" if same_end else nearest_hint(name, names)
+    close = same_end or get_close_matches(name, names)
+    guess = f"did you mean {' or '.join(map(repr, close))}? " * bool(close)
+    return f"{guess}`evovpo problems` lists those, `evovpo new` makes one"
 
 
 def load_suite(path: Path | str) -> list[SuiteEntry]:

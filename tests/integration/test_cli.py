@@ -155,6 +155,8 @@ def test_a_malformed_problem_is_refused_by_name(
     ("arguments", "words"),
     [
         (("evolve", "strings/file-extensions"), "did you mean 'strings/file-extension'"),
+        (("evolve", "nonsense"), "`evovpo problems` lists those, `evovpo new` makes one"),
+        (("evolve", "nonsense"), "a table (.csv, .tsv, .xlsx, .jsonl)"),
         (("evolve", "strings/base-name", "--model", "."), "is not a model folder"),
         (("evolve", "strings/base-name", "--set", "search.island=2"), "did you mean 'islands'"),
         (("evolve", "strings/base-name", "--config", "none.toml"), "none.toml"),

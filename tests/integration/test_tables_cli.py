@@ -167,6 +167,31 @@ def test_a_table_becomes_a_folder_to_change(evovpo: Shell) -> None:
     assert evovpo("new", "other", "--from", "names.csv", "--kind", "score").code == 2
 
 
+def test_a_table_is_a_problem_wherever_one_is_named(evovpo: Shell) -> None:
+    write_names(Path("names.csv"))
+    checked = evovpo("check", "names.csv", "--output", "short")
+    assert (checked.code, "names-" in checked.out) == (0, True)
+    assert "16 to learn from and 200 held out" in checked.err
+    assert "Next:  evovpo evolve names.csv --output short" in checked.out
+    asked = evovpo("prompts", "names.csv", "--set", "prompt.style=rewrite", "--set", "proposer.name=openai")
+    assert "Write the column 'short' of a table from 'name'." in asked.out
+    diagnosed = evovpo("doctor", "names.csv", "--set", "proposer.name=random", "--no-png")
+    assert (diagnosed.code, "names-" in diagnosed.out) == (0, True)
+    assert len(list(Path("evovpo-out").iterdir())) == 1
+    for command in ("check", "prompts"):
+        refused = evovpo(command, "strings/base-name", "--columns", "name")
+        assert (refused.code, "--output and --columns are for tables" in refused.err) == (2, True)
+
+
+def test_too_many_columns_for_the_built_in_model_can_be_left_out(evovpo: Shell) -> None:
+    Path("wide.csv").write_text("a,b,c,d,e,out\n" + "".join(f"{n}x,y,z,u,v,{n}x!\n" for n in range(24)))
+    wide = evovpo("evolve", "wide.csv")
+    assert (wide.code, "5 inputs; 1 to 4 fit (of a table, --columns A,B chooses)" in wide.err) == (2, True)
+    narrow = evovpo("evolve", "wide.csv", "--columns", "a, b", "--proposer", "random", "-n", "4", "--json")
+    assert narrow.json["train_total"] == 16
+    assert "def out(a, b):" in narrow.json["program"]
+
+
 def test_a_batch_that_fails_is_halved_down_to_the_row_that_does_it() -> None:
     problem = open_request("strings/file-extension").problem
     endless = dataclasses.replace(problem, limits=Limits(wall_seconds=0.5, cpu_seconds=1))

@@ -133,7 +133,10 @@ def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) 
     pairs = {(case.arguments[0], case.expected) for case in (*task.tests, *task.heldout)}
     assert len(pairs) == 216
     assert pairs <= set(mixed_names())
-    assert "Of 300 rows, 300 are distinct and clear: 16 to learn from and 200 held out" in said
+    assert (
+        "'short' from name: 16 to learn from and 200 held out, of 300 distinct rows; 0 have no 'short'"
+        in said
+    )
     assert table_task(tmp_path / "names.csv", None) == (task, said)
 
 
@@ -154,8 +157,20 @@ def test_few_rows_keep_a_quarter_unseen_and_what_is_unclear_is_left_out(tmp_path
     task, said = table_task(written(tmp_path / "a.csv", "in,out\n" + rows), None)
     assert sorted(case.arguments[0] for case in (*task.tests, *task.heldout)) == ["a", "b", "c", "d"]
     assert (len(task.tests), len(task.heldout)) == (3, 1)
-    assert "Of 8 rows, 4 are distinct and clear: 3 to learn from and 1 held out" in said
-    assert "Left out: 1 without 'out', 1 inputs with several outputs." in said
+    assert (
+        "3 to learn from and 1 held out, of 4 distinct rows; 1 have no 'out', 1 inputs have several" in said
+    )
+    assert said.endswith("; few show little: fill 20 cells or more, of all forms that the others have")
+
+
+def test_the_columns_that_programs_get_can_be_chosen(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "A a,b,c,d,e,out\nA,B,C,D,E,x\nA,B,C,D,F,x\nG,B,C,D,F,y\n")
+    task, _ = table_task(path, None, ("d", "A a"))
+    assert (task.parameters, task.entry) == (("a_a", "d"), "out")
+    assert sorted(case.arguments for case in (*task.tests, *task.heldout)) == [("A", "D"), ("G", "D")]
+    for name in ("Aa", "out"):
+        with pytest.raises(ProblemError, match=rf"a\.csv: expected columns beside 'out', found '{name}'"):
+            table_task(path, None, ("b", name))
 
 
 @pytest.mark.parametrize(
@@ -181,10 +196,10 @@ def test_cells_are_text_unless_the_result_is_none_or_they_are_lists(
 
 def test_a_hundred_thousand_rows_become_a_small_problem(tmp_path: Path) -> None:
     rows = "".join(f"n{number},{number}!\n" for number in range(100_000))
-    folder, said = write_table(written(tmp_path / "big.csv", "a,b\n" + rows), None, tmp_path / "big")
+    folder, said = write_table(written(tmp_path / "big.csv", "a,b\n" + rows), None, folder=tmp_path / "big")
     problem = load_problem(folder)
     assert (len(problem.train), len(problem.heldout)) == (16, 200)
-    assert "Of 100000 rows, 100000 are distinct and clear: 16 to learn from and 200 held out" in said
+    assert "16 to learn from and 200 held out, of 100000 distinct rows" in said
 
 
 def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
@@ -202,7 +217,7 @@ def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
     assert load_problem(folder).version == version
     assert write_table(write_names(table, 21), "short")[0] != folder
     with pytest.raises(ProblemError, match="expected a new or empty folder"):
-        write_table(table, None, folder)
+        write_table(table, None, folder=folder)
 
 
 def test_a_column_that_is_missing_is_named() -> None:

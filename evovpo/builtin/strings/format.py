@@ -85,7 +85,8 @@ def expression_fault(problem: Problem) -> str:
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
     if not 1 <= len(problem.parameters) <= MAX_ARGUMENTS:
-        return f"it has {len(problem.parameters)} inputs; 1 to {MAX_ARGUMENTS} fit"
+        fit = f"1 to {MAX_ARGUMENTS} fit (of a table, --columns A,B chooses)"
+        return f"it has {len(problem.parameters)} inputs; {fit}"
     if {"re", "w", "len", "str", "int"} & set(problem.parameters):
         return "an input is named re, w, len, str or int, names that expressions use"
     for number, example in enumerate(problem.train, start=1):

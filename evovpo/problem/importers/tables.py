@@ -6,6 +6,7 @@ import io
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -51,11 +52,16 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 
 
-def table_task(path: Path, output: str | None) -> tuple[Task, str]:
+def is_table(name: str | Path) -> bool:
+    """True for the name of a file that is a table."""
+    return Path(name).suffix.lower() in TABLES
+
+
+def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[Task, str]:
     """Return the task of the column `output` (default: the last), and what became of the rows of the table.
 
-    Of the distinct rows, in an order drawn with seed 0, those are trained on that come first in their shape
-    of text, and the next ones are held out. Raises `ProblemError`.
+    Programs get `inputs` (default: all other columns). Of the distinct rows, in an order drawn with seed 0,
+    those are trained on that come first in their form, and the next ones are held out. Raises `ProblemError`.
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
@@ -65,20 +71,23 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
         raise ProblemError(
             f"{path}: expected a column {wanted!r} with cells, and one beside it, found none; {hint}"
         )
+    if strange := [name for name in inputs if name not in rows[0] or name == wanted]:
+        hint = nearest_hint(strange[0], rows[0].keys() - {wanted})
+        raise ProblemError(f"{path}: expected columns beside {wanted!r}, found {strange[0]!r}; {hint}")
     columns, is_typed = table_names(rows[0]), path.suffix.lower() == ".jsonl"
     has_text = {
         name: any(isinstance(row[column] if is_typed else table_value(row[column]), str) for row in known)
         for name, column in columns.items()
     }
     entry = next(name for name, column in columns.items() if column == wanted)
-    parameters = [name for name in columns if name != entry]
+    parameters = [name for name in columns if name != entry and (not inputs or columns[name] in inputs)]
     # A cell of CSV is a value only where what is wanted is one too, no copy of digits, and some input is one.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
-    inputs = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
+    arguments = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
     outputs = table_arguments(known, {entry: has_text[entry] or not has_values})
     found: dict[str, dict[str, Case]] = {}
-    for values, [expected] in zip(inputs, outputs, strict=True):
+    for values, [expected] in zip(arguments, outputs, strict=True):
         found.setdefault(repr(values), {})[repr(expected)] = Case(tuple(values), expected)
     cases = [next(iter(alike.values())) for alike in found.values() if len(alike) == 1]
     if not cases:
@@ -87,9 +96,8 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
     seen: Counter[str] = Counter()
 
     def place_in_shape(case: Case) -> int:
-        shape = re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(case[:2])))
-        seen[shape] += 1
-        return seen[shape]
+        seen[form_of(case[:2])] += 1
+        return seen[form_of(case[:2])]
 
     cases.sort(key=place_in_shape)
     count = min(MOST_COMPONENTS, len(cases) - len(cases) // 4)
@@ -98,25 +106,30 @@ def table_task(path: Path, output: str | None) -> tuple[Task, str]:
         f"Write the column {wanted!r} of a table from {', '.join(repr(columns[n]) for n in parameters)}."
     )
     unseen = cases[count : count + _MOST_HELD_OUT]
-    renamed = ", ".join(f"{column!r} is {name}" for name, column in columns.items() if column != name)
-    calls = f" In programs {renamed}." * bool(renamed)
+    unclear = len(found) - len(cases)
     said = (
-        f"{path}: {statement}{calls} Of {len(rows)} rows, {len(cases)} are "
-        f"distinct and clear: {count} to learn from and {len(unseen)} held out, drawn with seed 0. Left out: "
-        f"{len(rows) - len(known)} without {wanted!r}, {len(found) - len(cases)} inputs with several outputs."
-        + " Few show little: fill 20 cells or more, of all forms that the others have."
-        * (len(cases) < 20)
+        f"{path}: {wanted!r} from {', '.join(parameters)}: {count} to learn from and {len(unseen)} held out, "
+        f"of {len(cases)} distinct rows; {len(rows) - len(known)} have no {wanted!r}"
+        + f", {unclear} inputs have several" * bool(unclear)
+        + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
     return Task(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
 
 
-def write_table(path: Path, output: str | None, folder: Path | None = None) -> tuple[Path, str]:
-    """Write the problem of a table; return its folder, and what became of the rows.
+def form_of(values: Iterable[Any]) -> str:
+    """Return what values look like: words as `a`, digits as `0`, all else as it is."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
+
+
+def write_table(
+    path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
+) -> tuple[Path, str]:
+    """Write the problem of a table, as `table_task` has it; return its folder, and what became of the rows.
 
     Without `folder` it is one in `evovpo-out`, named after the table and what the task holds, and used as it
     is where it is there. Raises `ProblemError`.
     """
-    task, said = table_task(path, output)
+    task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")
     try:
         if folder is not None or not place.exists():
