@@ -71,8 +71,8 @@ def resolve_problem(name_or_path: str | Path) -> Path:
     if path.is_dir():
         return path.resolve()  # loading it says what is missing
     raise ProblemError(
-        f"{text}: expected a problem folder or the name of a bundled problem, or a table ({', '.join(TABLES)}), "
-        f"found none; {_name_hint(text, names)}"
+        f"{text}: expected a problem folder or the name of a bundled problem, or a table "
+        f"({', '.join(TABLES)}), found none; {_name_hint(text, names)}"
     )
 
 
