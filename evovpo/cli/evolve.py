@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
+from evovpo.cli.tables import say_new_forms
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 
@@ -112,6 +114,7 @@ def evolve(
     """
     from evovpo.config import SearchConfig
     from evovpo.experiments.reading import parse_seeds
+    from evovpo.problem.importers.tables import is_table
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.reports.tables import settings_note
     from evovpo.runs.choices import check_proposer
@@ -163,7 +166,7 @@ def evolve(
         ] or [request]
         found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
         if not numbers:
-            _finish(store, as_json, found[0])
+            _finish(store, as_json, found[0], Path(problem_name) if is_table(problem_name) else None, output)
             return
         repeats = dict(zip(numbers, found, strict=True))
         if as_json:
@@ -216,19 +219,35 @@ def resume(
         _finish(store, as_json, outcome)
 
 
-def _finish(store: Store, as_json: bool, outcome: Outcome) -> None:
-    """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised."""
+def _finish(
+    store: Store, as_json: bool, outcome: Outcome, table: Path | None = None, output: str | None = None
+) -> None:
+    """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised.
+
+    Of the `table` that it was made from, rows are named that look like no example, and how to fill `output`.
+    """
+    from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run, stored_run
 
     view = (stored_run if as_json else read_run)(store, outcome.run)
+    forms: dict[str, list[int]] = {}
+    if table is not None:
+        rows = read_table(table)
+        column = output or list(rows[0])[-1]
+        forms = new_forms(view.problem, rows, column)
     if as_json:
-        print_json(outcome_json(outcome))
+        print_json({**outcome_json(outcome), "new_forms": forms})
     else:
         where = store_option(store)
         show_answer(result(view, outcome))
         show_advice(store, view)
-        say(f"\nLineage and curve:  evovpo show {outcome.run}{where}")
+        if table is not None:
+            say_new_forms(forms, column)
+            words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
+            say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
+            say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
+        say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
     reason = nothing_judged(outcome, view.summary, view.scores)
     if reason:

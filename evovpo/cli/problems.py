@@ -168,11 +168,8 @@ def check(
     needs_server = named.config.proposer.name != "openai" and (
         report.problem.evaluator is not None or built_in_fault(report.problem)
     )
-    chosen = "".join(
-        f" --{name} {shlex.quote(value)}"
-        for name, value in (("output", output), ("columns", columns))
-        if value
-    )
+    named_columns = {"output": output, "columns": columns}
+    chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in named_columns.items() if value)
     server = " --base-url URL --model NAME" * bool(needs_server)
     say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{server}")
 

@@ -1,5 +1,7 @@
 """The command `evovpo apply`: what a run found, on a user's table."""
 
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,18 @@ from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, sa
 from evovpo.errors import ProblemError
 
 app = typer.Typer()
+_FORMS_SHOWN = 5
+
+
+def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
+    """Say which rows of a table look like no example, as `new_forms` finds them."""
+    if forms:
+        count = sum(map(len, forms.values()))
+        say(f"\n{count} rows without {column!r} look like no example; fill one of each and evolve again:")
+    for inputs, rows in islice(forms.items(), _FORMS_SHOWN):
+        say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
+    if len(forms) > _FORMS_SHOWN:
+        say(f"  ... and {len(forms) - _FORMS_SHOWN} other forms")
 
 
 @app.command("apply", rich_help_panel="Runs")
@@ -18,22 +32,24 @@ def apply(
     run: options.RunName,
     table: Annotated[Path, argument("TABLE", "CSV, Excel or JSON Lines, with a column for each parameter.")],
     column: Annotated[str, option("NAME", "Column to fill: a new one, or one whose filled cells stay.")],
-    out: Annotated[Path, option("FILE", "CSV file to write.", "--out", "-o")],
+    out: Annotated[
+        Path, option("FILE", "File to write: .csv, .tsv, .xlsx or .jsonl, else as TABLE is.", "--out", "-o")
+    ],
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run the best program of a run on every row of a table, and write the table with its results.
 
-    Listed are rows that failed, and rows whose cell of NAME, which stays, says something else. Exit code 1:
-    some failed.
+    Listed are rows that failed, rows whose cell of NAME, which stays, says something else, and forms that no
+    example has. Row 1 is the first below the names of the columns. Exit code 1: some failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """
     from rich.progress import Progress
 
     from evovpo.config import Config, StoreConfig
-    from evovpo.problem.importers.table_script import table_arguments, table_value, table_write
-    from evovpo.problem.importers.tables import read_table, texts_of
+    from evovpo.problem.importers.table_script import table_arguments, table_value
+    from evovpo.problem.importers.tables import new_forms, read_table, texts_of, write_rows
     from evovpo.runs.apply import run_rows
     from evovpo.runs.stored import find_run, stored_run
 
@@ -51,6 +67,7 @@ def apply(
     rows = read_table(table)
     try:
         arguments = table_arguments(rows, texts_of(view.problem))
+        forms = new_forms(view.problem, rows, column)
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
     failed: list[dict[str, Any]] = []
@@ -65,10 +82,11 @@ def apply(
                 failed.append({"row": number, "error": reason})
             elif before not in (None, "", value) and table_value(before) != value:
                 different.append({"row": number, "given": before, "found": value})
-        table_write(file, rows)
+        write_rows(file, out, table, rows, column)
     if as_json:
         counts = {"rows": len(rows), "failed": len(failed), "different": len(different)}
-        print_json({"run": view.run.id, **counts, "out": out, "failures": failed, "differences": different})
+        lists = {"failures": failed, "differences": different, "new_forms": forms}
+        print_json({"run": view.run.id, **counts, "out": out, **lists})
     else:
         say(
             f"{out}: {len(rows)} rows by run {view.run.id} of {view.problem.id}, {len(failed)} failed, "
@@ -76,5 +94,6 @@ def apply(
         )
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
+        say_new_forms(forms, column)
     if failed:
         leave(Exit.SOME_FAILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -47,9 +48,9 @@ def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyte
     return Shell(capsys)
 
 
-def table(path: Path) -> list[dict[str, str]]:
+def table(path: Path, mark: str = ",") -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(file, delimiter=mark))
 
 
 def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -120,7 +121,7 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     }  # fmt: skip
     assert answer.json["failures"] == [{"row": 1, "error": "IndexError: list index out of range"}]
     assert answer.json["differences"] == [{"row": 2, "given": "Dahl N.", "found": "Dahl, Nils"}]
-    assert [row["Display"] for row in table(Path("out.csv"))] == ["Jo", "Dahl N.", *MADE[2:]]
+    assert [row["Display"] for row in table(Path("out.csv"), ";")] == ["Jo", "Dahl N.", *MADE[2:]]
     said = swapped("apply", "latest", "people.csv", "--column", "Display", "-o", "out.csv").out
     assert " of people-" in said
     assert "1 failed, 1 whose 'Display' said something else and stays" in said
@@ -138,13 +139,43 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert not Path("new.csv").exists()
 
 
+def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_paste(evovpo: Shell) -> None:
+    unfilled = "Jan;de Wit;\nAnn Lee;Roe;\nEva;van Es;\nKai;Lux;\n"
+    Path("my people.csv").write_text(PEOPLE.replace("Jo;;Jo\n", "") + unfilled)
+    with served([f"```python\n{SWAP}```"] * 8) as (address, _):
+        command = ("evolve", "my people.csv", "--base-url", address, "--model", "m", "-n", "8")
+        said = evovpo(*command).out
+        assert evovpo(*command, "--json").json["new_forms"] == {
+            "'Jan', 'de Wit'": [8, 10], "'Ann Lee', 'Roe'": [9],
+        }  # fmt: skip
+    listed = "  row 8 and 1 more: 'Jan', 'de Wit'\n  row 9: 'Ann Lee', 'Roe'\n"
+    assert (
+        f"\n3 rows without 'Display' look like no example; fill one of each and evolve again:\n{listed}"
+        in said
+    )
+    (pasted,) = (
+        line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("Fill the table")
+    )
+    assert pasted.endswith(" 'my people.csv' --column Display -o 'my people-filled.csv'")
+    applied = evovpo(*shlex.split(pasted))
+    assert (applied.code, listed in applied.out) == (0, True)
+    assert (
+        Path("my people-filled.csv")
+        .read_text()
+        .endswith("Jan;de Wit;de, Jan\nAnn Lee;Roe;Roe, Ann Lee\nEva;van Es;van, Eva\nKai;Lux;Lux, Kai\n")
+    )
+    (pasted,) = (line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("As a program"))
+    assert evovpo(*shlex.split(pasted), "--no-png").code == 0
+    assert alone("solve.py", "my people.csv").returncode == 0
+
+
 def test_a_written_program_runs_alone_and_is_unchanged(swapped: Shell) -> None:
     assert swapped("show", "latest", "--out", "solve.py", "--no-png").code == 0
     assert SWAP in Path("solve.py").read_text()
     done = alone("solve.py", "people.csv", "out.csv")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "row 1: IndexError: list index out of range\n"
-    rows = table(Path("out.csv"))
+    rows = table(Path("out.csv"), ";")
     assert [row["display"] for row in rows] == MADE
     assert alone("solve.py", "people.csv").stdout == Path("out.csv").read_text()
     Path("ragged.csv").write_text("First name;Surname\na;b\nc\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from name_tables import mixed_names, write_names
 from evovpo.errors import ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.table_script import table_arguments, table_names
-from evovpo.problem.importers.tables import read_table, table_task, write_table
+from evovpo.problem.importers.tables import new_forms, read_table, table_task, write_rows, write_table
 from evovpo.problem.importers.tasks import Task
 
 WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "short": "O. Lang"}]
@@ -95,6 +96,67 @@ def test_what_is_no_table_is_refused_in_one_sentence(
         pytest.importorskip("openpyxl")
     with pytest.raises(ProblemError, match=complaint):
         read_table(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "out", "expected"),
+    [
+        ("a.csv", "n;m\n1;x\n", "b.csv", "n;m\n1;y\n"),
+        ("a.csv", "n|m\n1|x\n", "b.txt", "n|m\n1|y\n"),
+        ("a.csv", "n;m\n1;x\n", "b.tsv", "n\tm\n1\ty\n"),
+        ("a.tsv", "n\tm\n1\tx\n", "b", "n\tm\n1\ty\n"),
+        ("a.tsv", "n\tm\n1\tx\n", "b.csv", "n,m\n1,y\n"),
+        ("a.jsonl", '{"n": 1.5, "m": "é"}\n', "b.out", '{"n": 1.5, "m": "y"}\n'),
+        ("a.jsonl", '{"n": 1.5, "m": "é"}\n', "b.csv", "n,m\n1.5,y\n"),
+        ("a.csv", "n;m\n1;x\n", "B.JSONL", '{"n": "1", "m": "y"}\n'),
+    ],
+)
+def test_a_table_is_written_as_its_name_says_or_as_it_was(
+    name: str, content: str, out: str, expected: str, tmp_path: Path
+) -> None:
+    table = written(tmp_path / name, content)
+    rows = [row | {"m": "y"} for row in read_table(table)]
+    with (tmp_path / out).open("w", encoding="utf-8", newline="") as file:
+        write_rows(file, tmp_path / out, table, rows, "m")
+    assert (tmp_path / out).read_text(encoding="utf-8") == expected
+
+
+def test_a_sheet_keeps_what_is_not_filled(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for cells in (("n", "short"), (36, None), (None, None), ("=1+1", "kept")):
+        book.active.append(cells)
+    book.create_sheet("second").append(("other",))
+    book.save(tmp_path / "a.xlsx")
+    rows = [{"n": "36", "short": "s", "list": [1]}, {"n": "", "short": "kept", "list": None}]
+    for column, out, expected in (
+        ("short", "b.xlsx", [("n", "short"), (36, "s"), (None, None), ("=1+1", "kept")]),
+        ("list", "b", [("n", "short", "list"), (36, None, "[1]"), (None,) * 3, ("=1+1", "kept", None)]),
+    ):
+        with (tmp_path / out).open("w") as file:
+            write_rows(file, tmp_path / out, tmp_path / "a.xlsx", rows, column)
+        found = openpyxl.load_workbook(io.BytesIO((tmp_path / out).read_bytes()))
+        assert list(found.worksheets[0].values) == expected
+        assert found.sheetnames[1:] == ["second"]
+    with (tmp_path / "c.xlsx").open("w") as file:
+        write_rows(file, tmp_path / "c.xlsx", written(tmp_path / "c.csv", "n\n1\n"), rows[:1], "list")
+    assert read_table(tmp_path / "c.xlsx") == [{"n": "36", "short": "s", "list": "[1]"}]
+
+
+def test_rows_of_a_form_that_no_example_has_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["Ada Berg", "Dr. Ada Berg", "Ada Berg", "Jo Ann Berg", "Emil", "Bo Ek Lund", "Berg-Falk 12"]
+    path = written(tmp_path / "a.csv", "name,short\n" + "".join(f"{name},\n" for name in names[1:]))
+    folder, _ = write_table(written(tmp_path / "b.csv", "name,short\nEva Haas,E.\nProf. Al Roe,A.\n"), None)
+    rows = read_table(path)
+    assert new_forms(load_problem(folder), rows, "short") == {
+        "'Jo Ann Berg'": [3, 5], "'Emil'": [4], "'Berg-Falk 12'": [6],
+    }  # fmt: skip
+    rows[3]["short"] = "filled"
+    assert "'Emil'" not in new_forms(load_problem(folder), rows, "short")
+    assert "'Emil'" in new_forms(load_problem(folder), rows, "another")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

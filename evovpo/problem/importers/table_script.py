@@ -28,10 +28,11 @@ def table_names(columns: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def table_read(path: str, text: str | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file, or of its text, by column; `ValueError` says what is wrong and where.
+def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of a CSV file, or of its text, by column, and what separates cells.
 
-    What separates is the comma, semicolon, tab or bar that splits the first line most.
+    That is the comma, semicolon, tab or bar that splits the first line most. `ValueError` says what is wrong
+    and where.
     """
     if text is None:
         try:
@@ -64,7 +65,7 @@ def table_read(path: str, text: str | None = None) -> list[dict[str, Any]]:
             f"{path}: expected rows of {len(columns)} cells, as in line 1, found {found}; correct them, "
             f"and put cells that hold {mark!r} or a line end into double quotes"
         )
-    return rows
+    return rows, mark
 
 
 def table_value(cell: Any) -> Any:
@@ -91,9 +92,9 @@ def table_arguments(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bo
     ]
 
 
-def table_write(file: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+def table_write(file: Any, rows: Sequence[Mapping[str, Any]], mark: str) -> None:
     """Write rows as CSV: None as an empty cell, values that are no text as JSON."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file, delimiter=mark, lineterminator="\n")
     writer.writerow(rows[0])
     for row in rows:
         writer.writerow(cell if isinstance(cell, str | None) else json.dumps(cell) for cell in row.values())
@@ -105,7 +106,7 @@ def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], colum
         sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")
     failed = 0
     try:
-        rows = table_read(sys.argv[1])
+        rows, mark = table_read(sys.argv[1])
         for number, (row, values) in enumerate(
             zip(rows, table_arguments(rows, are_text), strict=True), start=1
         ):
@@ -115,7 +116,7 @@ def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], colum
                 row[column], failed = None, failed + 1
                 print(f"row {number}: {type(error).__name__}: {error}", file=sys.stderr)
         with open(sys.argv[2] if sys.argv[2:] else 1, "w", encoding="utf-8", newline="") as file:
-            table_write(file, rows)
+            table_write(file, rows, mark)
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     sys.exit(1 if failed else 0)

@@ -3,18 +3,27 @@
 import csv
 import inspect
 import io
+import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import ModuleType
+from typing import Any, TextIO
 
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import written_whole
 from evovpo.problem.importers import table_script
-from evovpo.problem.importers.table_script import table_arguments, table_names, table_read, table_value
+from evovpo.problem.importers.table_script import (
+    table_arguments,
+    table_names,
+    table_read,
+    table_value,
+    table_write,
+)
 from evovpo.problem.importers.tasks import Case, Task, parsed, read_lines
 from evovpo.problem.importers.writing import MOST_COMPONENTS, check_empty, write_problem
 from evovpo.types import Problem, Program, content_id
@@ -38,18 +47,44 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return [{column: row.get(column) for column in columns} for row in rows]
     try:
         if kind == ".xlsx":
-            from openpyxl import load_workbook
-
-            first = load_workbook(path, data_only=True).worksheets[0]
+            first = _openpyxl(path).load_workbook(path, data_only=True).worksheets[0]
             csv.writer(sheet).writerows(first.iter_rows(values_only=True))
-        return table_read(str(path), sheet.getvalue() if kind == ".xlsx" else None)
-    except ImportError:
-        fix = "pip install 'evovpo[xlsx]', or save the sheet as CSV"
-        raise ProblemError(f"{path}: expected openpyxl to read it with, found none; {fix}") from None
+        return table_read(str(path), sheet.getvalue() if kind == ".xlsx" else None)[0]
     except OSError as error:
         raise ProblemError(f"{path}: expected a table, but it cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+
+
+def _openpyxl(path: Path) -> ModuleType:
+    try:
+        return import_module("openpyxl")
+    except ImportError:
+        fix = "pip install 'evovpo[xlsx]', or use CSV"
+        raise ProblemError(f"{path}: expected openpyxl for it, found none; {fix}") from None
+
+
+def write_rows(file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], column: str) -> None:
+    """Write the rows of `table` with `column` as it is now, in the form that `out` names, else in its own.
+
+    CSV keeps what separates its cells, and a sheet keeps its other cells. Raises `ProblemError`.
+    """
+    before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
+    if kind == ".jsonl":
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    elif kind != ".xlsx":
+        mark = "\t" if kind == ".tsv" else ","
+        table_write(file, rows, table_read(str(table))[1] if before == kind else mark)
+    else:
+        book = _openpyxl(out).load_workbook(table) if before == kind else _openpyxl(out).Workbook()
+        sheet, columns = book.worksheets[0], list(rows[0])
+        cells = enumerate(sheet.iter_rows(2, values_only=True), start=2)
+        filled = [line for line, row in cells if set(row) - {"", None}] or range(2, len(rows) + 2)
+        for name in [column] if before == kind else columns:
+            for line, value in zip((1, *filled), (name, *(row[name] for row in rows)), strict=True):
+                is_cell = isinstance(value, str | int | float | None)
+                sheet.cell(line, columns.index(name) + 1, value if is_cell else json.dumps(value))
+        book.save(file.buffer)
 
 
 def is_table(name: str | Path) -> bool:
@@ -119,6 +154,18 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 def form_of(values: Iterable[Any]) -> str:
     """Return what values look like: words as `a`, digits as `0`, all else as it is."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
+
+
+def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
+    """Return the rows, from 1, without `column` of each form that no example has, by inputs of the first."""
+    first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
+    found: dict[str, list[int]] = {}
+    arguments = table_arguments(rows, texts_of(problem))
+    for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
+        inputs = first.setdefault(form_of(values), ", ".join(map(repr, values)))
+        if inputs and row.get(column) in ("", None):
+            found.setdefault(inputs, []).append(number)
+    return found
 
 
 def write_table(
