@@ -11,22 +11,23 @@ from pydantic import Field
 from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Tree
 
 ObjectiveName = Literal[
-    "grpo", "max-at-k", "multi-rlvr", "random-weight", "gdpo", "maxrl", "vpo", "vpo-at-c", "vpo-to-go"
-]
+    "grpo", "max-at-k", "multi-rlvr", "random-weight", "gdpo", "maxrl", "vpo", "vpo-at-c", "vpo-to-go",
+    "vpo-at-k", "union-at-k", "rosa", "join-at-k",
+]  # fmt: skip
 """The objectives of `trainer/objectives.py`; a test holds the two lists together."""
 
 
 class ObjectiveConfig(Section):
     """What is rewarded."""
 
-    name: ObjectiveName = "vpo"
+    name: ObjectiveName = "vpo-at-k"
     """How advantages follow from reward vectors; for those who compare methods."""
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """K, weightings drawn for a group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
     """Concentration of the weightings; below 1 for a problem of many components."""
     k: Count = 0
-    """Search budget in answers for max-at-k; 0 is half of a group."""
+    """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
     c: Positive = 4
     """Search budget in chains for vpo-at-c; below the rollouts of a prompt."""
     reading: Literal["max", "sum"] = "max"
@@ -74,6 +75,8 @@ class UpdateConfig(Section):
 class DataConfig(Section):
     """Which groups are trained on."""
 
+    rollouts: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Join groups of one prompt up to so many rollouts; for runs of few rollouts a prompt."""
     staleness_limit: Count = 4
     """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
 

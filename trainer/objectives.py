@@ -11,6 +11,8 @@ sample's); all advantages are exactly zero where it is below 1e-6; nothing is no
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 from math import comb
 from typing import Any, Literal, TypeAlias
 
@@ -26,6 +28,10 @@ Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
 
 EPSILON = 1e-6
 """Added to every denominator; a group with a smaller standard deviation teaches nothing."""
+LISTED_SETS = 1 << 14
+"""Up to so many sets of a group `join_at_k` takes all that there are."""
+DRAWN_SETS = 1 << 12
+"""About so many it draws where there are more."""
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
@@ -82,6 +88,43 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:  # noqa: N803
     return transformed
 
 
+def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
+    """Return `[G]`: the mean value of the sets of k rollouts that hold each one, of a set its best join's.
+
+    A join of two answers is worth the mean over components of the better one (of an answer with itself: its
+    own mean), which is what a search makes of two programs and a condition. The mean over the rollouts is an
+    unbiased estimate of what k rollouts are worth, as that of `max_at_k` is. All sets count where there are
+    up to `LISTED_SETS`; else some are drawn from `rng`, so that each rollout is in equally many, about.
+    Rollouts of equal rewards get the same. Raises `ConfigError` unless 1 ≤ k ≤ G.
+    """
+    padded = _padded(rewards)
+    n, answers, components = padded.shape
+    if not 1 <= k <= n:
+        raise ConfigError(f"join@k over {n} rollouts: expected k from 1 to {n}, found {k}; change it")
+    distinct, kinds = np.unique(padded.reshape(n, -1), axis=0, return_inverse=True)
+    kinds = kinds.ravel()
+    ordered = np.sort(kinds)  # what is drawn below does not depend on the order of the rollouts
+    pool = distinct[ordered].reshape(-1, components)
+    joins = np.maximum(pool[:, None], pool).mean(axis=2).reshape(n, answers, n, answers).max(axis=(1, 3))
+    if comb(n, k) <= LISTED_SETS:
+        sets = _all_sets(n, k)
+    else:
+        # Permutations cut into sets; the last set is filled up from the beginning.
+        blocks = -(-n // k)
+        orders = rng.random((-(-DRAWN_SETS // blocks), n)).argsort(axis=1)
+        sets = orders[:, np.arange(blocks * k) % n].reshape(-1, k)
+    values = joins[sets[:, :, None], sets[:, None, :]].max(axis=(1, 2))
+    members = ordered[sets].ravel()
+    mean_values = np.bincount(members, np.repeat(values, k)) / np.bincount(members)
+    return np.asarray(mean_values[kinds], dtype=np.float64)
+
+
+@lru_cache(maxsize=16)
+def _all_sets(n: int, k: int) -> npt.NDArray[np.int64]:
+    """Return every set of k of n places, `[C(n, k), k]`."""
+    return np.array(list(combinations(range(n), k)))
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """A named objective: what it asks of a rollout, and its function on one padded group."""
@@ -95,6 +138,18 @@ class Objective:
     """The settings that it reads."""
     function: Callable[[Floats, np.random.Generator, ObjectiveConfig], Floats]
     """From `[n, M, D]` of the n valid rollouts to `[n]` or `[n, M]`."""
+    usual_answers: int = 1
+    """Answers a rollout that it is meant for."""
+    least_answers: int = 1
+    """Fewest answers a rollout with which it is another than GRPO."""
+
+    def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
+        """Return how many rollouts of so many answers its budget k or c needs, for it to learn anything."""
+        if "c" in self.settings:
+            return settings.c + 1
+        if "k" in self.settings and settings.k:
+            return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
+        return 2
 
 
 def advantages(
@@ -149,7 +204,9 @@ def batch_advantages(
                 "sample with search.answers=1, or choose an objective of sets: "
                 + ", ".join(other.name for other in OBJECTIVES.values() if other.answers == "many")
             )
-        _check_budget(objective, chosen, len(padded))
+        if padded.shape[1] < objective.least_answers:
+            raise ConfigError(f"objective {name} {ONE_ANSWER_ADVICE}")
+        _check_budget(objective, chosen, *padded.shape[:2])
         shape = padded.shape[:2] if objective.credit == "answer" else padded.shape[:1]
         result = np.zeros(shape)
         if is_valid.sum() > 1:
@@ -209,19 +266,39 @@ def _maxrl(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig)
 
 
 def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """VPO (arXiv 2605.22817): set scores under weightings that the whole group shares, then z-scores."""
-    return _z_scores(_best_GK(rewards, draw_weights(rewards.shape[2], settings, rng)).mean(axis=1))
+    """VPO (arXiv 2605.22817): the set is one chain."""
+    return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), 1)
 
 
 def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Ours: VPO for a search that draws c chains.
+    """Ours: VPO for a search that draws c chains. It is `vpo-at-k` with k = c·m; c = 1 is VPO."""
+    return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), settings.c)
 
-    For each weighting the max@k transform with k = c over the chains' best scores; the mean over
-    weightings; then the group's z-score. c = 1 is VPO.
+
+def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
+    """VPO's objective for sets of k answers drawn independently, as in ROSA, estimated with max@k."""
+    return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
+
+
+def _union_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
+    """The limit of `vpo-at-k` for alpha to 0: each weighting is one component, and all count alike."""
+    return _of_sets(rewards, np.eye(rewards.shape[2]), _set_rollouts(rewards, settings))
+
+
+def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
+    """ROSA (GX-Chen et al. 2026) with R = w·r: E_w [max_j w·r_j − max_{j≠i} w·r_j], then z-scores.
+
+    It is the case k = G of `vpo-at-k`. Less its mean over the group it is G − 1 times the max@k transform
+    with k = G − 1, whose sets leave out one rollout each: so much the z-scores share.
     """
     best = _best_GK(rewards, draw_weights(rewards.shape[2], settings, rng))
-    c = max(1, min(settings.c, len(best) - 1))
-    return _z_scores(max_at_k(best, c).mean(axis=1))
+    second, first = np.partition(best, -2, axis=0)[-2:]
+    return _z_scores(np.where(best == first, first - second, 0.0).mean(axis=1))
+
+
+def _join_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
+    """Ours: a set of k answers is worth its best join."""
+    return _z_scores(join_at_k(rewards, min(_set_rollouts(rewards, settings), len(rewards) - 1), rng))
 
 
 def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
@@ -252,13 +329,38 @@ OBJECTIVES: Mapping[str, Objective] = {
         Objective("random-weight", "one", "chain", frozenset({"alpha", "sampler"}), _random_weight),
         Objective("gdpo", "one", "chain", frozenset(), _gdpo),
         Objective("maxrl", "one", "chain", frozenset(), _maxrl),
-        Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr),
-        Objective("vpo", "many", "chain", _DRAWS, _vpo),
-        Objective("vpo-at-c", "many", "chain", _DRAWS | {"c"}, _vpo_at_c),
-        Objective("vpo-to-go", "many", "answer", _DRAWS, _vpo_to_go),
+        Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr, 3),
+        Objective("vpo", "many", "chain", _DRAWS, _vpo, 3, 2),
+        Objective("vpo-at-c", "many", "chain", _DRAWS | {"c"}, _vpo_at_c, 3),
+        Objective("vpo-to-go", "many", "answer", _DRAWS, _vpo_to_go, 3, 2),
+        Objective("vpo-at-k", "many", "chain", _DRAWS | {"k"}, _vpo_at_k),
+        Objective("union-at-k", "many", "chain", frozenset({"k"}), _union_at_k),
+        Objective("rosa", "many", "chain", _DRAWS, _rosa),
+        Objective("join-at-k", "many", "chain", frozenset({"k"}), _join_at_k),
     )
 }
 """Every objective by name."""
+ONE_ANSWER_ADVICE = (
+    "pays for the answers of one rollout together, and with one answer a rollout it is grpo under another "
+    "name; train with vpo-at-k, or sample several: search.answers=3"
+)
+
+
+def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
+    """Return the z-scores of E_w of the max@k transform of each rollout's best weighted reward.
+
+    A budget of the whole group is that of all but one, which leaves the same after the group's mean.
+    """
+    k = max(1, min(rollouts, len(rewards) - 1))
+    if k == 1 == rewards.shape[1]:  # linear in w, so that the mean over weightings is known
+        weights = np.full((1, rewards.shape[2]), 1 / rewards.shape[2])
+    return _z_scores(max_at_k(_best_GK(rewards, weights), k).mean(axis=1))
+
+
+def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
+    """Return how many rollouts of m answers make a set of k; without k half of the answers, at most 8."""
+    rollouts, answers = rewards.shape[:2]
+    return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
 
 def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802
@@ -301,15 +403,15 @@ def _padded(rewards: Rewards) -> Floats:
     return padded
 
 
-def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int) -> None:
+def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int, answers: int) -> None:
     """Refuse a budget at which all transformed scores are equal, so that nothing would be learned.
 
     A group that lost rollouts to faults is no reason to stop: it uses the largest budget that it can.
     """
-    for name in ("k", "c"):
-        budget = getattr(settings, name)
-        if name in objective.settings and rollouts > 1 and budget >= rollouts:
-            raise ConfigError(
-                f"objective {objective.name} with {name} = {budget} needs at least {budget + 1} rollouts a "
-                f"prompt, found {rollouts}; lower {name} or sample more rollouts"
-            )
+    needed = objective.least_rollouts(settings, answers)
+    if 1 < rollouts < needed:
+        name = "c" if "c" in objective.settings else "k"
+        raise ConfigError(
+            f"objective {objective.name} with {name} = {getattr(settings, name)} needs at least {needed} "
+            f"rollouts a prompt, found {rollouts}; lower {name} or sample more rollouts"
+        )

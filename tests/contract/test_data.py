@@ -22,6 +22,7 @@ from trainer.learning.data import (
     Skip,
     TrainingGroup,
     has_spread,
+    joined,
     read_run,
     skip_reason,
     version_distance,
@@ -152,6 +153,33 @@ def test_a_group_of_two_judged_rollouts_with_logprobs_is_trained_on() -> None:
     assert skip_reason(group(), reader()) is None
 
 
+def test_single_answers_are_trained_on_by_the_default_objective() -> None:
+    assert skip_reason(group([[HALF], [ONES]]), reader(ObjectiveConfig().name)) is None
+
+
+def test_groups_of_one_prompt_and_policy_are_joined_up_to_a_size() -> None:
+    def one(reward: Rewards, sequence: int, *, text: str = "ab", version: int = 0) -> Group:
+        found = group([[reward]], versions=[version])
+        messages = (Message("user", text),)
+        return dataclasses.replace(
+            found, prompt=dataclasses.replace(found.prompt, id=f"p{sequence}", messages=messages)
+        )
+
+    groups = [
+        one(HALF, 0),
+        one(ONES, 1, text="another"),
+        one(ONES, 2),
+        one(ZEROS, 3, version=1),
+        one(ONES, 4),
+    ]
+    assert joined(groups, 0) == groups
+    found = joined(groups, 2)
+    assert [one.prompt.id for one in found] == ["p0", "p1", "p3", "p4"]
+    assert found[0].rewards_G_M_D == ((HALF,), (ONES,))
+    assert [len(field) for field in (found[0].rollouts, found[0].valid_G, found[0].spans_G_M)] == [2, 2, 2]
+    assert [len(group.rollouts) for group in joined(groups, 3)] == [3, 1, 1]
+
+
 def changed(found: Group, **changes: object) -> Group:
     """Return a group whose last rollout is changed."""
     last = dataclasses.replace(found.rollouts[-1], **changes)  # type: ignore[arg-type]
@@ -163,6 +191,8 @@ def changed(found: Group, **changes: object) -> Group:
     [
         (group([[HALF, ONES]], versions=[0]), "vpo", Skip.ONE_ROLLOUT),
         (group(), "grpo", Skip.ANSWERS),
+        (group([[HALF], [ONES]]), "vpo", Skip.ONE_ANSWER),
+        (group([[HALF], [ONES]]), "vpo-to-go", Skip.ONE_ANSWER),
         (changed(group(), logprobs=None), "vpo", Skip.NO_LOGPROBS),
         (changed(group(), token_ids=None), "vpo", Skip.NO_LOGPROBS),
         (changed(group(), prompt_token_ids=None), "vpo", Skip.NO_LOGPROBS),
@@ -418,7 +448,7 @@ def test_a_rollout_that_is_not_valid_is_no_row_and_counts_in_no_mean() -> None:
 
 def test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step() -> None:
     spread = training_group([[(1.0, 0.0)], [(0.0, 1.0)], [(0.4, 0.4)]])
-    objective = ObjectiveConfig(name="vpo", draws=3)
+    objective = ObjectiveConfig(name="vpo-at-k", k=2, draws=3)
 
     def drawn(seed: int, number: int) -> list[float]:
         (rows,) = training_rows(StepData((spread,), ()), config(objective, seed), number)

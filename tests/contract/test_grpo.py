@@ -603,6 +603,7 @@ def test_an_adapter_trains_against_the_model_without_it(folder: Path, tmp_path: 
         ({"objective": "vppo"}, "unknown objective 'vppo'; did you mean 'vpo'"),
         ({"objective": "grpo"}, "objective grpo expects answers_per_chain to be 1, found 3; change it"),
         ({"answers_per_chain": 0}, "expects answers_per_chain to be 1 or more, found 0"),
+        ({"objective": "vpo", "answers_per_chain": 1}, "grpo under another name; train with vpo-at-k"),
         ({"objective": "vpo-at-c", "c": 4}, "needs at least 5 rollouts a prompt, found 4"),
         ({"objective": "vpo-at-c", "c": 3, "num_generations_eval": 2}, "needs at least 4 rollouts"),
         ({"draws": 0}, r"objective\.draws: expected"),
@@ -625,7 +626,7 @@ def test_a_configuration_that_cannot_be_trained_is_refused(
 
 def test_defaults_are_those_of_the_paper_and_of_a_machine_without_accelerator(tmp_path: Path) -> None:
     args = VPOConfig(str(tmp_path), use_cpu=True)
-    assert (args.objective, args.answers_per_chain, args.draws, args.alpha) == ("vpo", 3, 100, 1.0)
+    assert (args.objective, args.answers_per_chain, args.draws, args.alpha) == ("vpo-at-k", 1, 100, 1.0)
     assert (args.epsilon, args.delta, args.beta, args.loss_type) == (0.2, 3.0, 1e-3, "dapo")
     assert not args.bf16
     assert not args.use_bias_correction_kl

@@ -148,7 +148,7 @@ def assert_same(here: Place, trained: Trained) -> None:
 
 def test_a_training_ends_in_a_new_version_that_is_served(trained: Trained) -> None:
     result = trained.result
-    assert (result.policy_version, result.objective, result.probe) == (1, "vpo", None)
+    assert (result.policy_version, result.objective, result.probe) == (1, "vpo-at-k", None)
     assert (result.groups_used, result.groups_skipped, result.steps) == (6, 0, 6)
     with trained.place.store() as store:
         start, new = store.policy_versions()

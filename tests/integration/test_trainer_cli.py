@@ -62,7 +62,7 @@ def test_retrain_shows_what_it_reads_and_what_came_of_it(evovpo: Shell, tmp_path
     assert "set score" in answer.out
     assert "Policy version 1 is served." in answer.out
     assert "evovpo evolve PROBLEM --set proposer.policy=served" in answer.out
-    assert "2 steps with vpo from policy version 0" in answer.err
+    assert "2 steps with vpo-at-k from policy version 0" in answer.err
     assert (tmp_path / "elsewhere" / "v0001").is_dir()
     again = evovpo("retrain", "first", "--policies", "elsewhere", "--json")
     assert again.json["policy_version"] == 2
@@ -79,7 +79,7 @@ def test_a_dry_run_shows_counts_by_reason_and_changes_nothing(
     assert re.search(r"alike\s+3\s+0\s+3\s*\n", answer.out)
     assert re.search(r"first-run\s+4\s+4\s+0\s*\n", answer.out)
     assert re.search(r"all\s+7\s+4\s+3\s*\n", answer.out)
-    assert re.search(r"Would make 1 step with vpo from policy version 0, on 4 groups", answer.out)
+    assert re.search(r"Would make 1 step with vpo-at-k from policy version 0, on 4 groups", answer.out)
     found = evovpo("retrain", "alike", "first-run", "--dry-run", "--json").json
     assert list(found) == FIELDS
     assert (found["policy_version"], found["groups_used"], found["groups_skipped"]) == (None, 4, 3)
@@ -95,7 +95,7 @@ def test_versions_are_listed_and_rolled_back_with_one_command(evovpo: Shell) -> 
     assert [(row["number"], row["parent"], row["served"]) for row in rows] == [
         (0, None, False), (1, 0, False), (2, 1, True),
     ]  # fmt: skip
-    assert [row["objective"] for row in rows] == [None, "vpo", "vpo"]
+    assert [row["objective"] for row in rows] == [None, "vpo-at-k", "vpo-at-k"]
     assert rows[1]["runs"] == ["first-run"]
     assert evovpo("rollback").out == "Policy version 1 is served.\n"
     assert evovpo("rollback", "0", "--json").json["policy_version"] == 0

@@ -91,7 +91,7 @@ def loop(
         )
     changes = settings(train_overrides, {"objective.name": objective})
     train = TrainConfig.load(None, [f"run.seed={seed}", *changes])
-    answers = 1 if find_objective(train.objective.name).answers == "one" else 3
+    answers = find_objective(train.objective.name).usual_answers
     given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
     given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
     search = Config.load(config_file, given)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
-Objective = Annotated[str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo")]
+Objective = Annotated[
+    str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo-at-k")
+]
 Policies = Annotated[
     Path | None,
     option("FOLDER", "Where policy versions go.", default="policies, beside the database"),
@@ -90,7 +92,7 @@ def retrain(
 
     evovpo retrain latest --dry-run
 
-    evovpo retrain 3f2a 81c0 --objective vpo --set update.passes=2
+    evovpo retrain 3f2a 81c0 --objective union-at-k --set update.passes=2
 
     evovpo evolve invoices --set proposer.policy=served
     """

@@ -10,7 +10,7 @@ from evovpo.experiments.reading import Reader, raise_faults
 from evovpo.store import Store
 from trainer.domains.domain import START_FOLDERS
 from trainer.experiments.records import START, Strategy, Study, StudyArm, store_url
-from trainer.objectives import OBJECTIVES
+from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 
 _BUNDLED = Path(__file__).parent / "studies"
 _SEARCH_DOMAINS = ("strings",)
@@ -171,6 +171,8 @@ class _Reader(Reader):
             if not Path(model, "config.json").is_file():
                 self.add(f"model: {model}: expected a folder with config.json, found none; correct it", where)
         answers = answers if type(answers) is int and answers > 0 else 1
+        if objective in OBJECTIVES and answers < OBJECTIVES[str(objective)].least_answers:
+            self.add(f"objective: {objective} {ONE_ANSWER_ADVICE}".replace("search.", ""), where)
         defaults = {"search_answers": answers, "seeds": study.seeds, "evaluations": study.evaluations}
         if objective is not None:
             defaults["rollouts"] = 24 // answers

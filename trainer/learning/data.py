@@ -18,7 +18,7 @@ from evovpo.problem.folder import with_folder_grouping
 from evovpo.store import Store
 from evovpo.types import Group, PolicyVersion, Rollout
 from trainer.config import ObjectiveConfig
-from trainer.objectives import EPSILON, Floats, advantages, find_objective
+from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, find_objective
 
 
 class Skip(StrEnum):
@@ -30,6 +30,8 @@ class Skip(StrEnum):
     """The objective's search budget is not below them; the last group of a run is often a smaller one."""
     ANSWERS = "several answers a rollout"
     """The objective is one of single answers."""
+    ONE_ANSWER = "one answer a rollout"
+    """The objective would be GRPO under another name."""
     NO_LOGPROBS = "no log-probabilities"
     """A rollout came without its tokens or their log-probabilities."""
     MASKED = "grammar mask"
@@ -50,9 +52,11 @@ class Skip(StrEnum):
 
 
 _REMEDIES = {
-    Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual)",
+    Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual), or join groups of the same "
+    "prompt with data.rollouts=8",
     Skip.FEW_ROLLOUTS: "lower objective.k or objective.c, or search with more search.rollouts",
-    Skip.ANSWERS: "choose an objective of sets, such as vpo, or search with search.answers=1",
+    Skip.ANSWERS: "choose an objective of sets, such as vpo-at-k, or search with search.answers=1",
+    Skip.ONE_ANSWER: f"the objective {ONE_ANSWER_ADVICE}",
     Skip.NO_LOGPROBS: "sample with a proposer that gives token ids and log-probabilities, such as local",
     Skip.MASKED: "search without sampling.grammar_masked",
     Skip.NO_SPANS: "choose an objective with one advantage a rollout, such as vpo",
@@ -116,6 +120,8 @@ class Reader(NamedTuple):
     versions: Mapping[int, PolicyVersion]
     start_version: int
     staleness_limit: int
+    joined_rollouts: int = 0
+    """Groups of one prompt are joined until each has so many rollouts."""
 
 
 def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
@@ -129,9 +135,15 @@ def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
     groups: list[TrainingGroup] = []
     alike: list[TrainingGroup] = []
     skipped: Counter[Skip] = Counter()
-    total, last = 0, part.after
+    found, through = [], part.after
     for group in store.groups(part.run_id, part.after):
-        total, last = total + 1, group.prompt.id
+        found.append(group)
+        through = group.prompt.id
+        if through == part.through:
+            break
+    found = joined(found, reader.joined_rollouts)
+    total = len(found)
+    for group in found:
         reason = skip_reason(group, reader)
         if reason is None:
             rewards = tuple(grouped(problem, np.asarray(rows)) for rows in group.rewards_G_M_D)
@@ -143,12 +155,37 @@ def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
                 alike.append(read)
         if reason is not None:
             skipped[reason] += 1
-        if last == part.through:
-            break
     if total and skipped.total() == total and all(reason.is_of_run for reason in skipped):
         raise TrainingError(f"run {part.run_id} cannot be trained on: {nothing_left(total, skipped)}")
     faulty = sum(not is_valid for read in groups for is_valid in read.judged.valid_G)
-    return RunData(part.run_id, last, total, tuple(groups), tuple(alike), skipped, faulty)
+    return RunData(part.run_id, through, total, tuple(groups), tuple(alike), skipped, faulty)
+
+
+def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
+    """Return the groups, those of one prompt and policy joined until each has at least so many rollouts.
+
+    A joined group stands where its first part stood.
+    """
+    found: list[Group] = []
+    places: dict[tuple[object, ...], int] = {}
+    for group in groups:
+        written_by = frozenset((one.policy_version, one.sampling) for one in group.rollouts)
+        key = (group.prompt.messages, written_by)
+        place = places.get(key)
+        if place is None or len(found[place].rollouts) >= rollouts:
+            places[key] = len(found)
+            found.append(group)
+            continue
+        first = found[place]
+        found[place] = Group(
+            first.prompt,
+            first.rollouts + group.rollouts,
+            first.rewards_G_M_D + group.rewards_G_M_D,
+            first.valid_G + group.valid_G,
+            first.programs_G_M + group.programs_G_M,
+            first.spans_G_M + group.spans_G_M,
+        )
+    return found
 
 
 def skip_reason(group: Group, reader: Reader) -> Skip | None:
@@ -159,7 +196,7 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
     """
     objective = find_objective(reader.objective.name)
     judged = list(compress(group.rollouts, group.valid_G))
-    budgets = (getattr(reader.objective, name) for name in ("k", "c") if name in objective.settings)
+    answers = max((len(rows) for rows in group.rewards_G_M_D), default=1)
     slots = (
         pair
         for programs, spans in zip(group.programs_G_M, group.spans_G_M, strict=True)
@@ -167,10 +204,12 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
     )
     if len(group.rollouts) < 2:
         return Skip.ONE_ROLLOUT
-    if any(budget >= len(group.rollouts) for budget in budgets):
+    if len(group.rollouts) < objective.least_rollouts(reader.objective, answers):
         return Skip.FEW_ROLLOUTS
-    if objective.answers == "one" and any(len(rows) > 1 for rows in group.rewards_G_M_D):
+    if objective.answers == "one" and answers > 1:
         return Skip.ANSWERS
+    if answers < objective.least_answers:
+        return Skip.ONE_ANSWER
     if any(
         rollout.prompt_token_ids is None
         or rollout.token_ids is None

@@ -58,8 +58,8 @@ class VPOConfig(GRPOConfig):
 
     objective: str = _DEFAULT.name
     """A name of `trainer.objectives.OBJECTIVES`."""
-    answers_per_chain: int = 3
-    """M: answers that a completion may hold; 1 for objectives of single answers."""
+    answers_per_chain: int = 1
+    """M: answers that a completion may hold; 3 for objectives of chains such as `vpo`."""
     draws: int = _DEFAULT.draws
     """As the other settings down to `weight_sampler` (its `sampler`), see `ObjectiveConfig`."""
     alpha: float = _DEFAULT.alpha

@@ -217,12 +217,13 @@ def plan_search_training(
         update=update | {"groups_per_step": groups_per_step},
         run={"seed": seed},
     )
-    faults += [
-        f"{name} of the objective is {getattr(train.objective, name)}; expected less than search.rollouts, "
-        f"{asked.rollouts}"
-        for name in {"k", "c"} & set(find_objective(arm.objective).settings)
-        if getattr(train.objective, name) >= asked.rollouts
-    ]
+    objective = find_objective(arm.objective)
+    if asked.rollouts < objective.least_rollouts(train.objective, arm.answers):
+        name = "c" if "c" in objective.settings else "k"
+        faults.append(
+            f"{name} of the objective is {getattr(train.objective, name)}; expected less than "
+            f"search.rollouts, {asked.rollouts}"
+        )
     if faults:
         raise ConfigError(f"arm {arm.name}, training while it searches: " + "; ".join(faults))
     for problem in problems:

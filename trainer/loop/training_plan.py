@@ -104,6 +104,7 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
         versions=versions,
         start_version=start.number,
         staleness_limit=config.data.staleness_limit,
+        joined_rollouts=config.data.rollouts,
     )
     data = tuple(read_run(store, part, reader) for part in parts)
     groups = [group for one in data for group in one.groups]
