@@ -22,7 +22,7 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
 from trainer.domains.domain import open_domain
 from trainer.domains.strings.tasks import run_own
-from trainer.recipes import hard_strings, list_tasks
+from trainer.recipes import hard_strings, list_tasks, run_recipe
 from trainer.recipes.hard_references import REFERENCES
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
@@ -66,7 +66,8 @@ def solution(expression: str, problem: Problem) -> Program:
 
 
 def test_the_lists_command_writes_what_is_bundled(tmp_path: Path) -> None:
-    list_tasks.main(["--out", str(tmp_path / "out"), "--count", "8"])
+    with pytest.raises(SystemExit, match="0"):
+        run_recipe(list_tasks.write_suite, ["--out", str(tmp_path / "out"), "--count", "8"])
     written = files(tmp_path / "out")
     del written["suite.toml"]  # the bundled one lists all 36
     assert len(written) == 8 * 4
@@ -119,7 +120,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="new or empty folder"):
         list_tasks.write_suite(tmp_path, 1, 0)
     with pytest.raises(SystemExit, match="new or empty folder"):
-        hard_strings.main(["--out", str(tmp_path)])
+        run_recipe(hard_strings.make_suite, ["--out", str(tmp_path)])
 
 
 # ---------------------------------------------------------------- strings-hard

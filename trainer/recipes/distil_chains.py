@@ -7,11 +7,10 @@ Nothing is judged: what a chain holds becomes what independent sampling without 
 given, and training can start from there. Single answers are trained on too, so that they stay as they were.
 """
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -19,14 +18,16 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
+from evovpo.cli.options import argument, option
 from evovpo.proposers.sampler import Weights, sample
 from trainer.cli.progress import WorkBar
 from trainer.domains.domain import Domain, open_domain
 from trainer.domains.on_policy import ask, load_start_model, measure
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, batches
+from trainer.recipes import run_recipe
 
-TASKS, ANSWERS = 1500, 3
+ANSWERS = 3
 _SAMPLES = 24
 """Single answers sampled for a task."""
 _TASKS_PER_STEP = 6
@@ -118,32 +119,31 @@ def coverage_markdown(rows: Mapping[str, Sequence[float]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Command line: write the taught model to a folder, and print what it covers beside the model before."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("out", type=Path, help="folder for the model")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="tasks to sample answers for")
-    parser.add_argument("--validation-tasks", type=int, default=60, help="held-out tasks to measure on")
-    options = parser.parse_args()
+def main(
+    out: Annotated[Path, argument("OUT", "Folder for the model.")],
+    tasks: Annotated[int, option("N", "Tasks to sample answers for.")] = 1500,
+    validation_tasks: Annotated[int, option("N", "Held-out tasks to measure on.")] = 60,
+) -> None:
+    """Write the model, taught to write chains, to a folder; print what it covers beside the model before."""
     torch.set_num_threads(1)
     with open_domain("strings") as domain, WorkBar() as bar:
         model = distil(
             domain,
-            domain.tasks("train", options.tasks, _SEED),
+            domain.tasks("train", tasks, _SEED),
             lambda step, steps, loss: bar.show("teaching chains", step, steps, f"loss {loss:.3f}"),
         )
-        model.save_pretrained(options.out)
-        AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(options.out)
-        tasks = domain.tasks("validation", options.validation_tasks)
+        model.save_pretrained(out)
+        AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(out)
+        held_out = domain.tasks("validation", validation_tasks)
         rows: dict[str, list[float]] = {}
         for when, asked in (("before", load_start_model(domain)), ("after", model)):
             for answers, what in ((1, "single answers"), (ANSWERS, "chains of three")):
                 bar.show(f"measuring {what} {when}", len(rows), 4)
-                found = measure(asked, domain, tasks, answers, max(KS), seed=7)
+                found = measure(asked, domain, held_out, answers, max(KS), seed=7)
                 best = np.mean([task.measure.best_at_k(KS) for task in found], axis=0)
                 rows[f"{when} teaching, {what}"] = best.tolist()
     print(coverage_markdown(rows))
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

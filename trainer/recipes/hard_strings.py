@@ -21,11 +21,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.strings.grammar import has_branch, render, size, spell
 from evovpo.builtin.strings.sampler import Sampler
+from evovpo.cli.options import option
 from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.writing import check_empty, suite_text
@@ -34,8 +35,8 @@ from evovpo.types import Example, Json, Problem, content_id
 from trainer.domains.strings.columns import column
 from trainer.domains.strings.tasks import MAX_OUTPUT, is_interesting, run_own, shortest
 from trainer.loop.probe import probe
+from trainer.recipes import Seed, run_recipe, write_drawn
 from trainer.recipes.hard_references import REFERENCES
-from trainer.recipes.suite_files import run_command, write_drawn
 
 SAMPLES = 30
 """Answers to each task in each of `CHAINS`; a task is hard if none of them is right."""
@@ -218,8 +219,13 @@ def model_digest() -> str:
     return content_id((BUILT_IN_MODEL / "model.safetensors").read_bytes().hex())
 
 
-def make_suite(out: Path, seed: int, drawn: int, hand_written: int) -> str:
-    """Select the suite and write it into a new or empty folder; return what came of it."""
+def make_suite(
+    out: Annotated[Path, option("FOLDER", "New or empty folder for the suite.")],
+    seed: Seed = 0,
+    drawn: Annotated[int, option("N", "Hard drawn tasks to keep.")] = 24,
+    hand_written: Annotated[int, option("N", "Hard hand-written ones to keep.")] = 16,
+) -> None:
+    """Select the suite `strings-hard`, on whose tasks the start model solves nothing, and write it."""
     import torch
 
     torch.set_num_threads(1)
@@ -236,22 +242,11 @@ def make_suite(out: Path, seed: int, drawn: int, hand_written: int) -> str:
         )
         out.mkdir(parents=True, exist_ok=True)
         write_suite(out, chosen, seed)
-    return (
+    print(
         f"{len(chosen.drawn)} of {chosen.asked_drawn} drawn tasks and {len(chosen.hand_written)} of "
-        f"{chosen.asked_hand_written} hand-written ones are hard"
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: select the suite and write it."""
-    run_command(
-        __doc__,
-        arguments,
-        make_suite,
-        drawn=(24, "hard drawn tasks to keep"),
-        hand_written=(16, "hard hand-written ones to keep"),
+        f"{chosen.asked_hand_written} hand-written ones are hard: {out / 'suite.toml'}"
     )
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(make_suite)

@@ -17,11 +17,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
+from evovpo.cli.options import option
 from evovpo.errors import ConfigError
 from evovpo.problem.importers.writing import check_empty, suite_text
-from trainer.recipes.suite_files import run_command, write_drawn
+from trainer.recipes import Seed, run_recipe, write_drawn
 
 TRAIN_ROWS, HELDOUT_ROWS = 10, 20
 _STRAIGHT = 300
@@ -287,8 +288,12 @@ def write_task(folder: Path, task: ListTask, seed: int, number: int) -> None:
     )
 
 
-def write_suite(out: Path, count: int, seed: int) -> str:
-    """Write `count` tasks of a seed and `suite.toml`; raises `ProblemError` if the folder holds anything."""
+def write_suite(
+    out: Annotated[Path, option("FOLDER", "New or empty folder for the suite.")],
+    count: Annotated[int, option("N", "Problems.")] = 36,
+    seed: Seed = 0,
+) -> None:
+    """Write the suite `lists`: tasks of a seed, and `suite.toml`."""
     check_empty(out)
     names = [f"list-{number + 1:02d}" for number in range(count)]
     for number, name in enumerate(names):
@@ -298,13 +303,8 @@ def write_suite(out: Path, count: int, seed: int) -> str:
     )
     command = f"python -m trainer.recipes.list_tasks --count {count} --seed {seed}"
     (out / "suite.toml").write_text(f"# Made by {command}\n\n{listing}", encoding="utf-8")
-    return f"{count} problems"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line: write the suite."""
-    run_command(__doc__, arguments, write_suite, count=(36, "problems"))
+    print(f"{count} problems: {out / 'suite.toml'}")
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(write_suite)

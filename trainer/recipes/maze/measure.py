@@ -5,17 +5,19 @@ zone they visit, the mean reward, best@k and the diversity of the pool. A quick 
 comparisons of models with intervals are the study's.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from evovpo.cli.options import argument, option
 from evovpo.judging.measure import Measure, measure
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.domain import MazeDomain
 from trainer.domains.on_policy import ask, complete, load_start_model
+from trainer.recipes import run_recipe
 
 _KS = (1, 3, 10, 30)
 
@@ -63,16 +65,15 @@ def measure_model(
     )
 
 
-def main() -> None:
-    """Print one JSON object for each number of answers per completion."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, nargs="?", default=MAZE_MODEL, help="default: the bundled model")
-    parser.add_argument("--temperature", type=float, default=1.0, help="default 1.0")
-    options = parser.parse_args()
+def main(
+    folder: Annotated[Path, argument("[FOLDER]", "A maze model, by default the bundled one.")] = MAZE_MODEL,
+    temperature: Annotated[float, option("T", "Of sampling.")] = 1.0,
+) -> None:
+    """Measure a maze model: print one JSON object for each number of answers per completion."""
     for answers in (1, 3):
-        figures = measure_model(options.folder, answers=answers, temperature=options.temperature)
-        print(json.dumps({"answers": answers, "temperature": options.temperature} | figures))
+        figures = measure_model(folder, answers=answers, temperature=temperature)
+        print(json.dumps({"answers": answers, "temperature": temperature} | figures))
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

@@ -5,14 +5,16 @@ components of `trainer.domains.maze.domain` (linear) are its objectives. `score.
 problem needs nothing of the trainer; the starting program is a zigzag that sees neither items nor walls.
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from string import Template
+from typing import Annotated
 
+from evovpo.cli.options import argument
 from evovpo.problem.importers.writing import suite_text
 from trainer.domains.maze.domain import COMPONENTS, route_rewards
 from trainer.domains.maze.generator import SIZE, Maze, generate_maze
+from trainer.recipes import run_recipe
 
 NAMES = tuple(f"maze-{number}" for number in range(1, 7))
 """Folders, and names of the mazes in them."""
@@ -39,8 +41,10 @@ def problem_files(maze: Maze) -> dict[str, str]:
     }
 
 
-def write_problems(folder: Path) -> None:
-    """Write the suite to `folder`; files that are there are replaced."""
+def write_problems(
+    folder: Annotated[Path, argument("FOLDER", "Folder of the suite, for example problems/maze.")],
+) -> None:
+    """Write mazes as a suite of problems to a folder; files that are there are replaced."""
     for name in NAMES:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file, text in problem_files(generate_maze(name)).items():
@@ -49,12 +53,5 @@ def write_problems(folder: Path) -> None:
     (folder / "suite.toml").write_text(listing)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, help="folder of the suite, for example problems/maze")
-    write_problems(parser.parse_args().folder)
-
-
 if __name__ == "__main__":
-    main()
+    run_recipe(write_problems)
