@@ -28,10 +28,10 @@ from evovpo.proposers.server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling
 
 try:
-    import openai
+    import openai as openai
 except ImportError as error:
     raise PolicyError(
-        f"the openai proposer needs the openai client ({error}); run: pip install 'evovpo[server]'"
+        f"asking a server needs the openai client ({error}); run: pip install 'evovpo[server]'"
     ) from error
 
 _log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ _LONGEST_ASKED_SECONDS = 600.0
 """Longest wait that a server's Retry-After is believed for."""
 _AGAIN = (408, 409, 425, 429)
 """Refusals, beside those of 500 and above, that another try may not meet."""
-_CHARACTERS_PER_TOKEN = 4
-"""Of a prompt, to say before it is sent what it will take of the tokens of a minute."""
+CHARACTERS_PER_TOKEN = 4
+"""About so many, where nobody says how many a text has: a prompt that is not sent yet, and some replies."""
 _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 
@@ -161,7 +161,7 @@ class Client:
             while form.n == 1 or self._shape.has_n:
                 shape, count = self._shape, count + 1
                 body = endpoints.request_body(form, self.model, shape)
-                expected = sum(len(message.content) for message in form.messages) // _CHARACTERS_PER_TOKEN
+                expected = sum(len(message.content) for message in form.messages) // CHARACTERS_PER_TOKEN
                 expected += form.n * form.sampling.max_tokens
                 await self.gate.wait_for_minute(expected)
                 started = started or time.perf_counter()
@@ -324,12 +324,9 @@ class Client:
 def _retry_after(error: openai.APIStatusError) -> float:
     """Return the seconds that the server asks to wait, 0 if it does not say."""
     text = error.response.headers.get("retry-after", "0")
-    try:
+    with contextlib.suppress(ValueError):
         return max(float(text), 0.0)
-    except ValueError:
-        pass
-    try:
+    with contextlib.suppress(ValueError):
         until = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return 0.0
-    return max((until.astimezone(UTC) - datetime.now(UTC)).total_seconds(), 0.0)
+        return max((until.astimezone(UTC) - datetime.now(UTC)).total_seconds(), 0.0)
+    return 0.0

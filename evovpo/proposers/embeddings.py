@@ -7,14 +7,8 @@ import os
 from collections.abc import Sequence
 
 from evovpo.config import ProposerConfig
-from evovpo.errors import ConfigError, PolicyError, ServerError
-
-try:
-    import openai
-except ImportError as error:
-    raise PolicyError(
-        f"embeddings need the openai client ({error}); run: pip install 'evovpo[server]'"
-    ) from error
+from evovpo.errors import ConfigError, ServerError
+from evovpo.proposers.client import openai
 
 _BATCH = 64
 """Texts in one request."""
@@ -29,9 +23,7 @@ class OpenAIEmbedder:
                 f"search.novelty_model is {model} and proposer.base_url is empty; expected the address of "
                 "the server that has the model: set proposer.base_url"
             )
-        self._server = settings.base_url
-        self._model = model
-        self._attempts = settings.attempts
+        self._settings, self._model = settings, model
         self._client = openai.AsyncOpenAI(
             base_url=settings.base_url,
             api_key=os.environ.get("OPENAI_API_KEY") or "none",
@@ -52,13 +44,14 @@ class OpenAIEmbedder:
                 found = [tuple(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
             except (openai.OpenAIError, AttributeError, TypeError, ValueError) as error:
                 raise ServerError(
-                    f"{self._server} gave no embeddings of {self._model} in {self._attempts} attempts "
-                    f"({error}); check search.novelty_model and proposer.base_url"
+                    f"{self._settings.base_url} gave no embeddings of {self._model} in "
+                    f"{self._settings.attempts} attempts ({error}); check search.novelty_model and "
+                    "proposer.base_url"
                 ) from error
             if len(found) != len(batch):
                 raise ServerError(
-                    f"{self._server} gave {len(found)} embeddings for {len(batch)} texts; expected one "
-                    "each: use another server or empty search.novelty_model"
+                    f"{self._settings.base_url} gave {len(found)} embeddings for {len(batch)} texts; "
+                    "expected one each: use another server or empty search.novelty_model"
                 )
             vectors += found
         return vectors

@@ -25,16 +25,13 @@ from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
 from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.bandit import Bandit, pick_weighted
-from evovpo.proposers.client import Client
+from evovpo.proposers.client import CHARACTERS_PER_TOKEN, Client
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, Reply
 from evovpo.proposers.http import check_model
 from evovpo.proposers.limits import Budget, Gate, Refusals, RefusedError, Spent, Ticket
 from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
 from evovpo.proposers.server import load_and_compare
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
-
-_CHARACTERS_PER_TOKEN = 4
-"""Of a reply whose server gives no token ids, for the bandit."""
 
 
 class OpenAIProposer:
@@ -105,7 +102,7 @@ class OpenAIProposer:
         for rollout, gain in zip(rollouts, gains, strict=True):
             name = rollout.model or self._models[0].name
             ids = rollout.token_ids
-            tokens = len(rollout.text) // _CHARACTERS_PER_TOKEN if ids is None else len(ids)
+            tokens = len(rollout.text) // CHARACTERS_PER_TOKEN if ids is None else len(ids)
             self._chosen[rollout.prompt_id] = name
             self._bandit.observe(name, gain, tokens)
 

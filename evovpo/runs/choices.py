@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from evovpo.proposers.limits import Spent
 from evovpo.proposers.policies import SERVED, base_version
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
+
+if TYPE_CHECKING:
+    from evovpo.proposers.embeddings import OpenAIEmbedder
 
 _LONG_PROGRAM = 2000
 """Characters of a starting program from which on models are asked for edits of it."""
@@ -112,10 +115,6 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
                 parent = Shown(seed, judge.evaluate(seed))
             requests.append(Request(config.search.answers, PromptKind.MUTATE, parent, rows=rows))
     return {request.kind: made_by.messages(problem, request) for request in requests}
-
-
-if TYPE_CHECKING:
-    from evovpo.proposers.embeddings import OpenAIEmbedder
 
 
 def check_proposer(problem: Problem, config: Config) -> None:
@@ -207,11 +206,7 @@ def _choose_policy(
     if store is None:
         raise ConfigError(f"proposer.policy is {policy}, and there is no store here; change it to start")
     if policy == "served":
-
-        def follow() -> PolicyVersion:
-            return store.served() or start
-
-        return follow(), follow
+        return store.served() or start, lambda: store.served() or start
     if int(policy) == 0 and not any(version.number == 0 for version in store.policy_versions()):
         return start, None
     return store.policy_version(int(policy)), None
@@ -229,12 +224,8 @@ def _check_start_model(problem: Problem, store: Store) -> None:
             )
 
 
-class Servers(NamedTuple):
-    """Who is asked while a run is searched."""
-
-    proposer: Proposer
-    embedder: OpenAIEmbedder | None
-    """Turns programs into vectors; None where novelty is not judged by meaning."""
+Servers: TypeAlias = "tuple[Proposer, OpenAIEmbedder | None]"
+"""Who is asked while a run is searched; no embedder where novelty is not judged by meaning."""
 
 
 def open_servers(problem: Problem, config: Config, store: Store, proposer: Proposer | None = None) -> Servers:
@@ -250,4 +241,4 @@ def open_servers(problem: Problem, config: Config, store: Store, proposer: Propo
         embedder = OpenAIEmbedder(config.proposer, config.search.novelty_model)
     if isinstance(proposer, Checked):
         asyncio.run(proposer.check())
-    return Servers(proposer, embedder)
+    return proposer, embedder

@@ -18,7 +18,7 @@ from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
 from evovpo.proposers import Learner, Proposer
-from evovpo.runs.group import Embedder, Found, GroupJudge
+from evovpo.runs.group import Embed, Found, GroupJudge
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
@@ -66,8 +66,8 @@ class Driver:
     known: dict[str, Evaluation] = field(default_factory=dict)
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
-    embedder: Embedder | None = None
-    """Judges novelty by meaning, if there is one."""
+    embed: Embed | None = None
+    """As `GroupJudge` has it."""
     stop_reason: str = ""
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     pause_at: int | None = None
@@ -79,13 +79,8 @@ class Driver:
     """Groups that are being judged, in the order in which they arrived."""
 
     def __post_init__(self) -> None:
-        self._groups = GroupJudge(
-            self.search,
-            self.judge.evaluate,
-            ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge"),
-            self.known,
-            self.embedder,
-        )
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
+        self._groups = GroupJudge(self.search, self.judge.evaluate, pool, self.known, self.embed)
 
     @property
     def executed(self) -> int:

@@ -4,10 +4,10 @@ An answer that is not novel is refused before it costs an evaluation. Nothing he
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from evovpo.errors import SandboxError
 from evovpo.prompts.request import Answer
@@ -28,12 +28,8 @@ from evovpo.types import (
     content_id,
 )
 
-
-class Embedder(Protocol):
-    """What judging novelty needs of a server that turns programs into vectors."""
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector for each text."""
+Embed = Callable[[Sequence[str]], Awaitable[list[Vector]]]
+"""Programs to vectors, one for each."""
 
 
 class Found(NamedTuple):
@@ -62,8 +58,8 @@ class GroupJudge:
     """As many threads as programs may run at once."""
     known: Mapping[str, Evaluation]
     """Judgements of earlier runs on this problem version: programs in it are not run again."""
-    embedder: Embedder | None = None
-    """Judges novelty by meaning, if there is one."""
+    embed: Embed | None = None
+    """Novelty is judged by meaning too, if there is one."""
     executed: int = 0
     """Programs given to `judge` so far."""
     _vectors: dict[str, Vector] = field(default_factory=dict)
@@ -154,12 +150,12 @@ class GroupJudge:
         faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
         refused = {key: fault for key, fault in faults.items() if fault}
         novel = {key: program.source for key, program in new.items() if key not in refused}
-        if self.embedder is None or not novel:
+        if self.embed is None or not novel:
             return refused
         neighbours = self.search.tickets[prompt.id].neighbours
         sources = {member.program_id: member.source for member in neighbours} | novel
         missing = [program_id for program_id in sources if program_id not in self._vectors]
-        vectors = await self.embedder.embed([sources[program_id] for program_id in missing])
+        vectors = await self.embed([sources[program_id] for program_id in missing])
         self._vectors.update(zip(missing, vectors, strict=True))
         others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
         for program_id in novel:

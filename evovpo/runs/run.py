@@ -149,23 +149,23 @@ def _drive(
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = request.config.changed(store=StoreConfig(url=store.name))
-    problem = request.problem
+    problem, (proposer, embedder) = request.problem, servers
     started = time.monotonic()
     status, heldout = RunStatus.FAILED, None
     try:
-        _tell_again(servers.proposer, search, store)
+        _tell_again(proposer, search, store)
         judged = {item.program_id: item for item in request.judged}
         with open_executor(problem, config, request.scorer) as judge:
             driver = Driver(
                 search=search,
                 config=config,
-                proposer=servers.proposer,
+                proposer=proposer,
                 judge=with_models(judge, problem, config, store, search.run_id),
                 journal=store,
                 known=judged | store.known_evaluations(problem.version),
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
-                embedder=servers.embedder,
+                embed=None if embedder is None else embedder.embed,
                 pause_at=request.pause_at,
             )
             status = asyncio.run(_run_and_close(driver, servers))
@@ -200,9 +200,10 @@ async def _run_and_close(driver: Driver, servers: Servers) -> RunStatus:
     try:
         return await driver.run()
     finally:
-        await servers.proposer.aclose()
-        if servers.embedder is not None:
-            await servers.embedder.aclose()
+        proposer, embedder = servers
+        await proposer.aclose()
+        if embedder is not None:
+            await embedder.aclose()
 
 
 def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:

@@ -19,7 +19,7 @@ from evovpo.errors import ConfigError, ServerError
 from evovpo.proposers.embeddings import OpenAIEmbedder
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Driver
-from evovpo.runs.group import Embedder
+from evovpo.runs.group import Embed
 from evovpo.runs.replay import replay
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
@@ -124,7 +124,7 @@ class Counting:
         return judge(program)
 
 
-def run_with(store: Store, embedder: Embedder | None, settings: Config) -> tuple[Counting, Search]:
+def run_with(store: Store, embed: Embed | None, settings: Config) -> tuple[Counting, Search]:
     """Run four answers against the starting programs; return who judged and the search."""
     answers = ["0.2 0.9 # like the better seed", "5.0 1.0", "0.2 0.9 # like the better seed", "bad"]
     answers[1] = "0.9 1.0 # in another direction"
@@ -138,7 +138,7 @@ def run_with(store: Store, embedder: Embedder | None, settings: Config) -> tuple
         proposer=ScriptedProposer(lambda prompt, index: answers[index]),
         judge=counting,
         journal=store,
-        embedder=embedder,
+        embed=embed,
     )
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
     return counting, search
@@ -147,7 +147,7 @@ def run_with(store: Store, embedder: Embedder | None, settings: Config) -> tuple
 def test_what_means_the_same_is_refused_unpaid_stored_and_replayed_without_a_server(tmp_path: Path) -> None:
     embedder = Angles()
     with Store.open(str(tmp_path / "run.db")) as store:
-        counting, search = run_with(store, embedder, SETTINGS)
+        counting, search = run_with(store, embedder.embed, SETTINGS)
         history = list(store.history("one"))
         group = next(iter(store.groups("one")))
         summary = store.run_summary("one")
@@ -174,7 +174,7 @@ def test_the_text_is_looked_at_before_anything_is_embedded(tmp_path: Path) -> No
     embedder = Angles()
     settings = SETTINGS.changed(search=SETTINGS.search.changed(novelty=0.999))
     with Store.open(str(tmp_path / "run.db")) as store:
-        run_with(store, embedder, settings)
+        run_with(store, embedder.embed, settings)
         history = list(store.history("one"))
     assert all("like the better seed" not in text for texts in embedder.asked for text in texts)
     again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
