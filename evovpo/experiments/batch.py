@@ -61,17 +61,11 @@ class Batch(Part):
     @property
     def arms(self) -> tuple[Arm, ...]:
         """All arms, in the order of the file; the first one is what others are compared with."""
-        return tuple(
-            Arm(proposer.name, strategy.name, evaluations)
-            for proposer, strategy, evaluations in itertools.product(
-                self.proposers, self.strategies, self.evaluations
-            )
-        )
+        grid = itertools.product(self.proposers, self.strategies, self.evaluations)
+        return tuple(Arm(proposer.name, strategy.name, most) for proposer, strategy, most in grid)
 
     def run_id(self, problem: str, arm: Arm, seed: int) -> str:
-        return content_id(
-            "batch", self.name, problem, arm.proposer, arm.strategy, str(arm.evaluations), str(seed)
-        )
+        return content_id("batch", self.name, problem, *map(str, arm), str(seed))
 
 
 class Cell(NamedTuple):
@@ -107,8 +101,14 @@ def _read(name: str, faults: list[str]) -> Batch:
     """Return what could be read, after adding what is wrong."""
     path = Path(name)
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
-    if data is None or "suite" in data:
-        return _default_batch(name, faults)
+    if data is None or "suite" in data:  # each of its problems once, with the defaults of everything
+        problems: tuple[Path, ...] = ()
+        try:
+            problems = tuple(entry.path for entry in load_suite(name))
+        except ProblemError as error:
+            faults.append(f"{name}: expected a batch file or a suite; {error}")
+        title = path.resolve().parent.name if name.endswith(".toml") else path.name
+        return Batch(name=title, problems=problems, origin=name)
     reader = Reader(path, faults)
     batch = reader.part(
         Batch,
@@ -126,17 +126,6 @@ def _read(name: str, faults: list[str]) -> Batch:
     return batch
 
 
-def _default_batch(name: str, faults: list[str]) -> Batch:
-    """Return the batch of a suite: its problems, each once, with the defaults of everything."""
-    problems: tuple[Path, ...] = ()
-    try:
-        problems = tuple(entry.path for entry in load_suite(name))
-    except ProblemError as error:
-        faults.append(f"{name}: expected a batch file or a suite; {error}")
-    title = Path(name).resolve().parent.name if name.endswith(".toml") else Path(name).name
-    return Batch(name=title, problems=problems, origin=name)
-
-
 def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
     """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
@@ -151,8 +140,11 @@ def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Varian
         if isinstance(entry, Mapping):
             name = reader.name(entry, where)
             settings = {part: values for part, values in entry.items() if part != "name"}
-            checked = reader.settings(settings, f"{where} ({name})")
-            variants.append(Variant(name, _near(checked, reader.path.parent)))
+            checked = dict(reader.settings(settings, f"{where} ({name})"))
+            match checked.get("proposer"):  # a model folder beside the file
+                case {"model": str(model), **others} if model and others.get("name", "local") == "local":
+                    checked["proposer"] = {**others, "model": str((reader.path.parent / model).resolve())}
+            variants.append(Variant(name, checked))
         elif entry in known:
             variants.append(Variant(entry, {section: {field: entry}}))
         else:
@@ -160,11 +152,3 @@ def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Varian
             reader.add(f"{entry!r} is none; {hint}, or give a [[{key}]] table with settings", where)
     reader.different([variant.name for variant in variants], key)
     return tuple(variants)
-
-
-def _near(settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """Return settings with the path of a model folder beside the file made absolute."""
-    match settings.get("proposer"):
-        case {"model": str(model), **others} if model and others.get("name", "local") == "local":
-            return {**settings, "proposer": {**others, "model": str((folder / model).resolve())}}
-    return settings

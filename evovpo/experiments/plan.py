@@ -16,6 +16,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
 from evovpo.proposers import Checked
+from evovpo.proposers.policies import ADAPTER_FILE
 from evovpo.runs.choices import check_proposer, choose_format, open_proposer, with_style
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store
@@ -130,13 +131,11 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
 
 def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return sections of settings where a later part wins key by key; lists of tables replace each other."""
-    merged: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for part in parts:
         for section, values in part.items():
-            merged[section] = (
-                merged.get(section, {}) | dict(values) if isinstance(values, Mapping) else values
-            )
-    return merged
+            found[section] = found.get(section, {}) | dict(values) if isinstance(values, Mapping) else values
+    return found
 
 
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
@@ -161,9 +160,8 @@ def _check_proposer(named: RunRequest, store: Store | None) -> None:
             if store is None:
                 raise StoreError(f"proposer.policy is {settings.policy}, and the store holds no policy yet")
             folder = Path(store.policy_version(int(settings.policy)).path)
-        if folder is not None and not any(
-            (folder / file).is_file() for file in ("config.json", "adapter_config.json")
-        ):
+        files = ("config.json", ADAPTER_FILE)
+        if folder is not None and not any((folder / file).is_file() for file in files):
             raise ConfigError(
                 f"{folder}: expected a model folder with config.json or adapter_config.json, found none; "
                 "correct proposer.model"

@@ -124,9 +124,8 @@ class Reader:
         except ValidationError as error:
             for fault in error.errors(include_url=False):
                 key = str(fault["loc"][0])
-                what = (
-                    f"expected {keys[key].title or expected(keys[key])}, found {table[key]!r:.80}; change it"
-                )
+                wanted = keys[key].title or expected(keys[key])
+                what = f"expected {wanted}, found {table[key]!r:.80}; change it"
                 self.add(f"{key}: {fault['ctx']['error'] if fault['type'] == 'value_error' else what}", where)
                 values.pop(key, None)
         return kind.model_validate(values)

@@ -7,6 +7,7 @@ for which every seed of the arm has ended.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -113,9 +114,7 @@ def read_results(batch: Batch, store: Store) -> Results:
 
 def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
     """Return the figures of all cells of a batch; the same cells give the same numbers."""
-    by_arm = [
-        _Cells(arm, [result for result in found if result.cell.arm == arm], batch.seeds) for arm in batch.arms
-    ]
+    by_arm = [_Cells(arm, [one for one in found if one.cell.arm == arm], batch.seeds) for arm in batch.arms]
     return Results(
         batch=batch,
         problems=tuple(dict.fromkeys(result.cell.problem_id for result in found)),
@@ -186,10 +185,8 @@ class _Cells:
     def curve(self) -> Curve:
         budget = self.arm.evaluations
         points = sorted({round(x) for x in np.linspace(0, budget, min(_GRID, budget) + 1)})
-        solved, best = (
-            curve([self.values(value(point), self.problems) for point in points])
-            for value in (_solved_by, _best_by)
-        )
+        at = [[partial(figure, point) for point in points] for figure in (_solved_by, _best_by)]
+        solved, best = (curve([self.values(value, self.problems) for value in values]) for values in at)
         return Curve(self.arm, tuple(points), solved, best)
 
 
@@ -206,25 +203,20 @@ def _differences(by_arm: Sequence[_Cells]) -> Iterator[ArmDifference]:
             yield ArmDifference(one.arm, first.arm, solved, best)
 
 
-def _solved_by(evaluations: int) -> Callable[[CellResult], float]:
-    return lambda result: result.solved_after is not None and result.solved_after <= evaluations
+def _solved_by(evaluations: int, result: CellResult) -> float:
+    return result.solved_after is not None and result.solved_after <= evaluations
 
 
-def _best_by(evaluations: int) -> Callable[[CellResult], float]:
-    return lambda result: max(
-        (point.best_mean_reward for point in result.curve if point.evaluations <= evaluations), default=0.0
-    )
+def _best_by(evaluations: int, result: CellResult) -> float:
+    return max((one.best_mean_reward for one in result.curve if one.evaluations <= evaluations), default=0.0)
 
 
 def verdict(results: Results) -> list[str]:
     """Return in plain words what the comparisons say; no arm wins by an interval that includes zero,
     or by problems so few that chance signs would do the same."""
-    sentences = []
-    unfinished = sum(not result.is_finished for result in results.cells)
-    if unfinished:
-        sentences.append(
-            f"{unfinished} of {len(results.cells)} runs have not ended; what follows rests on the others."
-        )
+    sentences, cells = [], len(results.cells)
+    if unfinished := sum(not result.is_finished for result in results.cells):
+        sentences.append(f"{unfinished} of {cells} runs have not ended; what follows rests on the others.")
     for one in results.differences:
         value, low, high, problems = one.solved.interval
         figures = (
