@@ -113,8 +113,7 @@ def coverage_markdown(rows: Mapping[str, Sequence[float]]) -> str:
     """Return the table of best@k of several models, for each of `KS`, in Markdown."""
     lines = ["| best@k | " + " | ".join(f"k = {k}" for k in KS) + " |", "|---" * (len(KS) + 1) + "|"]
     lines += [
-        f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |"
-        for name, values in rows.items()
+        f"| {name} | " + " | ".join(f"{best:.3f}" for best in of_k) + " |" for name, of_k in rows.items()
     ]
     return "\n".join(lines)
 

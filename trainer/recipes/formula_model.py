@@ -11,20 +11,14 @@ from functools import partial
 from random import Random
 
 from evovpo.builtin.chain import join_chain
-from evovpo.builtin.formulas.format import (
-    ARGUMENTS,
-    LEVELS,
-    MAX_COMPONENTS,
-    TOKEN_PATTERN,
-    encode_prompt,
-    vocabulary,
-)
+from evovpo.builtin.formulas.format import LEVELS, MAX_COMPONENTS, TOKEN_PATTERN, encode_prompt, vocabulary
 from evovpo.builtin.formulas.sampler import FormulaSampler
 from trainer.recipes.pretrain import Language, PretrainConfig, main, text_block
 from trainer.recipes.tokenizer import word_tokenizer
 
 _ANSWERS = (1, 2, 3, 4)
 _ANSWER_WEIGHTS = (5, 1, 3, 1)
+_INPUTS = (1, 2, 3, 4)
 _INPUT_WEIGHTS = (1, 2, 4, 1)
 _PARENT_SHARE = 0.5
 _COMPONENTS = (2, 4, 8, 8, 12, MAX_COMPONENTS)
@@ -46,7 +40,7 @@ FORMULA_CONFIG = PretrainConfig(
 
 def sample_sequence(rng: Random) -> tuple[str, str]:
     """Return prompt and completion of one training sequence."""
-    inputs = rng.choices(range(1, len(ARGUMENTS) + 1), _INPUT_WEIGHTS)[0]
+    inputs = rng.choices(_INPUTS, _INPUT_WEIGHTS)[0]
     answers = rng.choices(_ANSWERS, _ANSWER_WEIGHTS)[0]
     sampler = FormulaSampler(rng, inputs)
     if rng.random() >= _PARENT_SHARE:
@@ -57,10 +51,8 @@ def sample_sequence(rng: Random) -> tuple[str, str]:
         parent = sampler.mutant(parent)
     centre = rng.randrange(LEVELS)
     levels = [min(max(centre + rng.randint(-3, 3), 0), LEVELS - 1) for _ in range(rng.choice(_COMPONENTS))]
-    return (
-        encode_prompt(answers, inputs, parent, levels),
-        join_chain([sampler.mutant(parent) for _ in range(answers)]),
-    )
+    chain = [sampler.mutant(parent) for _ in range(answers)]
+    return encode_prompt(answers, inputs, parent, levels), join_chain(chain)
 
 
 FORMULAS = Language(

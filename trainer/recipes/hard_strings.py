@@ -100,9 +100,7 @@ def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> tuple[str, li
             continue
         tree = shortest(tree, train, run_own(spell(tree), train))
         text = render(tree)
-        outputs = [
-            output for output in run_own(text, rows) if output is not None and len(output) <= MAX_OUTPUT
-        ]
+        outputs = [one for one in run_own(text, rows) if one is not None and len(one) <= MAX_OUTPUT]
         if tree[0] != "if" or size(tree) < _FEWEST_OPERATIONS or 0 in (size(tree[1]), size(tree[3])):
             continue
         if len(text) > _LONGEST_PROGRAM or len(outputs) < len(rows):

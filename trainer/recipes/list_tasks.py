@@ -172,10 +172,8 @@ def run(text: str, rows: Sequence[Row]) -> list[Value]:
 
 def _kept(value: Any) -> Value:
     numbers = value if isinstance(value, list) else [value]
-    is_kept = len(numbers) <= _LONGEST_LIST and all(
-        type(number) is int and abs(number) <= _LARGEST for number in numbers
-    )
-    return value if is_kept else None
+    is_small = all(type(number) is int and abs(number) <= _LARGEST for number in numbers)
+    return value if is_small and len(numbers) <= _LONGEST_LIST else None
 
 
 def sample_row(rng: Random, has_number: bool) -> Row:
@@ -298,11 +296,9 @@ def write_suite(
     names = [f"list-{number + 1:02d}" for number in range(count)]
     for number, name in enumerate(names):
         write_task(out / name, draw(seed, number), seed, number)
-    listing = suite_text(
-        "lists", "Functions of lists of whole numbers from examples that conflict, generated.", names
-    )
-    command = f"python -m trainer.recipes.list_tasks --count {count} --seed {seed}"
-    (out / "suite.toml").write_text(f"# Made by {command}\n\n{listing}", encoding="utf-8")
+    what = "Functions of lists of whole numbers from examples that conflict, generated."
+    head = f"# Made by python -m trainer.recipes.list_tasks --count {count} --seed {seed}\n\n"
+    (out / "suite.toml").write_text(head + suite_text("lists", what, names), encoding="utf-8")
     print(f"{count} problems: {out / 'suite.toml'}")
 
 

@@ -216,9 +216,8 @@ def save_policy(
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "training.json").write_text(
-        json.dumps({"recipe": asdict(config), "loss_curve": log}, indent=1) + "\n"
-    )
+    told = {"recipe": asdict(config), "loss_curve": log}
+    (folder / "training.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
 def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
@@ -316,9 +315,8 @@ def main(
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("out", type=Path, help="folder for checkpoints and the finished model")
     for name, value in asdict(defaults or PretrainConfig()).items():
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}"
-        )
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=type(value), default=value, help=f"default {value}")
     options = vars(parser.parse_args())
     out = options.pop("out")
     pretrain(out, PretrainConfig(**options), language)

@@ -20,9 +20,8 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     """
     vocab = {token: index for index, token in enumerate(vocabulary())}
     model = models.BPE(vocab=vocab, merges=[], unk_token=_UNKNOWN, byte_fallback=True, ignore_merges=True)
-    return _tokenizer(
-        model, TOKEN_PATTERN, decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()]), 768
-    )
+    decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return _tokenizer(model, TOKEN_PATTERN, decoder, 768)
 
 
 def word_tokenizer(tokens: Iterable[str], pattern: str, model_max_length: int) -> PreTrainedTokenizerFast:

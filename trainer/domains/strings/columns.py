@@ -95,9 +95,7 @@ def _phones(rng: Random) -> Cell:
         "0{0}/{1}{2}",
     ]
     chosen = rng.sample(forms, rng.choice((1, 1, 2, 2, 3)))
-    return lambda: rng.choice(chosen).format(
-        _num(rng, 3, 3), _num(rng, 3, 3), _num(rng, 4, 4), _num(rng, 1, 2)
-    )
+    return lambda: rng.choice(chosen).format(*(_num(rng, *of) for of in ((3, 3), (3, 3), (4, 4), (1, 2))))
 
 
 def _dates(rng: Random) -> Cell:
@@ -184,17 +182,18 @@ def _urls(rng: Random) -> Cell:
     slash = rng.choice((0.0, 0.0, 0.4))
 
     def cell() -> str:
-        text = (rng.choice(("http://", "https://")) if rng.random() < scheme else "") + (
-            "www." if rng.random() < www else ""
-        )
+        text = rng.choice(("http://", "https://")) if rng.random() < scheme else ""
+        text += "www." if rng.random() < www else ""
         text += (word(rng) + "." if rng.random() < 0.2 else "") + word(rng) + "." + rng.choice(_DOMAINS)
         text += "".join(
             "/" + rng.choice((word(rng), word(rng), _num(rng, 1, 4), word(rng) + "-" + word(rng)))
             for _ in range(rng.randint(0, pages))
         )
         text += "/" if rng.random() < slash else ""
-        return text + (
-            f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}" if rng.random() < query else ""
+        return (
+            text + f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}"
+            if rng.random() < query
+            else text
         )
 
     return cell
@@ -206,9 +205,8 @@ def _emails(rng: Random) -> Cell:
     shown = rng.choice((0.0, 0.0, 0.0, 0.5, 1.0))
 
     def cell() -> str:
-        local = (
-            word(rng) if rng.random() < one else word(rng) + middle + rng.choice((word(rng), _num(rng, 1, 3)))
-        )
+        is_one = rng.random() < one
+        local = word(rng) + ("" if is_one else middle + rng.choice((word(rng), _num(rng, 1, 3))))
         text = f"{local}@{word(rng)}.{rng.choice(_DOMAINS)}"
         return f"{_cap(word(rng))} {_cap(word(rng))} <{text}>" if rng.random() < shown else text
 
@@ -233,9 +231,8 @@ def _cities(rng: Random) -> Cell:
         if rng.random() < street:
             text = f"{_num(rng, 1, 4)} {_cap(word(rng))} {rng.choice(_STREETS)}, {text}"
             if rng.random() < house * 0.5:
-                text = text.replace(
-                    ",", f" {rng.choice(('Apt', 'Unit', '#', 'Suite'))} {_num(rng, 1, 3)},", 1
-                )
+                unit = rng.choice(("Apt", "Unit", "#", "Suite"))
+                text = text.replace(",", f" {unit} {_num(rng, 1, 3)},", 1)
         return text
 
     return cell
@@ -245,11 +242,8 @@ def _amounts(rng: Random) -> Cell:
     mark = rng.choice(("$", "€", "", "", "£", "USD ", "EUR "))
     after = "" if mark else rng.choice(("", " ", " ")) + rng.choice(_UNITS)
     fixed_unit = rng.random() < 0.5
-    cents, thousands, negative = (
-        rng.choice((0.0, 0.5, 1.0)),
-        rng.choice((0.0, 0.0, 0.5)),
-        rng.choice((0.0, 0.0, 0.0, 0.3)),
-    )
+    cents, thousands = rng.choice((0.0, 0.5, 1.0)), rng.choice((0.0, 0.0, 0.5))
+    negative = rng.choice((0.0, 0.0, 0.0, 0.3))
     decimal = rng.choice((".", ".", ","))
 
     def cell() -> str:
@@ -279,9 +273,8 @@ def _sentences(rng: Random) -> Cell:
     numbered = rng.choice((0.0, 0.0, 0.4))
 
     def cell() -> str:
-        words = [
-            _num(rng, 1, 3) if rng.random() < numbered else word(rng) for _ in range(rng.randint(low, high))
-        ]
+        count = rng.randint(low, high)
+        words = [_num(rng, 1, 3) if rng.random() < numbered else word(rng) for _ in range(count)]
         return case((", " if comma else " ").join(words)) + end
 
     return cell
@@ -292,8 +285,7 @@ def _padded(rng: Random) -> Cell:
     left, right, between = rng.randint(0, 2), rng.randint(0, 2), rng.random() < 0.5
 
     def cell() -> str:
-        text = inner()
-        text = text.replace(" ", " " * rng.randint(1, 3)) if between else text
+        text = inner().replace(" ", " " * rng.randint(1, 3)) if between else inner()
         return " " * rng.randint(0, left) + text + " " * rng.randint(0, right)
 
     return cell
@@ -405,9 +397,8 @@ def _mixed(rng: Random) -> Cell:
 def _tagged(rng: Random) -> Cell:
     """Rows of one kind, of which some carry a constant mark."""
     inner = column(rng, mixed=False)
-    tag = rng.choice(
-        (word(rng), _cap(word(rng)), _code(rng, 2, 3), "N/A", "Re: ", "www.", "*", "~", "not ", "+", "!")
-    )
+    own = (word(rng), _cap(word(rng)), _code(rng, 2, 3))
+    tag = rng.choice((*own, "N/A", "Re: ", "www.", "*", "~", "not ", "+", "!"))
     glue = rng.choice(("", " ", "-", ": ", "_"))
     first = rng.random() < 0.6
     return lambda: (

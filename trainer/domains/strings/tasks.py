@@ -94,17 +94,11 @@ def sample_task(rng: Random) -> Task:
             return Task(rows, [output or "" for output in outputs], tree, text)
 
 
-class _Attempts(NamedTuple):
-    """Programs near the truth: equal on all rows, right on some, and other runnable ones."""
-
-    same: list[str]
-    partial: list[str]
-    other: list[str]
-
-
-def _attempts(rng: Random, task: Task, count: int) -> _Attempts:
+def _attempts(rng: Random, task: Task, count: int) -> tuple[list[str], ...]:
+    """Return programs near the truth: equal on all rows, right on some, and other runnable ones."""
     sampler = Sampler(rng, task.rows)
-    found = _Attempts([], [], [])
+    found: tuple[list[str], ...] = ([], [], [])
+    same, partial, other = found
     for _ in range(count):
         tree = mutate(sampler, task.tree)
         if rng.random() < 0.3:
@@ -117,15 +111,15 @@ def _attempts(rng: Random, task: Task, count: int) -> _Attempts:
         outputs = run_own(text, task.rows)
         right = sum(output == wanted for output, wanted in zip(outputs, task.outputs, strict=True))
         if right == len(task.outputs):
-            found.same.append(text)
+            same.append(text)
         elif right:
-            found.partial.append(text)
+            partial.append(text)
         elif any(outputs):
-            found.other.append(text)
+            other.append(text)
     return found
 
 
-def _chain(rng: Random, task: Task, attempts: _Attempts, answers: int) -> list[str]:
+def _chain(rng: Random, task: Task, attempts: Sequence[list[str]], answers: int) -> list[str]:
     """Return `answers` different programs: the truth, mostly first, and plausible attempts."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]

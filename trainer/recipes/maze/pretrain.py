@@ -14,17 +14,7 @@ from random import Random
 from transformers import PreTrainedTokenizerFast
 
 from trainer.domains.maze.domain import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
-from trainer.domains.maze.generator import (
-    CELLS,
-    DIAMOND,
-    GOLD,
-    LAVA,
-    NEIGHBOURS,
-    WALL,
-    Maze,
-    distances,
-    draw_maze,
-)
+from trainer.domains.maze.generator import DIAMOND, GOLD, LAVA, NEIGHBOURS, WALL, Maze, distances, draw_maze
 from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, main
 from trainer.recipes.tokenizer import word_tokenizer
 
@@ -53,7 +43,7 @@ MAZE_CONFIG = PretrainConfig(
 """The recipe of the model that is shipped."""
 
 
-_steps_to = lru_cache(maxsize=2 * CELLS)(distances)
+_steps_to = lru_cache(maxsize=256)(distances)
 """The routes through one maze share its distance maps."""
 
 
@@ -84,7 +74,7 @@ def _waypoints(maze: Maze, rng: Random) -> list[int]:
     if errand == "direct":
         return []
     if errand == "wander":
-        free = [cell for cell in range(CELLS) if maze.grid[cell] != WALL]
+        free = [cell for cell, kind in enumerate(maze.grid) if kind != WALL]
         return rng.sample(free, rng.randint(1, _MOST_DETOURS))
     items = maze.cells(GOLD if errand == "gold" else DIAMOND)
     return rng.sample(items, rng.randint(1, min(_MOST_ITEMS, len(items))))
