@@ -189,10 +189,7 @@ class Study(Part):
             found[f"arm {arm.name}"] = {
                 "trained": recipe(arm.arm) if arm.arm is not None else "",
                 "model": arm.model if arm.model in ("", START) else start_digest(Path(arm.model)),
-                "tuned_as": arm.tuned_as,
-                "while_searching": arm.while_searching,
-                "search_answers": arm.search_answers,
-                "evaluations": arm.evaluations,
+                **arm.model_dump(include={"tuned_as", "while_searching", "search_answers", "evaluations"}),
             }
         return found
 

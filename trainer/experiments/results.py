@@ -225,13 +225,9 @@ class _Summary:
         )
 
     def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:
-        problems, theirs = self._problems, self._ended(reference)
+        problems, ours, theirs = self._problems, self._ended(arm), self._ended(reference)
         samples, baseline = self._samples(arm), self._samples(reference)
-        solved = {
-            name: (rows.solved(), theirs[name].solved())
-            for name, rows in self._ended(arm).items()
-            if name in theirs
-        }
+        solved = {name: (ours[name].solved(), theirs[name].solved()) for name in ours if name in theirs}
         return Comparison(
             arm=arm.name,
             reference=reference.name,

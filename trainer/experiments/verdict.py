@@ -23,9 +23,8 @@ def verdict(results: Results) -> list[str]:
 
 
 def _compared(results: Results, found: Comparison) -> str:
-    parts = [
-        f"{results.study.figures[figure]} {_by_k(differences)}" for figure, differences in found.at_k.items()
-    ]
+    figures = results.study.figures
+    parts = [f"{figures[figure]} {_by_k(differences)}" for figure, differences in found.at_k.items()]
     for strategy, difference in found.solved.items():
         ours, theirs = found.unlocked[strategy], found.locked[strategy]
         seeds = "seed" if ours.seeds == 1 else f"{ours.seeds} seeds"

@@ -210,10 +210,8 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
         said: list[str] = []
         turns = Turns(plan, store, folder / "policies", LoopWatch(not_trained=said.append))
         turns.train_what_is_new(runs=plan.run_ids(number))
-        read = {
-            one.id: {part.run_id: part.through for part in parts_of(one) if part.through}
-            for one in turns.trainings()
-        }
+        parts = {one.id: parts_of(one) for one in turns.trainings()}
+        read = {id_: {part.run_id: part.through for part in of if part.through} for id_, of in parts.items()}
         training = next((id_ for id_, through in read.items() if through not in before), "")
         steps = store.training_steps(training)
         versions = {one.config_hash: one.number for one in store.policy_versions() if one.config_hash}

@@ -26,6 +26,7 @@ from trainer.domains.on_policy import ask, load_start_model, measure
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, batches
 from trainer.recipes import run_recipe
+from trainer.reports.study_report import markdown_table
 
 ANSWERS = 3
 _SAMPLES = 24
@@ -111,11 +112,8 @@ def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequenc
 
 def coverage_markdown(rows: Mapping[str, Sequence[float]]) -> str:
     """Return the table of best@k of several models, for each of `KS`, in Markdown."""
-    lines = ["| best@k | " + " | ".join(f"k = {k}" for k in KS) + " |", "|---" * (len(KS) + 1) + "|"]
-    lines += [
-        f"| {name} | " + " | ".join(f"{best:.3f}" for best in of_k) + " |" for name, of_k in rows.items()
-    ]
-    return "\n".join(lines)
+    lines = [[name, *(f"{value:.3f}" for value in values)] for name, values in rows.items()]
+    return markdown_table(["best@k", *(f"k = {k}" for k in KS)], lines)
 
 
 def main(

@@ -209,12 +209,13 @@ def report_markdown(results: Results, pictures: Sequence[str] = ()) -> str:
         *_at_k_tables(results),
         *_search_tables(results),
         _cost_table(results),
-        _table(["arm", "learning rate", "KL", "validation score", ""], grid),
+        markdown_table(["arm", "learning rate", "KL", "validation score", ""], grid),
     ]
     return "\n".join(parts)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -226,10 +227,8 @@ def _at_k_tables(results: Results) -> Iterator[str]:
         # On mazes no answer is ever right: a table of zeros says nothing.
         if results.study.test.tasks and not any(one.mean for by_k in shown.values() for one in by_k.values()):
             continue
-        yield _table(
-            [title, *head],
-            [[name, *(_text(one, 3) for one in by_k.values())] for name, by_k in shown.items()],
-        )
+        lines = [[name, *(_text(one, 3) for one in by_k.values())] for name, by_k in shown.items()]
+        yield markdown_table([title, *head], lines)
         for reference in results.study.references:
             lines = [
                 [one.arm, *(_text(found, 3) for found in one.at_k[figure].values())]
@@ -237,7 +236,7 @@ def _at_k_tables(results: Results) -> Iterator[str]:
                 if one.reference == reference and one.at_k
             ]
             if lines:
-                yield _table([f"{title} minus {reference}'s", *head], lines)
+                yield markdown_table([f"{title} minus {reference}'s", *head], lines)
 
 
 def _search_tables(results: Results) -> Iterator[str]:
@@ -253,9 +252,9 @@ def _search_tables(results: Results) -> Iterator[str]:
                 compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
                 against.append([name, *itertools.chain(*compared)])
         head = [f"solved by {strategy.name}, of {len(results.problems)}", "seeds", "with one seed"]
-        yield _table([*head, "training rows alone", "with any seed"], counts)
+        yield markdown_table([*head, "training rows alone", "with any seed"], counts)
         heads = [(f"minus {name}'s", f"unlocked against {name} / the other way") for name in references]
-        yield _table([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
+        yield markdown_table([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
     lines = [
         [one.arm, one.reference, strategy, *_compared(one, strategy)]
         for one in results.comparisons
@@ -264,10 +263,10 @@ def _search_tables(results: Results) -> Iterator[str]:
     ]
     if lines:
         head = ["further pairs", "against", "strategy", "problems solved", "unlocked / the other way"]
-        yield _table(head, lines)
+        yield markdown_table(head, lines)
     lines = [[one.arm, one.strategy, one.reference, _text(one.solved, 1)] for one in results.strategies]
     if lines:
-        yield _table(["same models", "strategy", "against", "problems solved"], lines)
+        yield markdown_table(["same models", "strategy", "against", "problems solved"], lines)
 
 
 def _compared(found: Comparison | None, strategy: str) -> tuple[str, str]:
@@ -294,7 +293,7 @@ def _cost_table(results: Results) -> str:
         different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]
         lines.append([arm.arm.name, training, searches, *different])
     spent = ["one training", "searches of one seed"]
-    return _table(["", *spent, "diversity of i.i.d. answers", "distinct i.i.d. answers"], lines)
+    return markdown_table(["", *spent, "diversity of i.i.d. answers", "distinct i.i.d. answers"], lines)
 
 
 def _text(found: Interval | Difference, digits: int) -> str:
@@ -315,14 +314,8 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
         ]
         if curves:
             path = folder / f"{figure.replace('_', '-')}.png"
-            write_arms(
-                path,
-                curves,
-                reference=reference,
-                title=f"{title} of i.i.d. answers, {results.study.name}",
-                note=note,
-                figure_name=title,
-            )
+            above = f"{title} of i.i.d. answers, {results.study.name}"
+            write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
             yield path
     panels: dict[str, list[Curve]] = {}
     for strategy in (one.name for one in results.study.strategies):
@@ -332,16 +325,12 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
                 curve = Curve(arm.arm.name, tuple(after), tuple(after.values()))
                 panels.setdefault(strategy, []).append(curve)
     if panels:
-        path = folder / "solved-by-budget.png"
-        has_bands = max(map(len, panels.values())) <= MOST_BANDS
+        path, has_bands = folder / "solved-by-budget.png", max(map(len, panels.values())) <= MOST_BANDS
         bands = "Bands: 95 % bootstrap over problems and seeds."
-        write_budgets(
-            path,
-            panels,
-            title=f"Problems solved with one seed, of {len(results.problems)}",
-            note="Right on all training and held-out rows. "
-            + (bands if has_bands else "Intervals are in results.json."),
-        )
+        note = "Right on all training and held-out rows. "
+        note += bands if has_bands else "Intervals are in results.json."
+        title = f"Problems solved with one seed, of {len(results.problems)}"
+        write_budgets(path, panels, title=title, note=note)
         yield path
     logs: dict[str, tuple[str, list[Any]]] = {}  # arms may share their trainings
     for arm in results.arms:
@@ -351,10 +340,7 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
     if logs:
         path = folder / "training.png"
         lines = {
-            title: [
-                _mean_line(name, [[step[figure] for step in log] for log in of_arm])
-                for name, of_arm in logs.values()
-            ]
+            title: [_mean_line(name, of_arm, figure) for name, of_arm in logs.values()]
             for title, figure in _LOGGED.items()
         }
         note = "Means over an arm's trainings and ten steps."
@@ -362,9 +348,9 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
         yield path
 
 
-def _mean_line(name: str, trainings: Sequence[Sequence[float]], width: int = 10) -> Line:
-    """Return an arm's figure against its steps: the mean over trainings, and over the last `width` steps."""
-    steps = min(map(len, trainings))
-    means = [sum(values[step] for values in trainings) / len(trainings) for step in range(steps)]
-    windows = [means[max(0, step - width + 1) : step + 1] for step in range(steps)]
-    return Line(name, range(steps), [sum(window) / len(window) for window in windows])
+def _mean_line(name: str, logs: Sequence[Any], figure: str) -> Line:
+    """Return an arm's figure against its steps: the mean over trainings, and over the last ten steps."""
+    steps = range(min(map(len, logs)))
+    means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
+    windows = [means[max(0, step - 9) : step + 1] for step in steps]
+    return Line(name, steps, [sum(window) / len(window) for window in windows])

@@ -78,9 +78,7 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
     """Return one object a version, ascending by number."""
     served = store.served()
     made_by = {training.id: training for training in store.trainings()}
-    refused = {
-        event.number: event.detail for event in store.policy_events() if event.kind is PolicyEventKind.REFUSED
-    }
+    refused = {one.number: one.detail for one in store.policy_events() if one.kind is PolicyEventKind.REFUSED}
     found: list[dict[str, Json]] = []
     for version in store.policy_versions():
         training = made_by.get(version.config_hash)
@@ -140,10 +138,8 @@ def _panels(
             Curve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
             for name, found in zip(names, (before, after), strict=True)
         )
-        yield (
-            BeforeAfter(title, first, second, tuple(one.is_clear for one in differences.values())),
-            differences,
-        )
+        is_clear = tuple(one.is_clear for one in differences.values())
+        yield BeforeAfter(title, first, second, is_clear), differences
 
 
 def before_after_table(
@@ -162,9 +158,8 @@ def before_after_table(
             style = ("bold green" if difference.mean > 0 else "bold red") if difference.is_clear else ""
             table.add_row(str(k), *(f"{value:.3f}" for value in pair), Text(f"{difference:+.3f}", style))
         tables.append(table)
-    return Group(
-        "Before and after, on problems outside the training", *tables, _what_was_measured(before, after)
-    )
+    title = "Before and after, on problems outside the training"
+    return Group(title, *tables, _what_was_measured(before, after))
 
 
 def worth(before: ProbeResult, after: ProbeResult) -> str:

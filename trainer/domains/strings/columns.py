@@ -190,11 +190,9 @@ def _urls(rng: Random) -> Cell:
             for _ in range(rng.randint(0, pages))
         )
         text += "/" if rng.random() < slash else ""
-        return (
-            text + f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}"
-            if rng.random() < query
-            else text
-        )
+        if rng.random() < query:
+            text += f"?{word(rng)}={rng.choice((word(rng), _num(rng, 1, 3)))}"
+        return text
 
     return cell
 
