@@ -8,10 +8,9 @@ fork-server lives inside it. The child gets inputs and returns JSON; answers and
 the modes, and what is not covered. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 
-from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
+from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
-from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result, WholeResult
 
 __all__ = ["Level", "ProxySandbox", "Result", "Sandbox", "WholeJob", "WholeResult", "WholeSandbox"]

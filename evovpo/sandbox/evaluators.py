@@ -1,9 +1,13 @@
-"""Runs an evaluator together with the candidate that it imports, in a process under limits.
+"""Runs evaluators that import their candidate, with it in one process under limits or by proxy apart.
 
-This protects the machine and whoever runs the search, not the score: the candidate is in the evaluator's
-process and can write the evaluator's result itself, so such judgements are of low trust.
+One process protects the machine and whoever runs the search, not the score: the candidate can write the
+evaluator's result itself, so such judgements are of low trust. Apart from it, the evaluator gets a stub at
+the program's path with functions of the same names. What passes between the two is JSON and arrays of
+numbers; so a candidate cannot reach the evaluator, and the score is the evaluator's own. Not for evaluators
+that read the program's text, start it themselves, or want its classes or constants.
 """
 
+import ast
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -11,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.local import Pool
 from evovpo.sandbox.openings import Openings
 from evovpo.sandbox.paths import (
@@ -25,7 +30,7 @@ from evovpo.sandbox.paths import (
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Report, WholeResult, judge_whole
 from evovpo.sandbox.watched import EvaluatorServer, Surroundings
-from evovpo.sandbox.worker import Settings
+from evovpo.sandbox.worker import START_SECONDS, Settings
 from evovpo.types import Limits, Status
 
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
@@ -142,7 +147,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
             prefix = f"{folder}/".encode()
             written, log = written.replace(prefix, b""), log.replace(prefix, b"")
         result = judge_whole(report, written, log, limits, self.level)
-        return replace(result, isolation=self.level + self._openings.text)
+        words = self._openings.words
+        return replace(result, isolation=self.level + f"; opened: {', '.join(words)}" * bool(words))
 
     def _failure(self, detail: str) -> WholeResult:
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, isolation=self.level)
@@ -176,3 +182,82 @@ def check_job(job: WholeJob, folder: Path) -> None:
         raise ConfigError(f"entry {job.entry!r} is not among the candidate's files {sorted(job.files)}")
     if not (folder / job.evaluator).is_file():
         raise ConfigError(f"{folder / job.evaluator}: expected an evaluator, found no file; correct the name")
+
+
+class ProxySandbox(WholeSandbox):
+    """As `WholeSandbox`, with the candidate alone in a process of its own; the result can be trusted.
+
+    The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
+    is that of `WholeSandbox`, and what is opened is opened for it alone. Each has the limits for itself.
+    """
+
+    _has_candidates = True
+
+    def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
+        """Return what the evaluator says of the candidate.
+
+        What the evaluator returned stands, even if the candidate ended in between. Where it raised, the
+        status is how the candidate ended, if not well, and else `error`. Raises as `WholeSandbox.run`,
+        and `ConfigError` for a program of several files or none.
+        """
+        check_job(job, self._folder)
+        if len(job.files) != 1 or not job.entry:
+            raise ConfigError(
+                f"proxy mode takes programs of one file, found {len(job.files)}"
+                f"{'' if job.entry else ' and no entry'}; set the evaluator's mode to whole"
+            )
+        code = job.files[job.entry]
+        try:
+            stub = stub_of(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            detail = f"{type(error).__name__}: {error}"
+            return WholeResult(Status.ERROR, detail=detail, isolation=self.level)
+        stubbed = replace(job, files={job.entry: stub})
+        return self.try_free(lambda server: self._attempt_both(server, code, stubbed, limits), self._failure)
+
+    def _attempt_both(self, server: EvaluatorServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
+        # A candidate waits while the evaluator starts, whose limit ends both.
+        candidates = replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                server.candidate.serve(code, candidates, theirs)
+            try:
+                result = self._attempt(server, job, limits, ours)
+            finally:
+                candidate = server.candidate.finish(limits)
+        log = f"{result.log}{candidate.log}"[: limits.log_bytes]
+        result = replace(result, log=log, cpu_ms=result.cpu_ms + candidate.cpu_ms)
+        is_own_word = result.status in (Status.OK, Status.SANDBOX_ERROR)
+        if candidate.status is Status.OK or (is_own_word and candidate.status is not Status.SANDBOX_ERROR):
+            return result
+        detail = f"the candidate: {candidate.detail}\n{result.detail}".strip()
+        return replace(result, status=candidate.status, detail=detail)
+
+
+def stub_of(code: str) -> str:
+    """Return the text of a module that has the top-level functions of `code` and calls it for each.
+
+    Raises SyntaxError where `code` is not Python, and ValueError where it defines no such function.
+    """
+    found = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
+    names = [name for name in dict.fromkeys(found) if not name.startswith("__")]
+    if not names:
+        raise ValueError("the program defines no function at its top level, and proxy mode offers no more")
+    functions = "".join(
+        f"def {name}(*arguments, **keywords):\n    return _calls.call({name!r}, arguments, keywords)\n\n\n"
+        for name in names
+    )
+    return f'''"""Stands for a candidate in another process: its functions, for JSON and arrays of numbers."""
+
+import {calls.MODULE} as _calls
+
+_calls.connect()
+
+
+{functions}def __getattr__(name):
+    raise AttributeError(
+        f"the candidate is in another process, which offers only functions; {{name!r}} is none: "
+        "set the evaluator's mode to whole"
+    )
+'''

@@ -43,16 +43,6 @@ class Openings:
         """True if nothing isolates the evaluator; limits hold."""
         return "sandbox=off" in self.words
 
-    @property
-    def filter_name(self) -> str:
-        """Name of the compiled filter that lets through what is opened."""
-        return "-".join(["whole", *(word for word in ("network", "gpu") if word in self.words)])
-
-    @property
-    def text(self) -> str:
-        """What is added to the level of isolation of a result."""
-        return f"; opened: {', '.join(self.words)}" if self.words else ""
-
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text with commas between them."""

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,7 +112,8 @@ class EvaluatorServer(Server):
             namespaces = bwrap_command(readable, limits.disk_mb, self._has_private_user, *opened)
             command = [*namespaces[:-1], "--dir", self.work, "--chdir", self.work, "--"]
         else:
-            self.work = self._opened.enter_context(private_folder())
+            self.work = os.path.realpath(tempfile.mkdtemp(prefix="evovpo-evaluation-"))
+            self._opened.callback(_remove, self.work)
         own = os.environ if openings.is_off else {}
         paths = [
             *openings.programs,
@@ -138,6 +139,7 @@ class EvaluatorServer(Server):
         around, openings, is_alone = self._around, self._around.openings, self._is_alone
         is_locked = around.level is not Level.NONE
         shared = ["/dev/shm"] if is_alone else []
+        opening_filter = "-".join(["whole", *(word for word in ("network", "gpu") if word in openings.words)])
         # Landlock does not govern modes; a compiler, which `path` opens, makes programs by changing them.
         is_metadata_kept = is_locked and not is_alone and not openings.programs
         return {
@@ -159,22 +161,17 @@ class EvaluatorServer(Server):
             "writable": [self.work, *shared, *DEVICES, *openings.writable],
             "shared": shared,
             "has_network": openings.has_network,
-            "filters": [compiled_filter(openings.filter_name)] if is_locked else [],
+            "filters": [compiled_filter(opening_filter)] if is_locked else [],
             "signal_filters": [compiled_filter("outside")] if is_locked else [],
             "metadata_filters": [compiled_filter("metadata")] if is_metadata_kept else [],
         }
 
 
-@contextlib.contextmanager
-def private_folder() -> Iterator[str]:
-    """Make a folder for the time of a block, and remove it whatever the modes of what is in it."""
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="evovpo-evaluation-"))
-    try:
-        yield folder
-    finally:
-        empty(folder)
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)  # noqa: PTH106
+def _remove(folder: str) -> None:
+    """Remove a folder whatever the modes of what is in it."""
+    empty(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)  # noqa: PTH106
 
 
 def _tasks_of_user() -> int:

@@ -5,6 +5,8 @@ import functools
 import json
 import marshal
 import os
+import select
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,22 +15,24 @@ from typing import Any
 
 from evovpo.errors import SandboxError
 from evovpo.sandbox.filters import compiled_filter
-from evovpo.sandbox.paths import PACKAGE, SYSTEM_PATHS, library_paths, python_paths, reading_rules
+from evovpo.sandbox.forkserver import processes
+from evovpo.sandbox.paths import (
+    PACKAGE,
+    SYSTEM_PATHS,
+    library_paths,
+    python_executable,
+    python_paths,
+    reading_rules,
+)
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
-from evovpo.sandbox.start import (
-    ENVIRONMENT,
-    MESSAGE_BYTES,
-    SERVER_FOLDER,
-    bwrap_command,
-    end_process,
-    memory_files,
-    start_python,
-    starting,
-)
+from evovpo.sandbox.start import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, bwrap_command, memory_files
 from evovpo.types import Json, Limits
 
 START_SECONDS = 60.0
+END_SECONDS = 2.0
+"""How long a process that has no more to do may take to end."""
+MESSAGE_BYTES = 1 << 16
 RECYCLE_AFTER = 10_000
 """A new fork-server starts after so many programs."""
 ANSWER_SECONDS = 10.0
@@ -92,17 +96,42 @@ class Server:
         environment: Mapping[str, str] = ENVIRONMENT,
         seconds: float = START_SECONDS,
     ) -> dict[str, Any]:
-        """Start the server and return its first message; what was put into `_opened` is closed with it.
+        """Start the running Python as `server` or `watcher`, in a session of its own; return what it says.
 
-        Raises `SandboxError` about `what` if it does not start within `seconds`.
+        It inherits nothing but the memory files, of which the log is its standard error, and its end of the
+        socket, with their numbers as arguments. `around` is a command line that isolates what follows it.
+        What was put into `_opened` is closed with the process. Raises `SandboxError` about `what` if it does
+        not start within `seconds`.
         """
-        with starting(), contextlib.ExitStack() as opened:
+        python = python_executable()
+        with contextlib.ExitStack() as opened:
             opened.push(self._opened.pop_all())
-            self._descriptors = opened.enter_context(memory_files())
-            self._rewind(json.dumps(settings).encode())
-            self._process, self._control = start_python(
-                role, self._descriptors, around=around, environment=environment
-            )
+            try:
+                if shutil.which(python) is None:  # what is around it would start, and find that out too late
+                    raise FileNotFoundError(f"no program at {python!r}")
+                self._descriptors = opened.enter_context(memory_files())
+                self._rewind(json.dumps(settings).encode())
+                self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                opened.enter_context(self._control)
+                with theirs:
+                    passed = [*self._descriptors, theirs.fileno()]
+                    main = [python, *PYTHON_OPTIONS, str(SERVER_FOLDER / "__main__.py"), role]
+                    self._process = subprocess.Popen(
+                        [*around, *main, *map(str, passed)],
+                        pass_fds=passed,
+                        env=environment,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=self._descriptors[2],
+                        start_new_session=True,
+                        cwd="/",
+                    )
+            except OSError as error:
+                raise SandboxError(
+                    f"programs are run by the Python at {python!r}: expected that it starts, found {error}; "
+                    "if that Python is gone, make its virtual environment again, or else free memory, "
+                    "processes and open files"
+                ) from error
             opened.callback(self._end)
             self._control.settimeout(seconds)
             try:
@@ -120,9 +149,17 @@ class Server:
             return found
 
     def _end(self) -> None:
+        """Wait for the server, which has no more to do; kill it with all below it if it does not end."""
         assert self._process is not None
         self._control.close()  # the server ends by itself, and so does bubblewrap around it
-        end_process(self._process)
+        pidfd = os.pidfd_open(self._process.pid)  # waiting by Popen sleeps for longer and longer
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        if not poll.poll(END_SECONDS * 1e3):
+            processes.end_all(self._process.pid)
+            self._process.kill()
+        os.close(pidfd)
+        self._process.wait()
         self._process = None
 
     def _rewind(self, payload: bytes) -> None:

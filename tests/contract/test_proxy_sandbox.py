@@ -16,8 +16,8 @@ import pytest
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult
+from evovpo.sandbox.evaluators import stub_of
 from evovpo.sandbox.forkserver import calls
-from evovpo.sandbox.proxy import stub_of
 from evovpo.types import Limits, Status
 
 pytestmark = pytest.mark.slow

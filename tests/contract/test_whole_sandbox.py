@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, start, watched
+from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, watched, worker
 from evovpo.sandbox.forkserver import processes, strict_json
 from evovpo.sandbox.probe import Offer
 from evovpo.sandbox.result import Report, judge_whole
@@ -475,7 +475,7 @@ def test_a_watcher_that_hangs_is_ended_with_all_it_started(
     sandbox: WholeSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched, "ANSWER_SECONDS", 0.0)
-    monkeypatch.setattr(start, "END_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "END_SECONDS", 0.1)
 
     def stop_the_watcher() -> None:
         _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")

@@ -19,7 +19,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from . import calls, child, kernel, program, strict_json
 from .child import clamped
@@ -35,12 +35,8 @@ _TRACE_FRAMES = 4
 _TRACE_LIMIT = 1200
 
 
-class Imported(NamedTuple):
-    """An evaluator that a zygote has ready for every evaluation."""
-
-    module: ModuleType
-    random_state: object
-    """Of Python's generator, where importing seeded it."""
+Imported: TypeAlias = tuple[ModuleType, object]
+"""An evaluator that a zygote has ready, and the state of Python's generator where importing seeded it."""
 
 
 def become_evaluation(
@@ -126,8 +122,8 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
         if imported is None:
             evaluator = load_evaluator(settings["evaluator"], settings["program_folder"])
         else:
-            evaluator = imported.module
-            seed_generators(imported.random_state)
+            evaluator, random_state = imported
+            seed_generators(random_state)
         for index, name in enumerate(job["functions"]):
             if index and not hasattr(evaluator, name):
                 break
@@ -186,8 +182,8 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
     sys.modules["__main__"] = ModuleType("__main__")
     add_light_package()
     spec = importlib.util.spec_from_file_location(MODULE, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{Path(path).name} is not the name of a Python file")
+    assert spec is not None, "the supervisor takes Python files only"
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     spec.loader.exec_module(module)

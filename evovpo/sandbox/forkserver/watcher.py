@@ -57,7 +57,7 @@ class _Watcher:
 
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()
-        self.settings, self.control = settings, control
+        self.settings, self.control, self.limits = settings, control, settings["limits"]
         settings["user"] = _private_user(settings)
         self._counted_ms = 0.0
         self.reason = self._start(is_warm=True)
@@ -75,7 +75,7 @@ class _Watcher:
             zygote.become_zygote(self.settings, theirs.fileno(), watcher, is_warm)
         theirs.close()
         wanted = [self.socket, self.control]
-        ready, _, _ = select.select(wanted, [], [], self.settings["limits"]["wall_seconds"])
+        ready, _, _ = select.select(wanted, [], [], self.limits["wall_seconds"])
         reason = "took too long"
         if self.socket in ready:
             reason = json.loads(self.socket.recv(_MESSAGE_BYTES) or b"{}").get("reason", "ended the process")
@@ -114,15 +114,17 @@ class _Watcher:
         socket.send_fds(self.socket, [b"evaluate"], passed)
         for number in passed:
             os.close(number)
-        watch = _Watch(self, log_reader, log)
-        ended_for = watch.until_end(started + self.settings["limits"]["wall_seconds"])
-        if ended_for:
-            watch.kill()
+        self._log_reader, self._log, self._logged = log_reader, log, 0
+        os.set_blocking(log_reader, False)
+        ended_for = self._until_end(started)
+        for process in self._processes() if ended_for else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.socket.settimeout(END_SECONDS)
         ended = json.loads(self.socket.recv(_MESSAGE_BYTES))
         wall_ms = (time.monotonic() - started) * 1e3
         is_over = processes.end_all(os.getpid(), kept=self.zygote)
-        watch.drain()
+        self._drain()
         now_ms = own_cpu_ms()
         report = {
             "status": ended["status"],
@@ -139,6 +141,61 @@ class _Watcher:
             os.close(number)
         return report
 
+    def _until_end(self, started: float) -> str:
+        """Return why the evaluation is to be ended; an empty text when it ended by itself."""
+        self._poll = select.poll()
+        for number in (self.socket.fileno(), self._log_reader, self.control.fileno()):
+            self._poll.register(number, select.POLLIN)
+        watched, self._folder_watched = 0.0, started
+        deadline = started + self.limits["wall_seconds"]
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "wall"
+            events = {number for number, _ in self._poll.poll(min(left, WATCH_SECONDS) * 1e3)}
+            if self.socket.fileno() in events:
+                return ""
+            if self.control.fileno() in events:
+                return "supervisor"
+            if self._log_reader in events:
+                self._drain()
+            now = time.monotonic()
+            if now - watched >= WATCH_SECONDS:
+                watched = now
+                excess = self._excess(now)
+                if excess:
+                    return excess
+
+    def _drain(self) -> None:
+        """Move what is in the pipe into the log, up to its limit, and throw the rest away."""
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._log_reader, _CHUNK_BYTES):
+                os.write(self._log, chunk[: max(0, self.limits["log_bytes"] - self._logged)])
+                self._logged += len(chunk)
+                if self._logged > FLOOD_BYTES:
+                    return
+            with contextlib.suppress(KeyError):  # at the end of the pipe: poll would say so for ever
+                self._poll.unregister(self._log_reader)
+
+    def _processes(self) -> list[int]:
+        return [process for process in processes.descendants(os.getpid()) if process != self.zygote]
+
+    def _excess(self, now: float) -> str:
+        """Return which limit is passed by all processes together; an empty text if none is."""
+        tasks, memory_bytes = processes.usage(self._processes())
+        if tasks > 1 + self.limits["processes"] + self.limits["threads"]:
+            return "tasks"
+        if memory_bytes > MEMORY_SHARE * self.limits["memory_mb"] << 20:
+            return "memory"
+        if self._logged > FLOOD_BYTES:
+            return "log"
+        if now - self._folder_watched > FOLDER_WATCH_SECONDS and not self.settings["has_disk_limit"]:
+            self._folder_watched = now
+            most_bytes = self.limits["disk_mb"] << 20
+            if folder_bytes(self.settings["work"], most_bytes) > most_bytes:
+                return "disk"
+        return ""
+
 
 def _private_user(settings: dict[str, Any]) -> int | None:
     """Return a user that nobody else is, who owns the private folder from now on; none if there is no such.
@@ -154,77 +211,3 @@ def _private_user(settings: dict[str, Any]) -> int | None:
     except OSError:
         return None
     return user
-
-
-class _Watch:
-    """Looks after one evaluation: its end, its log, and what all its processes use."""
-
-    def __init__(self, watcher: _Watcher, log_reader: int, log: int) -> None:
-        settings = watcher.settings
-        self._limits, self._zygote = settings["limits"], watcher.zygote
-        self._work = None if settings["has_disk_limit"] else settings["work"]
-        self._log_reader, self._log = log_reader, log
-        self._ending, self._control = watcher.socket.fileno(), watcher.control.fileno()
-        self._logged = 0
-        self._folder_watched = time.monotonic()
-        os.set_blocking(log_reader, False)
-        self._poll = select.poll()
-        for number in (self._ending, log_reader, self._control):
-            self._poll.register(number, select.POLLIN)
-
-    def until_end(self, deadline: float) -> str:
-        """Return why the evaluation is to be ended; an empty text when it ended by itself."""
-        watched = 0.0
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return "wall"
-            events = {number for number, _ in self._poll.poll(min(left, WATCH_SECONDS) * 1e3)}
-            if self._ending in events:
-                return ""
-            if self._control in events:
-                return "supervisor"
-            if self._log_reader in events:
-                self.drain()
-            now = time.monotonic()
-            if now - watched >= WATCH_SECONDS:
-                watched = now
-                excess = self._excess(now)
-                if excess:
-                    return excess
-
-    def drain(self) -> None:
-        """Move what is in the pipe into the log, up to its limit, and throw the rest away."""
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._log_reader, _CHUNK_BYTES):
-                os.write(self._log, chunk[: max(0, self._limits["log_bytes"] - self._logged)])
-                self._logged += len(chunk)
-                if self._logged > FLOOD_BYTES:
-                    return
-            with contextlib.suppress(KeyError):  # at the end of the pipe: poll would say so for ever
-                self._poll.unregister(self._log_reader)
-
-    def _processes(self) -> list[int]:
-        return [process for process in processes.descendants(os.getpid()) if process != self._zygote]
-
-    def kill(self) -> None:
-        """Kill all processes of the evaluation that there are now, its first among them."""
-        for process in self._processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-    def _excess(self, now: float) -> str:
-        """Return which limit is passed by all processes together; an empty text if none is."""
-        tasks, memory_bytes = processes.usage(self._processes())
-        if tasks > 1 + self._limits["processes"] + self._limits["threads"]:
-            return "tasks"
-        if memory_bytes > MEMORY_SHARE * self._limits["memory_mb"] << 20:
-            return "memory"
-        if self._logged > FLOOD_BYTES:
-            return "log"
-        if self._work is not None and now - self._folder_watched > FOLDER_WATCH_SECONDS:
-            self._folder_watched = now
-            most_bytes = self._limits["disk_mb"] << 20
-            if folder_bytes(self._work, most_bytes) > most_bytes:
-                return "disk"
-        return ""

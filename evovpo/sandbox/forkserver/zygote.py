@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import child, evaluation, kernel
+from .server import serve
 
 CONTROL = 3
 """File descriptor of the socket by which the watcher asks for evaluations."""
@@ -35,10 +36,29 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
         with socket.socket(fileno=CONTROL) as control, open("/proc/self/maps", errors="replace") as maps:
             filters = _lock_down(settings, watcher)
             found = _import(settings, maps.readlines) if is_warm else None
-            control.send(json.dumps({"reason": found if isinstance(found, str) else ""}).encode())
+            imported, reason = (None, found) if isinstance(found, str) else (found, "")
+            control.send(json.dumps({"reason": reason}).encode())
             gc.collect()
             gc.freeze()
-            _serve(control, settings, filters, None if isinstance(found, str) else found)
+            counted_ms = 0.0
+
+            def evaluate(_request: bytes, descriptors: list[int]) -> dict[str, float]:
+                """Fork an evaluation for a set of descriptors, and return how it ended."""
+                nonlocal counted_ms
+                pid = os.fork()
+                if pid == 0:
+                    evaluation.become_evaluation(settings, filters, imported, descriptors)
+                for number in descriptors:
+                    os.close(number)
+                _, status, usage = os.wait4(pid, 0)
+                before, counted_ms = counted_ms, child.own_cpu_ms()
+                return {
+                    "status": status,
+                    "child_cpu_ms": child.cpu_ms(usage),
+                    "cpu_ms": counted_ms - before,
+                }
+
+            serve(control, evaluate)
     finally:
         os._exit(1)
 
@@ -89,7 +109,7 @@ def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> eva
     for path in [path for path in sys.path_importer_cache if path.startswith(work)]:
         del sys.path_importer_cache[path]  # that lists what is there now
     state = random.getstate()
-    imported = evaluation.Imported(module, None if state == before else state)
+    imported = module, None if state == before else state
     return next((what for what, is_done in did.items() if is_done), imported)
 
 
@@ -100,24 +120,3 @@ def _open_descriptors(settings: evaluation.Settings) -> list[int]:
 
 def _tree(folder: str) -> list[tuple[str, int]]:
     return sorted((str(path), path.lstat().st_mtime_ns) for path in Path(folder).rglob("*"))
-
-
-def _serve(
-    control: socket.socket,
-    settings: evaluation.Settings,
-    filters: list[kernel.Filter],
-    imported: evaluation.Imported | None,
-) -> None:
-    """Fork an evaluation for every set of descriptors, and say how each ended, until the watcher is gone."""
-    counted_ms = 0.0
-    while descriptors := socket.recv_fds(control, 16, 8)[1]:
-        pid = os.fork()
-        if pid == 0:
-            evaluation.become_evaluation(settings, filters, imported, descriptors)
-        for number in descriptors:
-            os.close(number)
-        _, status, usage = os.wait4(pid, 0)
-        now_ms = child.own_cpu_ms()
-        report = {"status": status, "child_cpu_ms": child.cpu_ms(usage), "cpu_ms": now_ms - counted_ms}
-        counted_ms = now_ms
-        control.send(json.dumps(report).encode())

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from evovpo.sandbox.evaluators import WholeJob, WholeSandbox
+from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level
-from evovpo.sandbox.proxy import ProxySandbox
 from evovpo.sandbox.result import Result, WholeResult
 from evovpo.sandbox.selftest.attacks import QUICK, Attack, Target, attacks, proxy_attacks, whole_attacks
 from evovpo.sandbox.selftest.reach import HIDDEN_ANSWER, OTHER_CANDIDATE
