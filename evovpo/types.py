@@ -456,6 +456,17 @@ class Evaluation:
     """What an evaluator of its own returned, as it came and in order; not finite numbers as text."""
     trust: Trust = Trust.HIGH
 
+    @property
+    def mean_reward(self) -> float:
+        """Mean component; 0 without rewards."""
+        rewards = self.rewards or (0.0,)
+        return sum(rewards) / len(rewards)
+
+    @property
+    def passed(self) -> int:
+        """Components at full reward; by example these are training rows."""
+        return sum(value >= 1.0 for value in self.rewards or ())
+
     def __post_init__(self) -> None:
         for index, value in enumerate(self.rewards or ()):
             if not (math.isfinite(value) and 0.0 <= value <= 1.0):

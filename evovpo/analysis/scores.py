@@ -64,6 +64,12 @@ def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
     return evaluation.rewards or () if score is None else (score,)
 
 
+def merit(problem: Problem, evaluation: Evaluation) -> float:
+    """Return the number that ranks a judged program, or the mean reward where its rewards rank it."""
+    values = compared(problem, evaluation) or (0.0,)
+    return sum(values) / len(values)
+
+
 def is_failure(metrics: Mapping[str, Json]) -> bool:
     """True if metrics only say that something failed: no score, or one of at most 0 beside an error text."""
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))

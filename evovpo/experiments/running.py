@@ -60,7 +60,7 @@ class Work:
 
         def told(progress: Progress) -> None:
             search, best = progress.search, progress.search.best
-            mean = None if best is None else best.mean_reward
+            mean = None if best is None else best.evaluation.mean_reward
             tell(Standing(search.proposed, mean, waits=progress.waits))
 
         try:

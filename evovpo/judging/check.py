@@ -29,11 +29,6 @@ class SeedReport:
     evaluation: Evaluation
     heldout_passed: int = 0
 
-    @property
-    def train_passed(self) -> int:
-        """Components with the full reward; by example these are training rows."""
-        return sum(value == 1.0 for value in self.evaluation.rewards or ())
-
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
@@ -74,7 +69,7 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
     evaluation = loaded.initial
     if evaluation is None:
         with open_openevolve(problem, config or Config()) as evaluator:
-            evaluation = evaluator.evaluate_all_stages(problem.seeds[0])
+            evaluation = evaluator.evaluate(problem.seeds[0], every_stage=True)
     is_usable = evaluation.status is Status.OK and not is_failure(dict(evaluation.metrics or ()))
     return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks, is_usable)
 
@@ -115,5 +110,5 @@ def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
             yield f"{seed.name}: the same program as {twin}; remove one"
         if evaluation.status is not Status.OK:
             yield f"{seed.name}: fails ({evaluation.feedback}); search starts better from a program that runs"
-        elif seed.train_passed == count:
+        elif evaluation.passed == count:
             yield f"{seed.name}: already has the full reward; there is nothing to search for"

@@ -36,7 +36,8 @@ def read_rewrite(
         if language != "python" or not _has_definitions(text, problem.entry):
             raise AnswerError("the reply has no code block")
         found = [Block(text, language, True, "")]
-    named = [block for block in found if showing.same_language(block.language, language)]
+    aliases = showing.ALIASES
+    named = [block for block in found if aliases.get(block.language, block.language) == language]
     programs: list[Program] = []
     faults: list[AnswerError] = []
     kept = base.source if base and has_blocks else ""

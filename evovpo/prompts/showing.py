@@ -20,7 +20,7 @@ _LANGUAGES = {
     ".js": "javascript", ".ts": "typescript", ".java": "java", ".jl": "julia", ".sh": "bash", ".sql": "sql",
     ".md": "markdown", ".txt": "text", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
 }  # fmt: skip
-_ALIASES = {
+ALIASES = {
     "py": "python",
     "python3": "python",
     "rs": "rust",
@@ -28,6 +28,7 @@ _ALIASES = {
     "js": "javascript",
     "ts": "typescript",
 }
+"""Other words after a fence for a language."""
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -37,11 +38,6 @@ _BACKTICKS = re.compile(r"`{3,}")
 def language_of(suffix: str) -> str:
     """Return the fence's name of the language of a file ending (`.py`); that of a folder is `text`."""
     return _LANGUAGES.get(suffix.lower(), suffix.lower().strip("./") or "text")
-
-
-def same_language(word: str, language: str) -> bool:
-    """True if the word after a fence names `language`."""
-    return _ALIASES.get(word, word) == language
 
 
 def fenced(text: str, language: str) -> str:
@@ -119,7 +115,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
     else:
         named = [f"{o.name} {number(r)}" for o, r in zip(problem.objectives, rewards, strict=True)]
         if problem.is_by_example:
-            parts.append(f"It passes {sum(r >= 1.0 for r in rewards)} of {len(rewards)} examples.")
+            parts.append(f"It passes {evaluation.passed} of {len(rewards)} examples.")
         parts.append(f"Rewards: {_listed(named)}.")
     wanted = () if problem.evaluator is None else problem.evaluator.metrics
     lower = {metric.name for metric in wanted if metric.lower_is_better}

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.analysis.scores import COMBINED
+from evovpo.analysis.scores import COMBINED, merit
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
@@ -162,11 +162,12 @@ def status_line(search: Search, rate: float) -> str:
     best = search.best
     parts = ["nothing judged yet"]
     if best is not None:
-        parts = [f"best {COMBINED if has_score else 'mean reward'} {figure(best.merit)}"]
+        found = figure(merit(search.problem, best.evaluation))
+        parts = [f"best {COMBINED if has_score else 'mean reward'} {found}"]
         if is_by_example:
-            parts.append(f"{best.passed} of {total} examples")
-        elif best.passed:
-            parts.append(f"{best.passed} of {total} objectives at 1")
+            parts.append(f"{search.passed} of {total} examples")
+        elif search.passed:
+            parts.append(f"{search.passed} of {total} objectives at 1")
     bests = [
         str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
         if is_by_example

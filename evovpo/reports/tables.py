@@ -203,10 +203,9 @@ def check_view(report: CheckReport) -> RenderableType:
     counts = ("training rows", "held-out rows") if problem.is_by_example else ()
     table = plain_table("starting program", "ends", right("mean reward"), *map(right, counts))
     for seed in report.seeds:
-        rewards = seed.evaluation.rewards or (0.0,)
-        cells = [seed.name, str(seed.evaluation.status), reward_text(sum(rewards) / len(rewards))]
+        cells = [seed.name, str(seed.evaluation.status), reward_text(seed.evaluation.mean_reward)]
         if problem.is_by_example:
-            cells += [f"{seed.train_passed} of {len(problem.train)}"]
+            cells += [f"{seed.evaluation.passed} of {len(problem.train)}"]
             cells += [f"{seed.heldout_passed} of {len(problem.heldout)}"]
         table.add_row(*map(Text, cells))
     usable = "can be used." if report.is_usable else "cannot be used: its initial program fails."

@@ -123,7 +123,6 @@ class RunView:
         right = [row.passed for row in self.heldout] if heldout is None else heldout
         passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)
-        rewards = (self.evaluation.rewards if self.evaluation else None) or (0.0,)
         outcome = Outcome(
             run=self.run.id,
             solved=self.best is not None and self.summary.examples_passed == len(self.problem.objectives),
@@ -141,7 +140,7 @@ class RunView:
             trust=str(self.problem.trust),
             combined_score=None if scored is None else scored.combined,
             program_id="" if self.best is None else self.best.id,
-            program_mean_reward=sum(rewards) / len(rewards),
+            program_mean_reward=self.evaluation.mean_reward if self.evaluation else 0.0,
             best_mean_program_id=self.summary.best_program_id or "",
             best_metrics=dict((self.evaluation.metrics if self.evaluation else None) or ()),
         )
@@ -225,14 +224,13 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     ancestors = []
     for program_id in ids:
         evaluation = store.known_evaluation(problem.version, program_id)
-        rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
         ancestors.append(
             Ancestor(
                 program if program_id == program.id else store.program(program_id),
                 _origin(origins.get(program_id)),
                 origins[program_id].parents if program_id in origins else (),
-                sum(rewards) / len(rewards),
-                sum(value >= 1.0 for value in rewards),
+                evaluation.mean_reward if evaluation else 0.0,
+                evaluation.passed if evaluation else 0,
                 None if evaluation is None else score_of(problem, evaluation),
             )
         )

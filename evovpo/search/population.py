@@ -41,11 +41,9 @@ class Member:
 
     def replaces(self, other: Member) -> bool:
         """True if `other` has no place beside this one: dominated, or equal and not shorter."""
-        if all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True)):
-            if self.rewards != other.rewards:
-                return True
+        if self.rewards == other.rewards:
             return (len(self.source), self.order) < (len(other.source), other.order)
-        return False
+        return all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True))
 
 
 def _merit(member: Member) -> tuple[float, int, int]:
@@ -125,7 +123,7 @@ class Grid:
         """Take one more program into account; return whether this froze the edges."""
         if self.is_frozen:
             return False
-        self._seen.append(self._values(member))
+        self._seen.append(tuple(self._value(feature, member) for feature in self._features))
         if len(self._seen) < LEARNING_PROGRAMS:
             return False
         for axis, feature in enumerate(self._features):
@@ -137,15 +135,11 @@ class Grid:
 
     def cell(self, member: Member) -> Cell:
         """Return the bin index on every axis; only once `is_frozen`."""
-        values = self._values(member)
-        return tuple(
-            bisect_right(edges or (), value) for edges, value in zip(self._edges, values, strict=True)
-        )
+        axes = zip(self._features, self._edges, strict=True)
+        return tuple(bisect_right(edges or (), self._value(feature, member)) for feature, edges in axes)
 
-    def _values(self, member: Member) -> tuple[float, ...]:
-        return tuple(self._value(feature.name, member) for feature in self._features)
-
-    def _value(self, name: str, member: Member) -> float:
+    def _value(self, feature: Feature, member: Member) -> float:
+        name = feature.name
         if name == "length":
             return float(len(member.source))
         if name.startswith("metric:"):

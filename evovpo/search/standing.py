@@ -1,29 +1,11 @@
 """Where a search stands: the programs judged so far, the best of them, and whether to stop early."""
 
 import math
-from typing import NamedTuple
 
-from evovpo.analysis.scores import COMBINED, number, score_of
+from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import PromptFormat, Shown
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
-
-
-class Best(NamedTuple):
-    """The best program so far: most merit, then most passed, then shortest, then first."""
-
-    program: Program
-    evaluation: Evaluation
-    mean_reward: float
-    passed: int
-    """Objectives at full reward."""
-    merit: float
-    """The mean reward, or the one number that ranks programs alone."""
-
-    @property
-    def rank(self) -> tuple[float, int, int]:
-        """What a better program has more of."""
-        return (self.merit, self.passed, -len(self.program.source))
 
 
 class Standing:
@@ -38,8 +20,8 @@ class Standing:
         """Candidates told so far, starting programs left out: what the budget counts."""
         self.joined = 0
         """Joins among them."""
-        self.best: Best | None = None
-        """None before the first tell."""
+        self.best: Shown | None = None
+        """Most merit, then most passed, then shortest, then first; None before the first tell."""
         self.gains: list[float] = []
         """By how much each tell raised the best mean reward, in the order of the tells."""
         self.problem = problem
@@ -47,12 +29,12 @@ class Standing:
         self.prompt_format = prompt_format
         self._mean_before = 0.0
         self._improved_at = 0
-        self._reached = -math.inf
+        self._rank, self._reached = (-math.inf, -1, 0), -math.inf
 
     @property
     def passed(self) -> int:
         """Objectives at full reward of the best program."""
-        return 0 if self.best is None else self.best.passed
+        return 0 if self.best is None else self.best.evaluation.passed
 
     @property
     def stop_reason(self) -> str:
@@ -82,21 +64,21 @@ class Standing:
         """Count a tell with so many candidates; `take` is then called for each of its new programs."""
         self.tells += 1
         self.gains.append(0.0)
-        self._mean_before = 0.0 if self.best is None else self.best.mean_reward
+        self._mean_before = 0.0 if self.best is None else self.best.evaluation.mean_reward
         self.proposed += candidates if prompt.kind is not PromptKind.SEED else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
 
     def take(self, program: Program, evaluation: Evaluation) -> None:
         """Keep a judged program and compare it with the best."""
-        self.programs[program.id] = Shown(program, evaluation)
-        rewards = evaluation.rewards or (0.0,)
-        mean, passed = sum(rewards) / len(rewards), sum(value >= 1.0 for value in rewards)
-        score = score_of(self.problem, evaluation)
-        new = Best(program, evaluation, mean, passed, mean if score is None else score)
-        if self.best is None or new.rank > self.best.rank:
-            if self.best is None or new.rank[:2] > self.best.rank[:2]:
+        self.programs[program.id] = new = Shown(program, evaluation)
+        found = merit(self.problem, evaluation)
+        rank = (found, evaluation.passed, -len(program.source))
+        if rank > self._rank:
+            if rank[:2] > self._rank[:2]:
                 self._improved_at = self.proposed
-            self.best = new
-            self.gains[-1] = new.mean_reward - self._mean_before
-        combined = number(dict(evaluation.metrics or ()).get(COMBINED)) if score is None else None
-        self._reached = max(self._reached, new.merit if combined is None else combined)
+            self.best, self._rank = new, rank
+            self.gains[-1] = evaluation.mean_reward - self._mean_before
+        combined = (
+            None if self.problem.has_one_score else number(dict(evaluation.metrics or ()).get(COMBINED))
+        )
+        self._reached = max(self._reached, found if combined is None else combined)

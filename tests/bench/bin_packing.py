@@ -293,7 +293,7 @@ def search_once(
         def told(progress: Progress) -> None:
             best = progress.search.best
             while best is not None and len(curve) < progress.search.proposed // STEP:
-                curve.append(round(best.mean_reward, 6))
+                curve.append(round(best.evaluation.mean_reward, 6))
             if trainer is not None and progress.search.proposed < options.evaluations:
                 trainer(progress)
 
@@ -318,7 +318,8 @@ def search_once(
         "problem": problem.id.split("/")[-1], "arm": arm.name, "seed": seed,
         "evaluations": options.evaluations, "interval": options.interval, "train_set": options.train_set,
         "step": STEP, "curve": curve, "best": FORMULAS.from_source(best.program.source, problem.entry),
-        "source": best.program.source, "rewards": best.evaluation.rewards, "mean_reward": best.mean_reward,
+        "source": best.program.source, "rewards": best.evaluation.rewards,
+        "mean_reward": best.evaluation.mean_reward,
         **counts, **figures, "executed": driver.executed, "trainings": trainings,
         "training_seconds": 0.0 if trainer is None else round(trainer.seconds, 1),
         "seconds": round(time.perf_counter() - began, 1), "cpu_seconds": round(time.process_time() - cpu, 1),

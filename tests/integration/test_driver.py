@@ -464,7 +464,7 @@ def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume
         search = rebuild("r", store)[0]
         replies = [event for event in store.history("r") if isinstance(event, Tell)]
         assert [rollout for rollout, _ in whole.told] == [tell.rollout.id for tell in replies if tell.rollout]
-        assert sum(search.gains) == pytest.approx(search.best.mean_reward if search.best else 0.0)
+        assert sum(search.gains) == pytest.approx(search.best.evaluation.mean_reward if search.best else 0.0)
         assert [gain for _, gain in whole.told] == [
             gain for tell, gain in zip(replies, search.gains, strict=True) if tell.rollout
         ]
@@ -546,7 +546,7 @@ def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:
     driver, _, _ = make_driver(judge=Judge(fails))
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
     assert driver.search.best is not None
-    assert driver.search.best.mean_reward > 0.0
+    assert driver.search.best.evaluation.mean_reward > 0.0
 
 
 # Judging while requests are open

@@ -12,8 +12,7 @@ from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
 from evovpo.problem import suites
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
-from evovpo.problem.suites import bundled_problems, bundled_root, load_suite, resolve_problem
+from evovpo.problem.suites import bundled_problems, bundled_root, load_suite, new_problem, resolve_problem
 from evovpo.types import Feature, Limits
 
 ABOUT = '[problem]\nstatement = "Add."\ninputs = ["a", "b"]\n'
@@ -455,7 +454,7 @@ def test_a_check_counts_training_and_heldout_rows_of_every_seed(tmp_path: Path) 
         tmp_path / "p", seed_b="def solve(a, b):\n    return a or b\n", examples=rows(train, heldout)
     )
     report = check_problem(folder)
-    counts = [(seed.name, seed.train_passed, seed.heldout_passed) for seed in report.seeds]
+    counts = [(seed.name, seed.evaluation.passed, seed.heldout_passed) for seed in report.seeds]
     assert counts == [("seed.py", 3, 2), ("seed_b.py", 4, 3)]
     assert report.seeds[0].evaluation.rewards == (0.0, 1.0, 1.0, 1.0)
     assert report.warnings == ("seed_b.py: already has the full reward; there is nothing to search for",)

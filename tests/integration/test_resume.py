@@ -22,7 +22,7 @@ from toy_runs import HARD, PROBLEM, SWAP, OneByOne, population, random_expressio
 from evovpo.config import Config, RunConfig, SandboxConfig, SearchConfig
 from evovpo.errors import ProblemError, ReplayError, StoreError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
+from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
@@ -97,11 +97,7 @@ def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
     best, expected = rebuilt(crashed).best, rebuilt(database).best
     assert best is not None
     assert expected is not None
-    assert (best.program, best.mean_reward, best.passed) == (
-        expected.program,
-        expected.mean_reward,
-        expected.passed,
-    )
+    assert (best.program, best.evaluation.rewards) == (expected.program, expected.evaluation.rewards)
     assert what_happened(crashed) == what_happened(database)
 
     with Store.open(str(crashed), create=False) as store:

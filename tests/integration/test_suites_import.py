@@ -392,7 +392,7 @@ def test_imported_problems_pass_the_check(tmp_path: Path) -> None:
     import_tasks(TaskFormat.HUMANEVAL, file, tmp_path / "out")
     (seed,) = check_problem(tmp_path / "out" / "tiny-0").seeds
     assert seed.evaluation.status is Status.OK
-    assert seed.train_passed == 0
+    assert seed.evaluation.passed == 0
 
 
 # ---------------------------------------------------------------- bad input and the command

@@ -457,7 +457,7 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
         if prompt.kind is PromptKind.JOIN:
             assert loop.search.best is not None
             for join in loop.search.tickets[prompt.id].joins:
-                assert join.passed > loop.search.best.passed
+                assert join.passed > loop.search.passed
                 assert all(loop.search.evaluation(parent.program_id) for parent in join.parents)
             proposed += [program.id for program in prompt.proposals]
             loop.tell(loop.proposals(prompt))

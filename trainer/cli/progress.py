@@ -94,7 +94,7 @@ class LoopBar(WorkBar):
 
     def _told(self, progress: SearchProgress) -> None:
         best = progress.search.best
-        figures = "" if best is None else f"best mean reward {best.mean_reward:.2f}"
+        figures = "" if best is None else f"best mean reward {best.evaluation.mean_reward:.2f}"
         figures = ", ".join(filter(None, (figures, progress.waits)))
         self.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
 
