@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
-from evovpo.store.runs import CallTotals, Runs
+from evovpo.store.runs import CallTotals
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
 from evovpo.store.tables import SCHEMA_VERSION
 from evovpo.store.tells import Tells
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Store(Runs, Tells, History, Summaries, Trainings):
+class Store(Tells, History, Summaries, Trainings):
     """An open store, by `Store.open`. Use as a context manager, or call `close`.
 
     One process writes a run; any number of others may read meanwhile. Within a process, threads may

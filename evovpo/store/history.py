@@ -18,7 +18,7 @@ from evovpo.errors import StoreError
 from evovpo.store.database import Database, reading
 from evovpo.store.records import candidates_where, evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
-from evovpo.store.tables import candidates, evaluations, programs, prompts, rewards, tells
+from evovpo.store.tables import candidates, evaluations, programs, prompts, tells
 from evovpo.store.tells import read_target
 from evovpo.types import (
     Candidate,
@@ -86,11 +86,7 @@ class History(Database):
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
-        found = evaluations_of(
-            connection,
-            select(evaluations).where(where),
-            select(rewards).join(evaluations, rewards.c.evaluation_id == evaluations.c.id).where(where),
-        )
+        found = evaluations_of(connection, select(evaluations.c.id).where(where))
         return {evaluation.program_id: evaluation for evaluation in found.values()}
 
     @reading

@@ -52,12 +52,7 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
         rollouts, rollouts.c.id == tells.c.rollout_id
     )
     rows = connection.execute(picked.where(where).order_by(tells.c.run_id, tells.c.position)).all()
-    judgements = select(candidates.c.evaluation_id).join(tells, _OF_TELL).where(where)
-    known = evaluations_of(
-        connection,
-        select(evaluations).where(evaluations.c.id.in_(judgements)),
-        select(rewards).where(rewards.c.evaluation_id.in_(judgements)),
-    )
+    known = evaluations_of(connection, select(candidates.c.evaluation_id).join(tells, _OF_TELL).where(where))
     judged: dict[tuple[str, int], list[Judged]] = defaultdict(list)
     for row, candidate in candidates_where(connection, where):
         evaluation = None if row.evaluation_id is None else known[row.evaluation_id]
@@ -93,19 +88,17 @@ def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list
     ]
 
 
-def evaluations_of(
-    connection: Connection, judgements: Select[Any], components: Select[Any]
-) -> dict[str, Evaluation]:
-    """Return evaluations by id, from a query over evaluations and one over their rewards.
+def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evaluation]:
+    """Return the evaluations whose ids a query picks, by id.
 
     Raises StoreError for one that does not have the digest it was stored with.
     """
     values: dict[str, list[float]] = defaultdict(list)
-    ordered = components.order_by(rewards.c.evaluation_id, rewards.c.objective)
-    for key, value in connection.execute(ordered.with_only_columns(rewards.c.evaluation_id, rewards.c.value)):
+    components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
+    for key, value in connection.execute(components.order_by(rewards.c.evaluation_id, rewards.c.objective)):
         values[key].append(value)
     found: dict[str, Evaluation] = {}
-    for row in connection.execute(judgements):
+    for row in connection.execute(select(evaluations).where(evaluations.c.id.in_(ids))):
         try:
             found[row.id] = record_of(
                 Evaluation,

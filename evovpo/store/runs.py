@@ -163,10 +163,19 @@ class Runs(Database):
         found = connection.execute(select(calls).where(calls.c.run_id == run_id).order_by(calls.c.number))
         return [record_of(Call, calls, row) for row in found]
 
-    @reading
-    def call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
+    def _call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
         """Return the sums over the requests of runs; zeros for unknown ones."""
-        return read_call_totals(connection, *run_ids)
+        of_runs = calls.c.run_id.in_(run_ids)
+        tokens = [
+            func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)
+        ]
+        sums = select(func.count(), *tokens, func.sum(calls.c.cost)).where(of_runs)
+        sent, asked, answered, cost = connection.execute(sums).one()
+        failed = select(calls.c.reason, func.count()).where(of_runs, calls.c.outcome != CallOutcome.OK)
+        faults = {row[0]: row[1] for row in connection.execute(failed.group_by(calls.c.reason))}
+        return CallTotals(sent, sum(faults.values()), int(asked), int(answered), cost, faults)
+
+    call_totals = reading(_call_totals)
 
 
 def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
@@ -201,22 +210,6 @@ def with_status() -> Select[Any]:
     part = parts.order_by(events.c.number.desc()).limit(1).correlate(runs).scalar_subquery().label("latest")
     ends = (run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
     return select(runs, *ends, part).select_from(runs).join(run_events, of_run)
-
-
-def read_call_totals(connection: Connection, *run_ids: str) -> CallTotals:
-    """Return the sums over the requests of runs."""
-    of_runs = calls.c.run_id.in_(run_ids)
-    sent, prompt_tokens, completion_tokens, cost = connection.execute(
-        select(
-            func.count(),
-            func.coalesce(func.sum(calls.c.prompt_tokens), 0),
-            func.coalesce(func.sum(calls.c.completion_tokens), 0),
-            func.sum(calls.c.cost),
-        ).where(of_runs)
-    ).one()
-    failed = select(calls.c.reason, func.count()).where(of_runs, calls.c.outcome != CallOutcome.OK)
-    faults = {row[0]: row[1] for row in connection.execute(failed.group_by(calls.c.reason))}
-    return CallTotals(sent, sum(faults.values()), int(prompt_tokens), int(completion_tokens), cost, faults)
 
 
 def _run(row: Row[Any]) -> Run:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Row, Select, func, select
 
-from evovpo.store.database import Database, reading
-from evovpo.store.runs import CallTotals, read_call_totals, require_run, with_status
+from evovpo.store.database import reading
+from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.tables import (
     candidates,
     evaluations,
@@ -121,7 +121,7 @@ class RunSummary(NamedTuple):
         return _solved_heldout(self)
 
 
-class Summaries(Database):
+class Summaries(Runs):
     """Figures about runs."""
 
     @reading
@@ -208,7 +208,7 @@ class Summaries(Database):
             best_mean_reward=best[0] if best else None,
             examples_passed=best[1] if best else 0,
             curve=tuple(curve.values()),
-            calls=read_call_totals(connection, run_id),
+            calls=self._call_totals(connection, run_id),
             heldout=_heldout(event),
         )
 
