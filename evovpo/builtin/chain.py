@@ -1,7 +1,7 @@
 """The chain of answers that a built-in model writes: answers between `⟦sep⟧` marks, closed by `⟦end⟧`."""
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from evovpo.builtin.functions import Language
 from evovpo.errors import ProblemError
@@ -15,20 +15,12 @@ PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 
 
-class Slot(NamedTuple):
-    """One answer of a chain: its text, and the range of tokens that wrote it where ids are known."""
-
-    text: str
-    token_span: tuple[int, int] | None
-
-
-def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Slot]:
-    """Return the answers of a completion in order; the end mark is not part of any."""
+def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Answer]:
+    """Return the answers of a completion in order, not read yet; the end mark is not part of any."""
     texts = text.split(END)[0].split(SEPARATOR)
     spans = chain_spans(token_ids or ())
-    if token_ids is None or len(spans) != len(texts):
-        return [Slot(part, None) for part in texts]
-    return [Slot(part, span) for part, span in zip(texts, spans, strict=True)]
+    known = spans if token_ids is not None and len(spans) == len(texts) else [None] * len(texts)
+    return [Answer(part, None, span) for part, span in zip(texts, known, strict=True)]
 
 
 def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -75,10 +67,9 @@ class ChainFormat:
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
         """Return the chain's slots; an answer is a program if it is one expression of the language."""
-        slots = split_chain(rollout.text, rollout.token_ids)[:answers]
         found: list[Answer] = []
-        for text, span in slots:
-            expression = self.language.canonical(text, len(problem.parameters))
+        for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
+            expression = self.language.canonical(slot.text, len(problem.parameters))
             program = None if expression is None else self.language.program(expression, problem)
-            found.append(Answer(text, program, span))
+            found.append(slot._replace(program=program))
         return found + [Answer("", None, None)] * (answers - len(found))

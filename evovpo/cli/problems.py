@@ -85,7 +85,7 @@ def new(
     evovpo new names --from names.xlsx --output short
     """
     from evovpo.problem.importers.tables import write_table
-    from evovpo.problem.new import new_problem
+    from evovpo.problem.suites import new_problem
     from evovpo.sandbox.openings import split_words
 
     if (table is None and (output or columns)) or (kind == "score" and table is not None):

@@ -1,16 +1,19 @@
-"""Problems by name: those that came with the package, suites of several, and what a path means."""
+"""Problems by name: those that came with the package, suites of several, what a path means, and new ones."""
 
+import shutil
 import tomllib
 from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.problem.faults import TOML, Faults, read_toml, shown, tables
 from evovpo.problem.importers.tables import TABLES, is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
+
+_STARTERS = Path(__file__).parent / "starters"
 
 
 class SuiteEntry(NamedTuple):
@@ -137,3 +140,27 @@ def problem_id(path: Path) -> str:
     folder = path.parent if path.is_file() else path
     root = bundled_root()
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name
+
+
+def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
+    """Write a working problem to start from into `folder` and return its path.
+
+    The folder is made if it is missing. Raises `ProblemError`, having written nothing, if it holds
+    anything already or cannot be made.
+    """
+    path, kinds = Path(folder), sorted(starter.name for starter in _STARTERS.iterdir())
+    if kind not in kinds:
+        raise ProblemError(f"kind of problem: found {kind!r}; {nearest_hint(kind, kinds)}")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise ProblemError(
+                f"{path}: expected a new or empty folder, found files in it; choose another name"
+            )
+        for file in (_STARTERS / kind).glob("*.*"):
+            shutil.copyfile(file, path / file.name)
+    except OSError as error:
+        raise ProblemError(
+            f"{path}: the folder cannot be written: {error.strerror}; choose another place"
+        ) from error
+    return path

@@ -22,8 +22,7 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
-from evovpo.problem.suites import resolve_problem
+from evovpo.problem.suites import new_problem, resolve_problem
 from evovpo.prompts.request import Request, Shown
 from evovpo.runs.choices import check_proposer, choose_format, open_proposer
 from evovpo.runs.replay import verify

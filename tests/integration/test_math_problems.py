@@ -19,8 +19,7 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
-from evovpo.problem.suites import load_suite
+from evovpo.problem.suites import load_suite, new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest

@@ -11,7 +11,7 @@ from shell import Shell
 
 from evovpo.config import Config
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
+from evovpo.problem.suites import new_problem
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.showing import shown_rewards
 from evovpo.proposers.scripted import ScriptedProposer

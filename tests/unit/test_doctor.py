@@ -35,7 +35,7 @@ from evovpo.config import Config
 from evovpo.config_tree import toml_value
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
+from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
 from evovpo.reports.doctor.picture import write_png

@@ -14,7 +14,7 @@ from evovpo.builtin.chain import join_chain
 from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.new import new_problem
+from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.curve import curve_lines, write_curve_png
 from evovpo.reports.run_report import headline, nothing_judged, outcome_json, run_report

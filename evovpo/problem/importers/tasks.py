@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -82,9 +82,6 @@ class Skipped(NamedTuple):
 
     name: str
     reason: str
-
-
-Loaded: TypeAlias = Task | Skipped
 
 
 class UnusableError(ValueError):

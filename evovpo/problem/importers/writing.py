@@ -17,7 +17,6 @@ from evovpo.problem.importers.mbpp import MbppRecord
 from evovpo.problem.importers.tasks import (
     Case,
     Comparison,
-    Loaded,
     Record,
     Skipped,
     Task,
@@ -142,9 +141,9 @@ _FORMATS: dict[TaskFormat, tuple[type[Record] | None, str]] = {
 """What a file of a format holds, none for one whose tasks are folders, and what its suite is called."""
 
 
-def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) -> list[Loaded]:
+def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) -> list[Task | Skipped]:
     """Return the first `limit` tasks of a file; raises `ProblemError` for one that is not of the format."""
-    loaded: list[Loaded] = []
+    loaded: list[Task | Skipped] = []
     kind, _ = _FORMATS[task_format]
     for record in psb2.read_problems(path, limit) if kind is None else read_records(path, kind, limit):
         try:

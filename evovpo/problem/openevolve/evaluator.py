@@ -42,25 +42,17 @@ class OpenEvolveEvaluator:
         assert self.problem.evaluator is not None
         return self.problem.evaluator
 
-    def evaluate(self, program: Program) -> Evaluation:
+    def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
         """Return the judgement of `program`: its raw metrics, and the vector that they make.
 
-        A metric that is missing or no finite number has component 0, and the feedback says so. A fault of
-        the candidate or of the evaluator gives the zero vector. A fault of the sandbox gives status
-        `sandbox_error` and no rewards: the caller may try again.
+        With `every_stage` there are no thresholds, however badly the program does. A metric that is missing
+        or no finite number has component 0, and the feedback says so. A fault of the candidate or of the
+        evaluator gives the zero vector. A fault of the sandbox gives status `sandbox_error` and no rewards:
+        the caller may try again.
         """
-        return self._judge(program, self._folder.thresholds)
-
-    def evaluate_all_stages(self, program: Program) -> Evaluation:
-        """Return the same without thresholds: what every stage says, however badly the program does."""
-        return self._judge(program, (_EVERY_STAGE,) * len(self._folder.thresholds))
-
-    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return nothing: such problems have no held-out rows."""
-        return ()
-
-    def _judge(self, program: Program, thresholds: tuple[float, ...]) -> Evaluation:
-        problem = self.problem
+        problem, thresholds = self.problem, self._folder.thresholds
+        if every_stage:
+            thresholds = (_EVERY_STAGE,) * len(thresholds)
         job = job_of(program, problem.suffix, self._folder.file, thresholds)
         if job is None:
             answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
@@ -84,6 +76,10 @@ class OpenEvolveEvaluator:
             metrics=answer.metrics,
             trust=problem.trust,
         )
+
+    def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
+        """Return nothing: such problems have no held-out rows."""
+        return ()
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
         """Return what a model is told beside the numbers, each part capped; untrusted text."""

@@ -99,7 +99,7 @@ def load_openevolve(
         if problem.version == kept.version:
             return Loaded(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
     with open_evaluator(draft, config) as evaluator:
-        initial = evaluator.evaluate_all_stages(project.initial)
+        initial = evaluator.evaluate(project.initial, every_stage=True)
         remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial)
@@ -134,12 +134,8 @@ def _content(project: Project, declared: dict[str, Declared], config: Config) ->
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
     }
-    declarations = json.dumps(whole, sort_keys=True)
-    return (
-        content_digest(project),
-        declarations,
-        *filter(None, (config.evaluator.allow, config.evaluator.judges)),
-    )
+    settings = filter(None, (config.evaluator.allow, config.evaluator.judges))
+    return content_digest(project), json.dumps(whole, sort_keys=True), *settings
 
 
 def _draft(project: Project, config: Config, settings: Settings, left_out: tuple[str, ...] | None) -> Problem:
@@ -187,11 +183,10 @@ def _with_metrics(
 ) -> Problem:
     """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
     assert draft.evaluator is not None
+    is_reward = draft.evaluator.left_out is None
     problem = dataclasses.replace(
         draft,
-        objectives=tuple(
-            Objective(metric.name, describe(metric, draft.evaluator.left_out is None)) for metric in metrics
-        ),
+        objectives=tuple(Objective(metric.name, describe(metric, is_reward)) for metric in metrics),
         features=settings.features(tuple(metric.name for metric in metrics)),
         evaluator=dataclasses.replace(draft.evaluator, metrics=metrics),
     )

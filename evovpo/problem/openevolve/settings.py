@@ -135,14 +135,10 @@ def read_settings(path: Path) -> Settings:
         values["proposer.name"] = "openai"
     if models and not tables:
         values["proposer.model"] = models[0]["name"]
-    return Settings(values, tables, _statement(loaded), _axes(raw, loaded), tuple(dict.fromkeys(keys)))
-
-
-def _statement(loaded: Any) -> str:
-    """Return the system message, unless it is the name of OpenEvolve's own default one."""
+    # "system_message" is the name of OpenEvolve's own default one.
     messages = (loaded.prompt.system_message, loaded.llm.system_message)
-    own = (text for text in messages if isinstance(text, str) and text.strip() not in ("", "system_message"))
-    return next(own, "")
+    own_text = (one for one in messages if isinstance(one, str) and one.strip() not in ("", "system_message"))
+    return Settings(values, tables, next(own_text, ""), _axes(raw, loaded), tuple(dict.fromkeys(keys)))
 
 
 def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
