@@ -27,7 +27,7 @@ from evovpo.problem.importers.assertions import parse, read_tests, signature, va
 from evovpo.problem.importers.tasks import (
     Case,
     Comparison,
-    Loaded,
+    Skipped,
     Task,
     TaskFormat,
     UnusableError,
@@ -77,7 +77,7 @@ def write_lines(path: Path, records: list[Any], *, compress: bool = False) -> Pa
     return path
 
 
-def only_task(loaded: list[Loaded]) -> Task:
+def only_task(loaded: list[Task | Skipped]) -> Task:
     (task,) = loaded
     assert isinstance(task, Task), task
     return task
