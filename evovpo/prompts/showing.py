@@ -16,7 +16,7 @@ _BETTER = 8
 _LINE_CHARACTERS = 300
 
 _LANGUAGES = {
-    ".py": "python", ".rs": "rust", ".r": "r", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".go": "go",
+    ".py": "python", ".rs": "rust", ".r": "r", ".c": "c", ".h": "c", ".cpp": "cpp", ".cc": "cpp", ".go": "go",
     ".js": "javascript", ".ts": "typescript", ".java": "java", ".jl": "julia", ".sh": "bash", ".sql": "sql",
     ".md": "markdown", ".txt": "text", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
 }  # fmt: skip
@@ -38,6 +38,12 @@ _BACKTICKS = re.compile(r"`{3,}")
 def language_of(suffix: str) -> str:
     """Return the fence's name of the language of a file ending (`.py`); that of a folder is `text`."""
     return _LANGUAGES.get(suffix.lower(), suffix.lower().strip("./") or "text")
+
+
+def suffix_of(language: str) -> str:
+    """Return the usual file ending of a language, `.txt` for one that has none here."""
+    wanted = ALIASES.get(language, language)
+    return next((suffix for suffix, name in _LANGUAGES.items() if name == wanted), ".txt")
 
 
 def fenced(text: str, language: str) -> str:

@@ -17,7 +17,7 @@ from evovpo.problem.openevolve.metrics import (
     Declared,
     describe,
     learn,
-    read_declared,
+    read_metrics,
     read_rewards,
     reward,
     section_line,
@@ -135,13 +135,13 @@ def test_declared_bounds_are_read(tmp_path: Path) -> None:
         '[metrics.speed]\nlow = 0\nhigh = 2.5\n[metrics."run time"]\nlower_is_better = true\n'
         "[metrics.x]\nignore = true\n"
     )
-    assert read_declared(path) == {
+    assert read_metrics(path)[0] == {
         "speed": Declared(low=0.0, high=2.5),
         "run time": Declared(lower_is_better=True),
         "x": Declared(ignore=True),
     }
     path.write_text("[metrics.x]\nlower_is_better = false\n")
-    assert read_declared(path)["x"].lower_is_better is False
+    assert read_metrics(path)[0]["x"].lower_is_better is False
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_bad_declarations_are_named(tmp_path: Path, text: str, message: str) -> 
     path = tmp_path / "metrics.toml"
     path.write_text(text)
     with pytest.raises(ProblemError, match=message) as caught:
-        read_declared(path)
+        read_metrics(path)[0]
     assert str(path) in str(caught.value)
 
 
@@ -176,7 +176,7 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     path = tmp_path / "metrics.toml"
     text = suggest_bounds(replace(FOLDER, left_out=()), judged)
     path.write_text(text)
-    declared = read_declared(path)
+    declared = read_metrics(path)[0]
     assert declared.keys() == {"speed", "run time", "combined_score"}
     speed, duration = declared["speed"], declared["run time"]
     # 101 values, of which the worst is absurd: the 5th percentile is the sixth worst.
@@ -193,7 +193,7 @@ def test_bounds_of_declared_metrics_keep_their_direction(tmp_path: Path) -> None
     path = tmp_path / "metrics.toml"
     path.write_text(suggest_bounds(replace(FOLDER, metrics=(Metric("run time", 0, 1),)), judged))
     bounds = Declared(low=1.0, high=2.25, lower_is_better=False)
-    assert read_declared(path) == {"run time": bounds, "combined_score": bounds}
+    assert read_metrics(path)[0] == {"run time": bounds, "combined_score": bounds}
     assert path.read_text().count("guessed") == 1
 
 
@@ -214,7 +214,9 @@ def test_suggested_bounds_leave_room_but_do_not_cross_zero_where_no_value_does(
     path = tmp_path / "metrics.toml"
     path.write_text(suggest_bounds(replace(FOLDER, left_out=()), [{name: value} for value in values]))
     # The direction is guessed from the name, so that nothing is asked.
-    assert read_declared(path) == {name: Declared(low=low, high=high, lower_is_better=name == "right_error")}
+    assert read_metrics(path)[0] == {
+        name: Declared(low=low, high=high, lower_is_better=name == "right_error")
+    }
 
 
 def test_names_of_costs_are_known_by_their_words() -> None:
@@ -257,7 +259,7 @@ def test_a_description_says_which_way_the_measured_value_counts_and_agrees_with_
 def test_any_name_makes_a_section_that_reads_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(section_line(name) + "\nignore = true\n", encoding="utf-8")
-    assert read_declared(path) == {name: Declared(ignore=True)}
+    assert read_metrics(path)[0] == {name: Declared(ignore=True)}
 
 
 SCALARS = st.one_of(

@@ -239,7 +239,6 @@ def _value(node: ast.expr, known: Mapping[str, object]) -> Any:
 
 
 def _check_size(sign: ast.operator, first: object, second: object) -> None:
-    """Refuse what would make a value of absurd size."""
     if isinstance(sign, ast.Mult) and isinstance(first, int):
         first, second = second, first
     match sign, first, second:

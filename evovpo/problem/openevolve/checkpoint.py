@@ -17,20 +17,9 @@ from pydantic import (
 )
 
 from evovpo.errors import ProblemError
+from evovpo.prompts.showing import suffix_of
 from evovpo.types import Message, Status
 
-_SUFFIXES = {
-    "python": ".py",
-    "rust": ".rs",
-    "r": ".r",
-    "c++": ".cpp",
-    "cpp": ".cpp",
-    "c": ".c",
-    "java": ".java",
-    "javascript": ".js",
-    "text": ".txt",
-}
-"""File endings by the names that OpenEvolve gives languages."""
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 """Numbers that its writer lets through and JSON does not know, as text."""
 
@@ -154,7 +143,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise ProblemError(
             f"{folder}: expected programs/*.json of OpenEvolve, found none that can be read{said}"
         )
-    suffix = _SUFFIXES.get(programs[0].language.lower(), ".txt")
+    suffix = suffix_of(programs[0].language.lower())
     best = next((file for file in sorted(folder.glob("best_program.*")) if file.suffix != ".json"), None)
     return Checkpoint(
         folder=folder,

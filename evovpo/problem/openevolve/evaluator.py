@@ -136,7 +136,6 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
 
 
 def _artifacts(artifacts: Sequence[tuple[str, str]], most_bytes: int) -> list[str]:
-    """Return artifacts as text, cut so that all of them together have at most `most_bytes`."""
     parts: list[str] = []
     left = most_bytes
     for name, text in artifacts:

@@ -17,7 +17,7 @@ from evovpo.problem.openevolve.metrics import (
     describe,
     learn,
     objectives_of,
-    read_declared,
+    read_metrics,
     read_rewards,
     suggests_lower,
 )
@@ -62,8 +62,8 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
-    content = _content(project, _declared(project, config), config)
-    return _version(problem, content) == problem.version
+    declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
+    return _version(problem, _content(project, declared, config)) == problem.version
 
 
 def load_openevolve(
@@ -86,7 +86,7 @@ def load_openevolve(
     """
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)
-    declared = _declared(project, config)
+    declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
     names, axes = objectives_of(declared), tuple(name for name, _ in settings.axes)
     left_out = None if names else axes or ("complexity", "diversity")
     draft = _draft(project, config, settings, left_out)
@@ -118,11 +118,6 @@ def load_openevolve(
     rewards, _ = read_rewards(problem.evaluator, metrics)
     initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
     return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks), config, settings)
-
-
-def _declared(project: Project, config: Config) -> dict[str, Declared]:
-    file = config.evaluator.metrics or project.metrics
-    return read_declared(Path(file)) if file else {}
 
 
 def _content(project: Project, declared: dict[str, Declared], config: Config) -> tuple[str, ...]:

@@ -158,40 +158,34 @@ def _metric(name: str, value: float | None, said: Declared) -> Metric:
     return Metric(name, value, high, bool(said.lower_is_better), is_soft=True)
 
 
-def read_declared(path: Path) -> dict[str, Declared]:
-    """Return what a `metrics.toml` declares; raises `ProblemError` naming the file and all that is wrong.
+def read_metrics(file: str | Path | None) -> tuple[dict[str, Declared], list[str]]:
+    """Return what a `metrics.toml` declares of metrics, and what it lists in `allow`; nothing without a file.
 
-    The file holds `[metrics.NAME]` sections with `low` and `high` (both or neither), `lower_is_better` and
-    `ignore`.
+    Sections `[metrics.NAME]` hold `low` and `high` (both or neither), `lower_is_better` and `ignore`. Raises
+    `ProblemError` naming the file and all that is wrong.
     """
-    data = read_toml(path, ProblemError)
+    data = {} if file is None else read_toml(Path(file), ProblemError)
     known = ["metrics", "allow"]
     faults = [f"unknown key {key!r}; {nearest_hint(key, known)}" for key in data if key not in known]
+    words = data.get("allow", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        faults.append(f'allow: expected a list such as ["env=API_KEY"], found {words!r:.80}')
     tables = data.get("metrics", {})
     if not isinstance(tables, dict):
         faults.append(f"metrics: expected sections such as [metrics.speed], found {tables!r:.80}")
         tables = {}
     declared: dict[str, Declared] = {}
     for name, table in tables.items():
-        place = f"[metrics.{name}]"
         if not isinstance(table, dict):
-            faults.append(f"{place}: expected a section, found {table!r:.80}")
+            faults.append(f"[metrics.{name}]: expected a section, found {table!r:.80}")
             continue
         try:
             declared[name] = Declared(**table)
         except ConfigError as error:
-            faults += [f"{place}: {fault}" for fault in Declared.faults(table) or [str(error)]]
+            faults += [f"[metrics.{name}]: {fault}" for fault in Declared.faults(table) or [str(error)]]
     if faults:
-        raise ProblemError(f"{path}: " + "; ".join(faults))
-    return declared
-
-
-def read_allowed(path: Path) -> list[str]:
-    """Return what a `metrics.toml` lists in `allow`; raises `ProblemError` where that is no list of texts."""
-    words = read_toml(path, ProblemError).get("allow", [])
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ProblemError(f'{path}: allow: expected a list such as ["env=API_KEY"], found {words!r:.80}')
-    return words
+        raise ProblemError(f"{file}: " + "; ".join(faults))
+    return declared, words
 
 
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:

@@ -7,7 +7,7 @@ from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import Project, own_settings, read_project
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
-from evovpo.problem.openevolve.metrics import read_allowed
+from evovpo.problem.openevolve.metrics import read_metrics
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
 from evovpo.sandbox.openings import read_openings, split_words
 from evovpo.types import Problem, Trust
@@ -61,7 +61,7 @@ def _all_allowed(project: Project, config: Config, allow: Sequence[str]) -> Sequ
     file = config.evaluator.metrics or project.metrics
     words: list[str] = []
     for place, found in (
-        (str(file), read_allowed(Path(file)) if file else []),
+        (str(file), read_metrics(file)[1]),
         ("evaluator.allow", split_words(config.evaluator.allow)),
         ("--allow", allow),
     ):

@@ -68,6 +68,5 @@ class TheirPrompts:
 
 
 def _record(shown: Shown) -> dict[str, Any]:
-    """Return a judged program as OpenEvolve's sampler takes it."""
     metrics = dict(shown.evaluation.metrics or ())
     return {"id": shown.program.id, "code": shown.program.source, "metrics": metrics}
