@@ -75,7 +75,6 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
 
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
-    """Yield what does not stop a run but should be known before it."""
     if problem.is_by_example:
         train = [Row(f"train[{index}]", row) for index, row in enumerate(problem.train)]
         heldout = [Row(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]

@@ -45,37 +45,27 @@ class Job(NamedTuple):
     """With what judging depends on, and defaults elsewhere: so runs of a problem share an evaluator."""
 
 
-class HeldEvaluators:
-    """The evaluators that a process of Ray keeps open: the tasks of several runs come in turns."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[Job, Judge, contextlib.ExitStack]] = []
-        """The one that was used last at the end."""
-
-    def judge(self, job: Job) -> Judge:
-        """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
-        place = next((place for place, held in enumerate(self._open) if held[0] == job), None)
-        if place is not None:
-            self._open.append(self._open.pop(place))
-        else:
-            if len(self._open) == _KEPT:
-                self._open.pop(0)[2].close()
-            stack = contextlib.ExitStack()
-            self._open.append((job, stack.enter_context(open_evaluator(*job)), stack))
-        return self._open[-1][1]
-
-    def close(self) -> None:
-        """Close all of them."""
-        while self._open:
-            self._open.pop()[2].close()
+_held: list[tuple[Job, Judge, contextlib.ExitStack]] = []
+"""The evaluators that a process of Ray keeps open, because the tasks of several runs come in turns; the one
+that was used last at the end."""
 
 
-_held = HeldEvaluators()
+def held_judge(job: Job) -> Judge:
+    """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
+    place = next((place for place, held in enumerate(_held) if held[0] == job), None)
+    if place is not None:
+        _held.append(_held.pop(place))
+    else:
+        if len(_held) == _KEPT:
+            _held.pop(0)[2].close()
+        stack = contextlib.ExitStack()
+        _held.append((job, stack.enter_context(open_evaluator(*job)), stack))
+    return _held[-1][1]
 
 
 def _evaluate(job: Job, method: str, program: Program) -> Any:
     """Return what a method of `Judge` says of a program, where the task runs."""
-    return getattr(_held.judge(job), method)(program)
+    return getattr(held_judge(job), method)(program)
 
 
 # ---------------------------------------------------------------- where the run is

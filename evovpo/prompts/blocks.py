@@ -91,7 +91,6 @@ def _without_blanks(lines: Sequence[str]) -> str:
 
 
 def _first_change(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    """Return the first line that differs, in words."""
     left = [line.strip() for line in ours if line.strip()]
     right = [line.strip() for line in theirs if line.strip()]
     at = shared(left, right)

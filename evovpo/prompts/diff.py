@@ -202,7 +202,6 @@ def _outside(place: _Place, ranges: Mapping[str, list[tuple[int, int]]] | None) 
 
 
 def _has_end(lines: Sequence[str]) -> bool:
-    """True if the lines would close a block that they stand in."""
     text = "\n".join(["# EVOLVE-BLOCK-START", *lines, "# EVOLVE-BLOCK-END"])
     found = layout(text)
     return found is None or found.blocks != (tuple(lines),)

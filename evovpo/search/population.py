@@ -202,7 +202,6 @@ class Island:
         self._forget()
 
     def _forget(self) -> None:
-        """Drop what was worked out from the members before."""
         for name in ("members", "rewards_N_D", "cells_N"):
             self.__dict__.pop(name, None)
 

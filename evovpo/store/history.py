@@ -194,7 +194,6 @@ class History(Database):
 
 
 def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
-    """Return the group of a prompt from the tells of all its rollouts."""
     chains = [_chain(tell, prompt.answers, (0.0,) * objectives) for tell in replies]
     chains.sort(key=lambda chain: chain[0].index)
     return Group(prompt, *zip(*chains, strict=True))

@@ -76,7 +76,7 @@ class Runs(Database):
         if _problem(connection, run.problem_id, run.problem_version) is None:
             raise StoreError(f"run {run.id}: add problem {run.problem_id} {run.problem_version} first")
         append(connection, runs, [row_of(runs, run)])
-        _append_status(connection, run.id, run.status)
+        self._set_status(connection, run.id, run.status)
 
     @reading
     def parts(self, connection: Connection, run_id: str) -> list[RunPart]:
@@ -87,8 +87,7 @@ class Runs(Database):
         later = connection.execute(select(run_events).where(where).order_by(run_events.c.number))
         return [RunPart(0, 0, begun), *(record_of(RunPart, run_events, row) for row in later)]
 
-    @writing
-    def set_run_status(
+    def _set_status(
         self,
         connection: Connection,
         run_id: str,
@@ -102,7 +101,13 @@ class Runs(Database):
         `part` the part that begins with it.
         """
         require_run(connection, run_id)
-        _append_status(connection, run_id, status, heldout, part)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        passed, total = heldout or (None, None)
+        event: dict[str, Any] = {"run_id": run_id, "status": status, "at": now}
+        event |= {"heldout_passed": passed, "heldout_total": total}
+        append(connection, run_events, [event if part is None else row_of(run_events, part, **event)])
+
+    set_run_status = writing(_set_status)
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
@@ -222,16 +227,3 @@ def _run(row: Row[Any]) -> Run:
 def _problem(connection: Connection, problem_id: str, version: str) -> Problem | None:
     found = select(problems.c.body).where(problems.c.id == problem_id, problems.c.version == version)
     return connection.scalar(found)
-
-
-def _append_status(
-    connection: Connection,
-    run_id: str,
-    status: RunStatus,
-    heldout: tuple[int, int] | None = None,
-    part: RunPart | None = None,
-) -> None:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    passed, total = heldout or (None, None)
-    event = {"run_id": run_id, "status": status, "at": now, "heldout_passed": passed, "heldout_total": total}
-    append(connection, run_events, [event if part is None else row_of(run_events, part, **event)])

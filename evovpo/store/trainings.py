@@ -169,7 +169,6 @@ class Trainings(Database):
 
 
 def _versions(connection: Connection) -> dict[int, PolicyVersion]:
-    """Return all versions by number, ascending."""
     rows = connection.execute(select(policy_versions).order_by(policy_versions.c.number))
     return {row.number: record_of(PolicyVersion, policy_versions, row) for row in rows}
 

@@ -19,7 +19,7 @@ from evovpo.errors import SandboxError  # noqa: E402
 from evovpo.experiments.plan import plan  # noqa: E402
 from evovpo.experiments.running import Work, sized  # noqa: E402
 from evovpo.judging.executors import open_executor  # noqa: E402
-from evovpo.judging.ray import HeldEvaluators, Job, RayJudge  # noqa: E402
+from evovpo.judging.ray import Job, RayJudge, _held, held_judge  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
@@ -98,16 +98,17 @@ def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) 
         Job(work.problem, work.config.changed(evaluator=EvaluatorConfig(artifact_bytes=size)))
         for size in range(1000, 1005)
     ]
-    held, seed = HeldEvaluators(), work.problem.seeds[0]
-    first = held.judge(jobs[0])
-    others = [held.judge(job) for job in jobs[1:4]]
-    assert held.judge(jobs[0]) is first  # and so the next one to go is the second
-    assert held.judge(jobs[4]) not in (first, *others)
+    seed = work.problem.seeds[0]
+    first = held_judge(jobs[0])
+    others = [held_judge(job) for job in jobs[1:4]]
+    assert held_judge(jobs[0]) is first  # and so the next one to go is the second
+    assert held_judge(jobs[4]) not in (first, *others)
     assert first.evaluate(seed).status is Status.OK
     with pytest.raises(SandboxError, match="closed"):
         others[0].evaluate(seed)
-    assert [held.judge(job) for job in (jobs[0], *jobs[2:4])] == [first, *others[1:]]
-    held.close()
+    assert [held_judge(job) for job in (jobs[0], *jobs[2:4])] == [first, *others[1:]]
+    while _held:
+        _held.pop()[2].close()
     with pytest.raises(SandboxError, match="closed"):
         first.evaluate(seed)
 

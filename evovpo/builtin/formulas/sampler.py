@@ -62,7 +62,6 @@ class FormulaSampler:
         return self.formula()
 
     def _usable(self, tree: ast.expr) -> str | None:
-        """Return the text of a formula if it is one worth having."""
         text = FORMULAS.canonical(ast.unparse(ast.fix_missing_locations(tree)), len(self._names))
         if text is None or not any(isinstance(node, ast.Name) for node in values(tree)):
             return None
@@ -77,7 +76,6 @@ class FormulaSampler:
         return text
 
     def _value(self, nodes: int) -> ast.expr:
-        """Return a random value of about so many nodes."""
         if nodes <= 1:
             is_name = self._rng.random() < 0.62
             return ast.Name(self._rng.choice(self._names)) if is_name else ast.Constant(self._number())
@@ -118,7 +116,6 @@ class FormulaSampler:
         return round(self._rng.uniform(0.1, 9.9), 1)
 
     def _shares(self, nodes: int, parts: int) -> list[int]:
-        """Return random sizes of parts, at least 1 each."""
         cuts = [self._rng.random() + 0.1 for _ in range(parts)]
         spare = max(nodes - parts, 0)
         return [1 + round(spare * cut / sum(cuts)) for cut in cuts]

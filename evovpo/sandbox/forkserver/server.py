@@ -130,8 +130,6 @@ def serve(control: socket.socket, answer: Callable[[bytes, list[int]], dict[str,
 
 
 class _Programs:
-    """Runs one program after another, each in a child."""
-
     def __init__(self, control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
         self._control, self._child_filter, self._own_bytes = control, child_filter, own_bytes
         self._poll = select.poll()
