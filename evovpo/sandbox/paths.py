@@ -113,7 +113,5 @@ def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, s
         if len(found) > COPIED_FILES or size > COPIED_BYTES:
             above = (entry for entry in os.scandir(folder) if not entry.name.startswith("."))
             return [(entry.name, entry.path, True) for entry in above if entry.path not in left_out], True
-    links = [(path, path.is_symlink()) for path in found]
-    return [
-        (str(path.relative_to(folder)), os.path.realpath(path), is_link) for path, is_link in links
-    ], False
+    copied = [(str(path.relative_to(folder)), os.path.realpath(path), path.is_symlink()) for path in found]
+    return copied, False

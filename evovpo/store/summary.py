@@ -79,9 +79,8 @@ def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
     """Return evaluations and best mean reward, rounded if so asked, wherever that rises."""
-    points = ((p.evaluations, p.best_mean_reward) for p in curve)
-    if digits is not None:
-        points = ((evaluations, round(best, digits)) for evaluations, best in points)
+    bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
+    points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 

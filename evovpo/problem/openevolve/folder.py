@@ -103,10 +103,8 @@ def content_digest(project: Project) -> str:
     databases, logs and notes: what runs and people leave behind.
     """
     settings = (own_settings(project.folder), project.metrics)
-    read = (path for path in _files(project.folder) if path not in settings)
-    digests = file_digests(
-        project.folder, (path for path in read if not path.name.endswith(_SKIPPED_ENDINGS))
-    )
+    files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))
+    digests = file_digests(project.folder, (path for path in files if path not in settings))
     return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
 
 
@@ -143,10 +141,8 @@ def _the_evaluator(folder: Path) -> Path:
             f"{folder}: expected one evaluator, found {names}; name it, for example "
             f"evovpo evolve {folder}/{found[0].name}"
         )
-    signs = _signs(folder)
-    looks = ""
-    if signs:
-        looks = f" (it looks like an OpenEvolve project without its evaluator: {', '.join(signs)})"
+    signs = ", ".join(_signs(folder))
+    looks = f" (it looks like an OpenEvolve project without its evaluator: {signs})" * bool(signs)
     raise ProblemError(
         f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path) and returns "
         f"a dictionary of numbers, found none{looks}; add one, or give a folder with a problem.toml"

@@ -101,9 +101,8 @@ def read_settings(path: Path) -> Settings:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
         elif last == "api_key":
             variable = _variable(value)
-            remark = "a key in a file is not read; put it into the environment: OPENAI_API_KEY"
-            if variable is not None:
-                remark = f"models.key_variable = {variable}"
+            unread = "a key in a file is not read; put it into the environment: OPENAI_API_KEY"
+            remark = f"models.key_variable = {variable}" if variable else unread
             keys.append(Key(name, Effect.MAPPED if variable else Effect.NONE, remark))
         elif name in ("prompt.system_message", "llm.system_message"):
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
