@@ -100,6 +100,18 @@ class Tree(Section):
         """Return the resolved form as one line of JSON, keys sorted."""
         return json.dumps(self.model_dump(), sort_keys=True)
 
+    def differences(self, other: Self) -> dict[str, tuple[object, object]]:
+        """Return both values of what `other` has otherwise, by `section.key` or the name of a list."""
+        mine, its = (
+            {
+                (name if key is None else f"{name}.{key}"): value
+                for name, part in tree.model_dump().items()
+                for key, value in (part if isinstance(part, dict) else {None: part}).items()
+            }
+            for tree in (self, other)
+        )
+        return {name: (mine[name], its[name]) for name in mine if mine[name] != its[name]}
+
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the configuration that `to_json` wrote; fields it lacks get their defaults.

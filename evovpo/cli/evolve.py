@@ -116,7 +116,6 @@ def evolve(
     from evovpo.experiments.reading import parse_seeds
     from evovpo.problem.importers.tables import is_table
     from evovpo.reports.run_report import repeats_json, repeats_table
-    from evovpo.reports.tables import settings_note
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.parts import with_origin
     from evovpo.runs.request import open_request
@@ -144,10 +143,6 @@ def evolve(
     request = open_request(
         problem_name, config_file, changes, openevolve_config, allow or (), output, columns
     )
-    if request.project is not None and request.project.settings.keys:
-        # Once, before a run: which keys of an OpenEvolve configuration do nothing.
-        note = settings_note(request.project.settings, problem_name)
-        console(stderr=True).print(note, crop=False, soft_wrap=True)
     for remark in request.remarks:
         say(f"note: {remark}", stderr=True)
     check_proposer(request.problem, request.config)

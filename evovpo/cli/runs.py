@@ -22,14 +22,16 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
 
     Solved: right on every training and every held-out row (unchecked: no held-out row, or a run that ended
     before they were looked at); memorised: right on every training row, not on every held-out row. A run that
-    says running although no process works on it was killed; resume takes it up.
+    says running although no process works on it was killed; resume takes it up. Best: the mean reward, of an
+    OpenEvolve project the combined_score.
 
     [dim]Example:[/dim]  evovpo runs
     """
     from evovpo.reports.tables import row_json, runs_table
+    from evovpo.runs.stored import list_runs
 
     with open_store(store_url) as store:
-        rows, option = store.runs(), store_option(store)
+        rows, option = list_runs(store), store_option(store)
     if as_json:
         print_json([row_json(row) for row in rows])
     elif rows:

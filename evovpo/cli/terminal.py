@@ -57,8 +57,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_answer(answer: RenderableType) -> None:
-    """Print tables and programs; a line of a program that is wider than the terminal is left to it."""
-    console().print(answer, crop=False)
+    """Print tables and programs; a line of a program, and without a terminal any other, is never broken."""
+    out = console()
+    out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 
 
 def say(text: str, *, stderr: bool = False) -> None:

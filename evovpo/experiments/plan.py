@@ -183,17 +183,11 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
     earlier = Config.from_json(stored.config_json)
     if config.prompt.style == "auto":  # what became of it is stored
         config = config.changed(prompt={"style": earlier.prompt.style})
-    now = _comparable(config)
-    for section, before in _comparable(earlier).items():
-        if isinstance(before, dict):
-            for key, was in before.items():
-                if was != now[section][key]:
-                    yield f"{section}.{key} = {was!r}, here it is {now[section][key]!r}"
-        elif before != now[section]:
-            yield f"other [[{section}]]"
+    for name, (was, now) in _comparable(earlier).differences(_comparable(config)).items():
+        yield f"{name} = {was!r}, here it is {now!r}" if "." in name else f"other [[{name}]]"
 
 
-def _comparable(config: Config) -> dict[str, Any]:
+def _comparable(config: Config) -> Config:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
     found = config.changed(store=StoreConfig(), sandbox=sandbox, proposer={"threads": 0})
-    return found.changed(run={"programs": ""}).model_dump()
+    return found.changed(run={"programs": ""})

@@ -50,8 +50,8 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
     # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
     if not any(name in one for one in names):
         _log.warning(
-            "%s does not list the model %r and is asked for it all the same; %s; set proposer.model (or "
-            "models.name) to one of them if that fails",
+            "%s does not list the model %r and is asked for it all the same; %s; if that fails, name one of "
+            "them: --model, models.name, or llm.models of a config.yaml",
             *(base_url, name, nearest_hint(name, names)),
         )
 

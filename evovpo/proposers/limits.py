@@ -26,7 +26,7 @@ class Spent(NamedTuple):
 class Budget:
     """What the requests of each run may spend; 0 is no limit.
 
-    `before` returns what a run spent in earlier processes.
+    `before` returns what a run spent in earlier processes, or as far as it is stored.
     """
 
     def __init__(self, limit: BudgetConfig, before: Callable[[str], Spent] = lambda run_id: Spent()) -> None:
@@ -58,9 +58,9 @@ class Budget:
             )
 
     def _so_far(self, run_id: str) -> Spent:
-        if run_id not in self._spent:
-            self._spent[run_id] = self._before(run_id)
-        return self._spent[run_id]
+        # Others may store what they spend on the run: models that judge its programs.
+        before, own = self._before(run_id), self._spent.get(run_id, Spent())
+        return Spent(max(before.tokens, own.tokens), max(before.money, own.money))
 
 
 class Bucket:

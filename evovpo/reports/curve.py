@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from evovpo.analysis.scores import combined_curve
+from evovpo.analysis.scores import COMBINED, combined_curve
 from evovpo.reports.pictures import new_figure, plain, write_png
 from evovpo.reports.text import counted
 from evovpo.runs.stored import RunView
@@ -34,7 +34,7 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write the curve of a run as a PNG: best mean reward and share of examples passed.
+    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or the one score.
 
     By example both are the same number, drawn once. Raises `ConfigError` if the file cannot be written.
     """
@@ -45,18 +45,21 @@ def write_curve_png(view: RunView, path: Path) -> None:
     shares = [point.examples_passed / total for point in curve] or [0.0]
     figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
-    right = axes.twinx()
+    frames = [axes] if problem.has_one_score else [axes, axes.twinx()]
     dashed = {"where": "post", "color": "#c26a1b", "linewidth": 1.8, "linestyle": "--"}
     what = "training examples" if problem.is_by_example else "objectives"
     label = "best mean reward" + (f" = share of {what} passed" * problem.is_by_example)
-    axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
-    points = combined_curve(view.scores)
-    if points:
+    if not problem.has_one_score:
+        axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
+        axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
+        axes.set_ylabel("best mean reward of the run", fontsize=12)
+    right = frames[-1]
+    if points := combined_curve(view.scores):
         steps = [(point.evaluations, point.combined) for point in points]
         steps.append((max(x[-1], steps[-1][0]), steps[-1][1]))
-        right.step(*zip(*steps, strict=True), **dashed, label="best combined_score")
-        right.set_ylabel("best combined_score", fontsize=12)
-    else:
+        right.step(*zip(*steps, strict=True), **dashed, label=f"best {COMBINED}")
+        right.set_ylabel(f"best {COMBINED}", fontsize=12)
+    elif not problem.has_one_score:
         if not problem.is_by_example:
             axes.step(x, shares, **dashed, label=f"share of {what} at full reward")
         right.set_ylim(-0.02 * total, 1.05 * total)
@@ -68,12 +71,10 @@ def write_curve_png(view: RunView, path: Path) -> None:
         mark = {"marker": "*", "markersize": 17, "color": "#2a8a3e", "linestyle": "none"}
         label = f"solved after {counted(solved, 'evaluation')}"
         axes.plot([solved], [1.0], **mark, label=label, clip_on=False, zorder=5)
-    axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
     axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its very end
     axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
-    axes.set_ylabel("best mean reward of the run", fontsize=12)
     axes.grid(alpha=0.25)
-    for frame in (axes, right):
+    for frame in frames:
         frame.tick_params(labelsize=11)
         frame.spines["top"].set_visible(False)
     figure.legend(loc="outside lower center", fontsize=11, frameon=False, ncols=2)

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -83,8 +84,8 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
     return text
 
 
-def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
-    """Return the numbers of a run, one a line."""
+def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int | None) -> Table:
+    """Return the numbers of a run, one a line; `solved_after` as in `headline`."""
     table = Table.grid(Column(style="dim"), "", padding=(0, 2))
     if problem.is_by_example:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
@@ -105,8 +106,10 @@ def figures(outcome: Outcome, budget: int, problem: Problem) -> Table:
     if outcome.trust == Trust.LOW:
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
     joins = f", {outcome.joins} of them joined from two programs" * bool(outcome.joins)
-    table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}")
-    table.add_row("programs run", f"{outcome.executed}, each different one once, starting programs too")
+    late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
+    under_way = f", {late} of them under way when it was solved" * bool(late)
+    table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
+    table.add_row("programs run", f"{outcome.executed}; what this store has judged before is not run again")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
@@ -121,7 +124,7 @@ def result(view: RunView, outcome: Outcome) -> RenderableType:
     misses = misses_view(view.problem, view.heldout) if outcome.solved else None
     if misses is not None:
         parts += [misses, Text()]
-    return Group(*parts, figures(outcome, view.run.evaluations, view.problem))
+    return Group(*parts, figures(outcome, view.run.evaluations, view.problem, solved_after))
 
 
 def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
@@ -136,8 +139,11 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     if origin.origin:
         begun = counted(len(origin.programs.split(",")), "program")
         head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
-    for asks in view.parts[1:]:
-        head.append(f"\nwent on under other settings after ask {asks}")
+    for part, later in pairwise(view.parts):
+        before, now = (Config.from_json(one.config_json) for one in (part, later))
+        changes = before.differences(now).items()
+        said = ", ".join(f"{name} {old} -> {new}" if "." in name else name for name, (old, new) in changes)
+        head.append(f"\nwent on under other settings after ask {later.asks_before}: {said}")
     cost = Text(counted(summary.rollouts, "completion"), style="dim")
     if summary.tokens:
         cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
@@ -194,7 +200,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "seed": view.run.seed,
         "budget": view.run.evaluations,
         "origin": Config.from_json(view.run.config_json).run.origin,
-        "parts": list(view.parts),
+        "parts": [part.asks_before for part in view.parts],
         "sampling_seconds": view.summary.sampling_seconds,
         "evaluation_seconds": view.summary.evaluation_seconds,
         "calls": {**view.summary.calls._asdict()},

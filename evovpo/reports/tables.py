@@ -10,6 +10,7 @@ from rich.text import Text
 
 from evovpo.analysis import scores
 from evovpo.builtin.choice import built_in_fault
+from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
@@ -17,7 +18,6 @@ from evovpo.problem.openevolve.settings import Effect, Settings
 from evovpo.reports.text import (
     Broken,
     changes_view,
-    counted,
     folded,
     one_line,
     only_expression,
@@ -29,6 +29,7 @@ from evovpo.reports.text import (
     value_text,
 )
 from evovpo.runs.stored import Ancestor, Row, example_rows
+from evovpo.sandbox.openings import split_words
 from evovpo.search.search import Search
 from evovpo.store import RunRow, Store
 from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
@@ -57,14 +58,18 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     if score not in (None, scores.NO_SCORE):  # where it is missing, it is the mean of the others
         values.setdefault(scores.COMBINED, score)
     is_raw = problem.evaluator is not None
-    raw = [right("value", overflow="fold")] * is_raw
-    table = plain_table("metric" if is_raw else "objective", *raw, right("reward"), folded())
-    for objective, reward in zip(problem.objectives, rewards, strict=True):
-        value = _metric_text(values.pop(objective.name)) if objective.name in values else "-"
-        text = Text(printable(objective.description), style="dim")
-        table.add_row(Text(printable(objective.name)), *[Text(value)] * is_raw, reward_text(reward), text)
-    for name, other in values.items():
-        table.add_row(Text(printable(name)), Text(_metric_text(other)), "", Text("no objective", style="dim"))
+    is_one = problem.has_one_score
+    figures = [right("value", overflow="fold")] * is_raw + [right("reward")] * (not is_one)
+    table = plain_table("metric" if is_raw else "objective", *figures, folded())
+    said = {
+        one.name: (reward_text(reward), one.description)
+        for one, reward in zip(problem.objectives, rewards, strict=True)
+    }
+    said |= {name: ("", "no objective") for name in values if name not in said}
+    for name, (reward, text) in said.items():
+        value = _metric_text(values[name]) if name in values else "-"
+        cells = [name, *[value] * is_raw, *[reward] * (not is_one)]
+        table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(text), style="dim"))
     return table
 
 
@@ -139,11 +144,12 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """Return the list of runs."""
     run, status, start = (Column(name, no_wrap=True) for name in ("run", "status", "started"))
-    figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best\nmean"))
+    figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best"))
     table = plain_table(run, folded("problem"), status, *figures, start)
     styles = {"solved": "green", "memorised": "yellow", "failed": "red", "interrupted": "yellow"}
     for row in rows:
         best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
+        best = best if row.combined_score is None else f"{row.combined_score:.6g}"
         is_unchecked = row.ending == "solved" and row.solved_heldout is None
         ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
         started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
@@ -214,7 +220,7 @@ def check_view(report: CheckReport) -> RenderableType:
     if problem.evaluator is not None:
         first = report.seeds[0].evaluation
         said = f"{printable(first.feedback)}\ntrust: {problem.trust}".lstrip()
-        lines += [judgement_table(problem, first), Text(said)]
+        lines = [title, judgement_table(problem, first), Text(said)]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
     fault = built_in_fault(problem)
     if fault and problem.evaluator is None:
@@ -252,25 +258,10 @@ def bounds_text(store: Store, run_id: str) -> str:
     judged = [item.metrics for item in store.scores(run.id) if item.status is Status.OK]
     if not judged:
         raise ProblemError(f"run {run.id} has judged no program without a failure; let it run on")
-    return suggest_bounds(problem.evaluator, judged)
-
-
-def settings_note(settings: Settings, name: str) -> RenderableType:
-    """Return in a few lines which keys of an OpenEvolve configuration file do nothing here.
-
-    `name` is how the user called the project, for the command that shows all of them.
-    """
-    names = {
-        effect: list(dict.fromkeys(key.name for key in settings.keys if key.effect is effect))
-        for effect in Effect
-    }
-    mapped, none, unknown = (len(names[effect]) for effect in (Effect.MAPPED, Effect.NONE, Effect.UNKNOWN))
-    text = Text(f"OpenEvolve configuration: {counted(mapped, 'key')} mapped, {none} without effect, ")
-    text.append(f"{unknown} unknown; all of them:  evovpo check {printable(name)}")
-    for effect, style in ((Effect.NONE, "dim"), (Effect.UNKNOWN, "yellow")):
-        if names[effect]:
-            text.append(f"\n  {effect}: " + ", ".join(map(printable, names[effect])), style=style)
-    return text
+    allowed = split_words(Config.from_json(run.config_json).evaluator.allow)
+    return f"allow = {json.dumps(allowed)}  # as that run had it\n" * bool(allowed) + suggest_bounds(
+        problem.evaluator, judged
+    )
 
 
 def settings_table(settings: Settings) -> RenderableType:

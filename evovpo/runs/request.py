@@ -70,7 +70,8 @@ def open_request(
         judges = opened.config.evaluator.judges
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges
         judged = (initial,) if initial is not None and is_whole else ()
-        return RunRequest(problem, opened.config, judged, project=opened, remarks=opened.remarks)
+        remarks = (*opened.settings.remarks(name), *opened.remarks)
+        return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
     config = Config.load(config_file, overrides)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
         option = "--openevolve-config" if yaml else "--allow (evaluator.allow)"

@@ -8,8 +8,19 @@ from evovpo.analysis.scores import Scored, best_combined, score_of
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
-from evovpo.store import RunSummary, Store
-from evovpo.types import Candidate, Evaluation, Json, Parent, ParentRole, Problem, Program, Run, Trust
+from evovpo.store import RunRow, RunSummary, Store
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    Json,
+    Parent,
+    ParentRole,
+    Problem,
+    Program,
+    Run,
+    RunPart,
+    Trust,
+)
 
 
 class Outcome(NamedTuple):
@@ -115,8 +126,7 @@ class RunView:
     heldout: tuple[Row, ...]
     scores: tuple[Scored, ...] = ()
     """What an evaluator of its own returned for each program, in order."""
-    parts: tuple[int, ...] = ()
-    """Asks before each of its parts."""
+    parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
         """Return what the run came to as far as it is stored; `heldout` in place of the rows of the view."""
@@ -172,21 +182,35 @@ def read_run(store: Store, run_id: str) -> RunView:
     return dataclasses.replace(view, heldout=run_heldout(view.problem, view.best, config))
 
 
+def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
+    """Return what an evaluator of its own returned for each program of a run, in order."""
+    folder = problem.evaluator
+    return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
+
+
+def list_runs(store: Store) -> list[RunRow]:
+    """Return all runs, newest first, with their best `combined_score` where there is one."""
+    rows = []
+    for row in store.runs():
+        run = store.run(row.run)
+        best = best_combined(scores_of(store, run, store.problem(run.problem_id, run.problem_version)))
+        rows.append(row if best is None else row._replace(combined_score=best.combined))
+    return rows
+
+
 def stored_run(store: Store, run_id: str) -> RunView:
     """Return what is stored of a run, without held-out rows. Raises `StoreError` for an unknown run."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     summary = store.run_summary(run.id)
-    left_out = None if problem.evaluator is None else problem.evaluator.left_out
-    scores = [item._replace(left_out=left_out) for item in store.scores(run.id)] if problem.evaluator else []
+    scores = scores_of(store, run, problem)
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
-    if left_out is not None:  # rewards are bounded: of several programs they may be the same
+    if problem.has_one_score:  # rewards are bounded: of several programs they may be the same
         summary = summary._replace(best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
-    parts = tuple(part.asks_before for part in store.parts(run.id))
-    return RunView(run, problem, summary, best, evaluation, (), tuple(scores), parts)
+    return RunView(run, problem, summary, best, evaluation, (), tuple(scores), (*store.parts(run.id),))
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:

@@ -45,6 +45,9 @@ class RunRow(NamedTuple):
     """On how many held-out rows the answer is right, and of how many; none for a run that has not ended, or
     ended before this was kept."""
 
+    combined_score: float | None = None
+    """The best one; none where nobody asked for it, and where there is none."""
+
     @property
     def solved_train(self) -> bool:
         """Every training row (or objective) at full reward."""

@@ -265,7 +265,7 @@ def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
     assert set(rows[0]) == {
         *("run", "problem", "status", "evaluations", "best_mean_reward"),
         *("seed", "created_at"),
-        *("heldout", "solved_train", "solved_heldout"),
+        *("heldout", "solved_train", "solved_heldout", "combined_score"),
     }
     assert [row["solved_train"] for row in rows] == [False, True]
     assert [row["solved_heldout"] for row in rows] == [False, True]

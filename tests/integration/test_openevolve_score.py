@@ -162,7 +162,12 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     first = evolve(command, folder, texts)
     assert first.code == 0, first.err
     assert "budget used, best combined_score 0.571429" in first.out
-    assert "mean reward" not in first.out
+    assert "reward" not in first.out
+    assert "0.571429" in command("runs", "--store", url).out
+    assert command("runs", "--store", url, "--json").json[0]["combined_score"] == 1 / 1.75
+    shown = command("show", "latest", "--store", url, "--png", tmp_path / "curve.png")
+    assert ("reward" in shown.out, (tmp_path / "curve.png").stat().st_size > 1000) == (False, True)
+    assert "allow" not in command("bounds", "latest", "--store", url).out
     doctor = command("doctor", "latest", "--store", url, "--no-png")
     assert "`evovpo bounds RUN` writes a metrics.toml" in " ".join(doctor.out.split())
     bounds = command("bounds", "latest", "--store", url).out
@@ -172,6 +177,8 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     (folder / "metrics.toml").write_text(bounds)
     found = command("check", folder, "--json", "--store", url).json
     assert found["problem"]["objectives"] == ["c1", "eval_time", "combined_score"]
-    second = evolve(command, folder, texts, "--json")
+    second = evolve(command, folder, texts, "--json", "--allow", f"read={tmp_path}", "--allow", "network")
+    allowed = f'allow = ["read={tmp_path}", "network"]'
+    assert command("bounds", "latest", "--store", url).out.startswith(allowed)
     assert second.json["best_metrics"]["combined_score"] == second.json["combined_score"] == 1 / 1.75
     assert second.json["program"] == PROGRAM.replace("1.0", "2.5")

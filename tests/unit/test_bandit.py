@@ -193,6 +193,17 @@ def test_a_budget_counts_what_earlier_processes_spent() -> None:
     budget.check("another")
 
 
+def test_what_others_store_for_the_run_counts_at_once() -> None:
+    stored = {"run": Spent()}
+    budget = Budget(BudgetConfig(tokens=100), lambda run_id: stored[run_id])
+    budget.add("run", 40, None)
+    stored["run"] = Spent(tokens=40)  # the same request, stored
+    budget.check("run")
+    stored["run"] = Spent(tokens=100)  # and one of a model that judges
+    with pytest.raises(BudgetError, match="used 100 of 100 tokens"):
+        budget.check("run")
+
+
 def test_a_budget_of_money_ends_with_the_money() -> None:
     budget = Budget(BudgetConfig(money=0.5))
     budget.add("run", 1_000_000, 0.49)

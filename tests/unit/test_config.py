@@ -35,6 +35,16 @@ def test_json_gives_the_same_configuration_back() -> None:
     assert config != Config()
 
 
+def test_differences_are_named_with_both_values() -> None:
+    model = {"name": "a"}
+    other = Config().changed(models=(model,), search={"islands": 2}, run={"seed": 5})
+    found = Config().differences(other)
+    assert found.keys() == {"search.islands", "run.seed", "models"}
+    assert found["run.seed"] == (0, 5)
+    assert other.differences(Config())["search.islands"] == (2, Config().search.islands)
+    assert other.differences(other) == {}
+
+
 def test_printed_toml_loads_as_the_same_configuration(tmp_path: Path) -> None:
     config = Config.load(
         None, ['proposer.model=C:\\models\\"é"\x7f😀', "sampling.temperature=1e-3", "run.seed=5"]

@@ -8,18 +8,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from evovpo.builtin.chain import join_chain
+from evovpo.cli.terminal import show_answer
 from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.curve import curve_lines, write_curve_png
-from evovpo.reports.run_report import headline, nothing_judged, outcome_json, run_report
+from evovpo.reports.run_report import figures, headline, nothing_judged, outcome_json, run_report
 from evovpo.reports.tables import lineage_table, misses_view, rows_table, runs_table
-from evovpo.reports.text import changes_view, one_line, printable, program_view, reward_text
+from evovpo.reports.text import (
+    changes_view,
+    folded,
+    one_line,
+    plain_table,
+    printable,
+    program_view,
+    reward_text,
+)
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import Ancestor, Outcome, Row, RunView, find_run, lineage, read_run, run_heldout
@@ -195,6 +205,32 @@ def test_eighty_columns_cut_neither_run_nor_problem() -> None:
     assert name.startswith(line.split()[1])
     assert line.split()[1][-1] in "-/"
     assert "evaluations" in text
+
+
+def test_of_a_run_with_a_score_the_list_shows_that() -> None:
+    row = RunRow(
+        "0123456789ab", "p", RunStatus.EXHAUSTED, 5, 0.999, 7, "2026-03-04T05:06:07+00:00", None, 1234.5
+    )
+    text = written(runs_table([row]), width=80)
+    assert "1234.5" in text
+    assert "0.999" not in text
+
+
+def test_evaluations_after_the_solution_are_explained(problem: Problem) -> None:
+    text = written(figures(outcome(solved=True), 50, problem, 7))
+    assert "10 of 50, 3 of them under way when it was solved " in text
+    assert "under way" not in written(figures(outcome(solved=True), 50, problem, 10))
+    assert "under way" not in written(figures(outcome(), 50, problem, None))
+
+
+def test_without_a_terminal_no_line_of_text_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "word " * 60
+    table = plain_table(folded())
+    table.add_row(words)
+    show_answer(Group(Text(words), table))
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.strip() == words.strip()
+    assert max(map(len, others)) <= 80
 
 
 def test_a_long_program_line_is_not_broken() -> None:

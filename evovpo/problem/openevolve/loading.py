@@ -232,9 +232,8 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
         yield f"the initial program's metrics only say that it fails: {initial.feedback}"
     if problem.has_one_score:
         yield (
-            f"searched for {COMBINED} alone (where there is none, the mean), as OpenEvolve does; other"
-            " numbers are shown and have no say. A metrics.toml makes objectives of them (`evovpo bounds RUN`"
-            " writes one), and then lexicase selection and the set objectives apply"
+            f"searched for {COMBINED} alone (else the mean), as OpenEvolve does; other numbers are shown."
+            " A metrics.toml makes objectives of them; `evovpo bounds RUN` writes one"
         )
     for feature in problem.features if initial is not None else ():
         name = feature.name.removeprefix("metric:")

@@ -68,6 +68,14 @@ class Settings(NamedTuple):
             sections.setdefault(section, {})[key] = value
         return {**sections, **({"models": list(self.models)} if self.models else {})}
 
+    def remarks(self, name: str) -> list[str]:
+        """Return what became of how many keys, if any; `name` is what the user called the project."""
+        names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
+        counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
+        unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
+        said = f"OpenEvolve configuration{unknown}: keys {counts}; all of them:  evovpo check {name}"
+        return [said] * bool(self.keys)
+
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
         """Return the grid axes: length of the source, rewards of objectives, any other metric as it is."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length"}
@@ -293,7 +301,10 @@ def _variable(secret: object) -> str | None:
 
 def _model_key(name: str, last: str) -> Key:
     if last in ("name", "weight", *LEGACY_MODELS):
-        return Key(name, Effect.MAPPED, "proposer.model, or [[models]] where there are several")
+        key = "weight" if last.endswith("weight") else "name"
+        return Key(
+            name, Effect.MAPPED, f"models.{key}" + ", or proposer.model of a single one" * (key == "name")
+        )
     if last in OF_MODEL:
         return Key(name, Effect.MAPPED, f"models.{OF_MODEL[last]}")
     reason = WITHOUT_EFFECT.get(f"llm.{last}")
