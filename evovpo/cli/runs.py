@@ -55,19 +55,27 @@ def show(
     out: Annotated[
         Path | None, option("FILE", "Write the best program so that it runs alone: python FILE data.csv")
     ] = None,
+    portfolio: Annotated[
+        int | None,
+        option("K", "Also show the K programs to keep together, none of which does all.", min=1),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, where it came from, and the curve of the search.
 
-    The curve is also written as a picture.
+    The curve is also written as a picture. A portfolio is the set of programs with the highest expected best
+    reward where it is not known beforehand which objectives will count.
 
     [dim]Examples:[/dim]
 
     evovpo show latest
 
     evovpo show 3f2a --png curve.png
+
+    evovpo show latest --portfolio 4
     """
     from evovpo.problem.importers.tables import script
+    from evovpo.reports import portfolio as sets
     from evovpo.reports.curve import write_curve_png
     from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
@@ -75,17 +83,25 @@ def show(
     with open_store(store_url) as store:
         view = read_run(store, find_run(store, run))
         ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
+        coverage = sets.read_coverage(store, view)
+        kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio)
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
-            write_curve_png(view, picture)
+            write_curve_png(view, picture, coverage)
         if out is not None and view.best is not None:
             with writing(out) as file:
                 file.write(script(view.problem, view.best))
             say(f"Best program written to {out}", stderr=True)
         if as_json:
-            print_json({**run_json(view, ancestors), "png": picture})
+            covered = {"coverage": [point._asdict() for point in coverage]}
+            together = {} if kept is None else sets.portfolio_json(kept)
+            print_json({**run_json(view, ancestors), **covered, **together, "png": picture})
             return
         show_answer(run_report(view, ancestors))
+        if coverage:
+            say(sets.coverage_text(coverage))
+        if kept:
+            show_answer(sets.portfolio_table(view.problem, kept))
         if picture is not None:
             say(f"Curve written to {picture}")
         if finished_text(view.run):

@@ -4,13 +4,13 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, func, select
+from sqlalchemy import Connection, Integer, Row, Select, func, select
 
 from evovpo.store.database import reading
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
@@ -116,6 +116,8 @@ class RunSummary(NamedTuple):
     """Requests to model servers; all zero where none was asked."""
     heldout: tuple[int, int] | None = None
     """As of `RunRow`."""
+    judged_at: Mapping[str, int] = {}
+    """Of each program with rewards, in order: candidates proposed up to and with its first judgement."""
 
     @property
     def solved_heldout(self) -> bool | None:
@@ -180,7 +182,8 @@ class Summaries(Runs):
         curve: dict[int, CurvePoint] = {}
         best: tuple[float, int, int] | None = None
         best_program_id = None
-        for row in connection.execute(judged_where(candidates.c.run_id == run_id)):
+        judged_at: dict[str, int] = {}
+        for row in connection.execute(_judged(run_id)):
             if row.executed:
                 executed += 1
                 evaluation_seconds += row.seconds or 0.0
@@ -191,6 +194,7 @@ class Summaries(Runs):
                 if row.status is not None:
                     by_status[Status(row.status)] += 1
             if row.mean_reward is not None:
+                judged_at.setdefault(row.program_id, proposed)
                 rank = (row.mean_reward, row.passed, -row.length)
                 if best is None or rank > best:
                     best, best_program_id = rank, row.program_id
@@ -212,6 +216,7 @@ class Summaries(Runs):
             curve=tuple(curve.values()),
             calls=self._call_totals(connection, run_id),
             heldout=_heldout(event),
+            judged_at=judged_at,
         )
 
 
@@ -248,12 +253,9 @@ def _runs() -> Select[Any]:
     return with_best.add_columns(proposed.label("proposed"), best.c.best).order_by(first.desc())
 
 
-def judged_where(where: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for the candidates of a run that `where` picks, with what their rewards come to.
-
-    They come in order, each with its mean reward and the number of components that it passed.
-    """
-    judgements = select(candidates.c.evaluation_id).where(where)
+def _judged(run_id: str) -> Select[Any]:
+    """Return the query for the candidates of a run in order, with mean reward and components passed."""
+    judgements = select(candidates.c.evaluation_id).where(candidates.c.run_id == run_id)
     vectors = (
         select(
             rewards.c.evaluation_id,
@@ -281,6 +283,6 @@ def judged_where(where: ColumnElement[bool]) -> Select[Any]:
         .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
         .outerjoin(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
         .outerjoin(programs, programs.c.id == candidates.c.program_id)
-        .where(where)
+        .where(candidates.c.run_id == run_id)
         .order_by(candidates.c.position, candidates.c.slot)
     )

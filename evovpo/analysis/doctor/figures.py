@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evovpo.analysis.grouping import Floats, Groups, component_names, correlations, group_rewards, grouped
+from evovpo.analysis.portfolio import choose_portfolio
 from evovpo.analysis.statistics import expected_best
 from evovpo.types import Group, Problem
 
@@ -151,23 +152,9 @@ def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list
 
 
 def best_set(answers_N_D: Floats, weights_K_D: Floats, size: int = SET_SIZE) -> Floats:  # noqa: N803
-    """Return up to `size` different answers `[m, D]` that score high together, fewer where more add nothing.
-
-    Chosen one by one, each to raise E_w max w·r most, beginning with the highest mean. That is at least
-    63 % of the best there is, because the score of a set is submodular (Nemhauser, Wolsey and Fisher 1978).
-    """
+    """Return the rewards of a portfolio of up to `size` different answers, `[m, D]`: `choose_portfolio`."""
     rows = np.unique(answers_N_D, axis=0)
-    scores_N_K = rows @ weights_K_D.T  # noqa: N806
-    chosen: list[int] = []
-    reached = np.zeros(len(weights_K_D))
-    for _ in range(min(size, len(rows))):
-        together_N = np.maximum(scores_N_K, reached).mean(axis=1)  # noqa: N806
-        best = int(together_N.argmax())
-        if chosen and together_N[best] <= reached.mean() + 1e-12:
-            break
-        chosen.append(best)
-        reached = np.maximum(reached, scores_N_K[best])
-    found: Floats = rows[chosen]
+    found: Floats = rows[list(choose_portfolio(rows, weights_K_D, size).chosen)]
     return found
 
 

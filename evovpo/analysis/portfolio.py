@@ -1,0 +1,82 @@
+"""Sets of programs under random weightings: which few to keep together, and how much of the objectives a run
+covered as it went on."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.statistics import Array
+
+_POINTS = 20_000
+"""Of the hypervolume: its standard error is at most 0.0036."""
+
+
+class Portfolio(NamedTuple):
+    """Programs chosen one after the other, each to raise E_w max w·r most."""
+
+    chosen: tuple[int, ...]
+    """Rows of the rewards that were given."""
+    shares: tuple[float, ...]
+    """Of each, the share of weightings under which it is the best of all chosen; of equals, the first."""
+    expected_best: tuple[float, ...]
+    """E_w max w·r of the first one, the first two, …"""
+
+
+def choose_portfolio(rewards_N_D: Array, weights_K_D: Array, size: int) -> Portfolio:  # noqa: N803
+    """Return up to `size` programs that score high together, fewer where one more adds nothing.
+
+    Greedy: E_w max w·r is monotone and submodular in the set, so what is reached is at least 1 - 1/e, or
+    63 %, of what the best set of this size reaches (Nemhauser, Wolsey and Fisher 1978). Of programs that add
+    the same, the first is taken.
+    """
+    scores_N_K = rewards_N_D @ weights_K_D.T  # noqa: N806
+    chosen: list[int] = []
+    expected: list[float] = []
+    reached = np.zeros(len(weights_K_D))
+    for _ in range(min(size, len(scores_N_K))):
+        together_N = np.maximum(scores_N_K, reached).mean(axis=1)  # noqa: N806
+        best = int(together_N.argmax())
+        if chosen and together_N[best] <= reached.mean() + 1e-12:
+            break
+        chosen.append(best)
+        expected.append(float(together_N[best]))
+        reached = np.maximum(reached, scores_N_K[best])
+    winners = scores_N_K[chosen].argmax(axis=0) if chosen else np.empty(0, dtype=int)
+    shares = np.bincount(winners, minlength=len(chosen)) / len(weights_K_D)
+    return Portfolio(tuple(chosen), tuple(map(float, shares)), tuple(expected))
+
+
+class Coverage(NamedTuple):
+    """What the programs of a run up to some point are worth together."""
+
+    evaluations: int
+    expected_best: float
+    """E_w max w·r."""
+    hypervolume: float
+    """Share of the unit cube of rewards below at least one vector, estimated on fixed random points."""
+
+
+def coverage_curve(
+    vectors: Sequence[tuple[int, Sequence[float]]],
+    weights_K_D: Array,  # noqa: N803
+) -> list[Coverage]:
+    """Return how far judged vectors reach together, a point wherever that rises.
+
+    `vectors` holds the evaluations after which each was judged, ascending, and the vector. The hypervolume is
+    Monte Carlo with 20,000 points for any number of components; its standard error is at most 0.0036.
+    """
+    points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))  # noqa: N806
+    reached, is_below = np.zeros(len(weights_K_D)), np.zeros(_POINTS, dtype=bool)
+    curve: dict[int, Coverage] = {}
+    seen: set[tuple[float, ...]] = set()
+    for evaluations, vector in vectors:
+        if tuple(vector) in seen:
+            continue
+        seen.add(tuple(vector))
+        reached = np.maximum(reached, weights_K_D @ np.asarray(vector))
+        is_below |= (points_P_D <= vector).all(axis=1)
+        point = Coverage(evaluations, float(reached.mean()), float(is_below.mean()))
+        if not curve or point[1:] != next(reversed(curve.values()))[1:]:
+            curve[evaluations] = point
+    return list(curve.values())
