@@ -14,6 +14,8 @@ from evovpo.problem.importers.tables import TABLES, is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
 
 _STARTERS = Path(__file__).parent / "starters"
+_KEYS = ("path", "difficulty", "family", "heldout")
+"""Of a problem in a suite's file."""
 
 
 class SuiteEntry(NamedTuple):
@@ -23,6 +25,10 @@ class SuiteEntry(NamedTuple):
     """Its folder."""
     difficulty: float | None
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
+    family: str = ""
+    """Problems of one name are related; empty for one that stands alone."""
+    is_held_out: bool = False
+    """True for one that the suite keeps for measuring: nothing is trained on its family."""
 
 
 def bundled_root() -> Path:
@@ -105,8 +111,8 @@ def load_suite(path: Path | str) -> list[SuiteEntry]:
     if not data.get("problems"):
         faults.add(file.name, "[[problems]]", "at least one", "none", "add one with a path")
     entries: list[SuiteEntry] = []
-    for where, table in tables(data, "problems", file.name, ("path", "difficulty"), faults):
-        inner, difficulty = table.get("path"), table.get("difficulty")
+    for where, table in tables(data, "problems", file.name, _KEYS, faults):
+        inner, difficulty, family, held_out = (table.get(key) for key in _KEYS)
         folder = (file.parent / inner).resolve() if isinstance(inner, str) and inner else None
         if folder is None or not (folder / TOML).is_file():
             expected = "a problem folder, relative to this file"
@@ -116,8 +122,14 @@ def load_suite(path: Path | str) -> list[SuiteEntry]:
         elif difficulty is not None and (number(difficulty) is None or not 0 <= difficulty <= 1):
             expected = "a number from 0 to 1"
             faults.add(file.name, f"{where}difficulty", expected, shown(difficulty), "correct it")
+        elif not isinstance(family or "", str) or not isinstance(held_out or False, bool):
+            found = f"{shown(family)} and {shown(held_out)}"
+            faults.add(
+                file.name, f"{where}family, heldout", "a text, and true or false", found, "correct them"
+            )
         else:
-            entries.append(SuiteEntry(folder, None if difficulty is None else float(difficulty)))
+            measured = None if difficulty is None else float(difficulty)
+            entries.append(SuiteEntry(folder, measured, family or "", bool(held_out)))
     faults.raise_any()
     return entries
 

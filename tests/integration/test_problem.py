@@ -333,6 +333,12 @@ def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return suite
 
 
+def test_a_suite_says_which_problems_are_related_and_which_are_for_measuring(bundled: Path) -> None:
+    file = bundled / "suite.toml"
+    file.write_text(file.read_text() + 'family = "words"\nheldout = true\n')
+    assert [(one.family, one.is_held_out) for one in load_suite(file)] == [("", False), ("words", True)]
+
+
 def test_a_bundled_problem_is_found_by_name_and_has_it_as_id(bundled: Path) -> None:
     assert bundled_problems() == ("words/first-word", "words/last-word")
     assert resolve_problem("words/last-word") == bundled / "last-word"
@@ -366,7 +372,7 @@ def test_the_name_of_a_suite_is_no_problem() -> None:
 
 
 def test_a_suite_is_read_in_order_by_file_folder_or_name(bundled: Path) -> None:
-    expected = [(bundled / "last-word", 0.25), (bundled / "first-word", None)]
+    expected = [(bundled / "last-word", 0.25, "", False), (bundled / "first-word", None, "", False)]
     assert load_suite(bundled / "suite.toml") == expected
     assert load_suite(bundled) == expected
     assert load_suite("words") == expected
@@ -380,6 +386,8 @@ def test_a_suite_is_read_in_order_by_file_folder_or_name(bundled: Path) -> None:
         ("0.25", "1.5", "found 1.5"),
         ("0.25", "true", "found True"),
         ("difficulty", "dificulty", "'difficulty'"),
+        ("difficulty = 0.25", "family = 3", "family, heldout: expected a text, and true or false, found 3"),
+        ("difficulty = 0.25", 'heldout = "no"', "found nothing and 'no'"),
         ('name = "words"', "", "[suite] name"),
         ("[[problems]]", "[problems]", "TOML"),
     ],

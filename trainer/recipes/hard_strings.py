@@ -24,7 +24,7 @@ from random import Random
 from typing import Annotated, NamedTuple
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.strings.grammar import has_branch, render, size, spell
+from evovpo.builtin.strings.grammar import Tree, has_branch, render, size, spell
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.cli.options import option
 from evovpo.errors import ConfigError
@@ -32,7 +32,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.writing import check_empty, suite_text
 from evovpo.problem.suites import load_suite
 from evovpo.types import Example, Json, Problem, content_id
-from trainer.domains.strings.columns import column
+from trainer.domains.strings.columns import Cell, column
 from trainer.domains.strings.tasks import MAX_OUTPUT, is_interesting, run_own, shortest
 from trainer.loop.probe import probe
 from trainer.recipes import Seed, run_recipe, write_drawn
@@ -42,11 +42,25 @@ SAMPLES = 30
 """Answers to each task in each of `CHAINS`; a task is hard if none of them is right."""
 CHAINS = (1, 3)
 """Answers a completion."""
-TRAIN_ROWS, HELDOUT_ROWS = 6, 10
 _LONGEST_CELL, _LONGEST_PROGRAM = 60, 120
-_FEWEST_OPERATIONS = 6
-"""Of a drawn program, of which each side of the branch has at least one: a search soon finds smaller ones."""
 _PARAMETERS = ("text", "other", "third", "fourth")
+
+
+class Shape(NamedTuple):
+    """What a drawn task has."""
+
+    train: int
+    """Rows, as `heldout`."""
+    heldout: int
+    least: tuple[int, int]
+    """Training and held-out rows that take each side of the branch, at least."""
+    operations: int
+    """Fewest of the program, of which each side has at least one: a search soon finds smaller ones."""
+    longest: int = _LONGEST_CELL
+    """Characters of a cell, at most."""
+
+
+HARD = Shape(train=6, heldout=10, least=(2, 1), operations=6)
 
 
 class Drawn(NamedTuple):
@@ -80,46 +94,59 @@ def draw(seed: int, number: int) -> Drawn:
     while True:
         arguments = rng.choices((1, 2, 3), (70, 24, 6))[0]
         cells = [column(rng) for _ in range(arguments)]
-        rows = [tuple(cell() for cell in cells) for _ in range(TRAIN_ROWS + HELDOUT_ROWS)]
-        if len(set(rows)) < len(rows) or max(len(text) for row in rows for text in row) > _LONGEST_CELL:
+        rows = draw_rows(cells, HARD)
+        if rows is None:
             continue
-        found = _with_program(rng, rows)
-        if found is not None:
-            text, outputs = found
-            examples = tuple(Example(row, output) for row, output in zip(rows, outputs, strict=True))
-            return Drawn(seed, number, examples[:TRAIN_ROWS], examples[TRAIN_ROWS:], text)
+        sampler = Sampler(rng, rows[: HARD.train])
+        for _ in range(8):
+            found = with_branch(sampler.program(), rows, HARD, rng)
+            if found is not None:
+                return drawn_task(seed, number, rows, found, HARD)
 
 
-def _with_program(rng: Random, rows: Sequence[tuple[str, ...]]) -> tuple[str, list[str]] | None:
-    """Return a program that needs its branch on these rows, with its outputs, or None after some draws."""
-    train = rows[:TRAIN_ROWS]
-    sampler = Sampler(rng, train)
-    for _ in range(8):
-        tree = sampler.program()
-        if not has_branch(tree) or not is_interesting(train, run_own(spell(tree), train), rng):
-            continue
-        tree = shortest(tree, train, run_own(spell(tree), train))
-        text = render(tree)
-        outputs = [one for one in run_own(text, rows) if one is not None and len(one) <= MAX_OUTPUT]
-        if tree[0] != "if" or size(tree) < _FEWEST_OPERATIONS or 0 in (size(tree[1]), size(tree[3])):
-            continue
-        if len(text) > _LONGEST_PROGRAM or len(outputs) < len(rows):
-            continue
-        # Rows that the test holds for: it is shown by a program that says so.
-        sides = run_own(spell(("if", ("lit", "a"), tree[2], ("lit", "b"))), rows)
-        shares = [sides[:TRAIN_ROWS].count("a"), sides[TRAIN_ROWS:].count("a")]
-        if not (2 <= shares[0] <= TRAIN_ROWS - 2 and 1 <= shares[1] <= HELDOUT_ROWS - 1):
-            continue
-        if len(set(outputs[:TRAIN_ROWS])) > TRAIN_ROWS // 2:
-            return text, outputs
-    return None
+def draw_rows(cells: Sequence[Cell], shape: Shape) -> list[tuple[str, ...]] | None:
+    """Return training and held-out rows of columns; None where two are the same or a cell is long."""
+    rows = [tuple(cell() for cell in cells) for _ in range(shape.train + shape.heldout)]
+    is_long = max(len(text) for row in rows for text in row) > shape.longest
+    return None if is_long or len(set(rows)) < len(rows) else rows
 
 
-def write_task(folder: Path, drawn: Drawn) -> Path:
+def with_branch(
+    tree: Tree, rows: Sequence[tuple[str, ...]], shape: Shape, rng: Random
+) -> tuple[Tree, list[str]] | None:
+    """Return a program in its shortest form with its outputs; None if these rows do not need its branch."""
+    train = rows[: shape.train]
+    if not has_branch(tree) or not is_interesting(train, run_own(spell(tree), train), rng):
+        return None
+    tree = shortest(tree, train, run_own(spell(tree), train))
+    text = render(tree)
+    outputs = [one for one in run_own(text, rows) if one is not None and len(one) <= MAX_OUTPUT]
+    if tree[0] != "if" or size(tree) < shape.operations or 0 in (size(tree[1]), size(tree[3])):
+        return None
+    if len(text) > _LONGEST_PROGRAM or len(outputs) < len(rows):
+        return None
+    # Rows that the test holds for: it is shown by a program that says so.
+    sides = run_own(spell(("if", ("lit", "a"), tree[2], ("lit", "b"))), rows)
+    for part, least in zip((sides[: shape.train], sides[shape.train :]), shape.least, strict=True):
+        if not least <= part.count("a") <= len(part) - least:
+            return None
+    return (tree, outputs) if len(set(outputs[: shape.train])) > shape.train // 2 else None
+
+
+def drawn_task(
+    seed: int, number: int, rows: Sequence[tuple[str, ...]], found: tuple[Tree, list[str]], shape: Shape
+) -> Drawn:
+    """Return the task of these rows and what `with_branch` found."""
+    tree, outputs = found
+    examples = tuple(Example(row, output) for row, output in zip(rows, outputs, strict=True))
+    return Drawn(seed, number, examples[: shape.train], examples[shape.train :], render(tree))
+
+
+def write_task(folder: Path, drawn: Drawn, name: str = "") -> Path:
     """Write a drawn task as a problem folder below `folder`, with where it came from, and return it."""
     parameters = _PARAMETERS[: len(drawn.train[0].inputs)]
     what = "the text" if len(parameters) == 1 else f"the {len(parameters)} texts"
-    written = folder / f"drawn-{drawn.number:03d}"
+    written = folder / (name or f"drawn-{drawn.number:03d}")
     write_drawn(
         written,
         statement=f"Turn {what} into what the examples show",
@@ -127,7 +154,7 @@ def write_task(folder: Path, drawn: Drawn) -> Path:
         start=parameters[0],
         train=[(row.inputs, row.output) for row in drawn.train],
         heldout=[(row.inputs, row.output) for row in drawn.heldout],
-        made_by="trainer.recipes.hard_strings",
+        made_by=f"trainer.recipes.{'family' if name else 'hard'}_strings",
         seed=drawn.seed,
         number=drawn.number,
         program=drawn.text,
