@@ -232,8 +232,7 @@ def test_programs_run_at_the_same_time() -> None:
     with Sandbox(workers=2, preload=(), level=Level.LANDLOCK_SECCOMP, retries=0) as sandbox:
         thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
         thread.start()
-        _wait_until(lambda: _running(sandbox) == 1, "no fork-server started")
-        busy = next(worker.pid for worker in sandbox.workers if worker.pid)
+        busy = _until_busy(sandbox)
         assert sandbox.run(IDENTITY, "f", [[1]]).outputs == [1]
         assert thread.is_alive()
         os.kill(busy, signal.SIGKILL)
@@ -305,8 +304,7 @@ def test_closing_waits_for_the_program_that_runs() -> None:
     code = "import time\ndef f(x):\n    time.sleep(0.5)\n    return x\n"
     thread = threading.Thread(target=lambda: results.append(sandbox.run(code, "f", [[7]])))
     thread.start()
-    while not sandbox._free.empty():
-        time.sleep(0.01)
+    _wait_until(lambda: sandbox._free.empty() or results, "the program did not start")
     sandbox.close()
     thread.join()
     assert results[0].outputs == [7]
@@ -508,6 +506,16 @@ def test_a_module_that_starts_threads_is_not_preloaded(
 
 def _running(sandbox: Sandbox) -> int:
     return sum(worker.pid is not None for worker in sandbox.workers)
+
+
+def _until_busy(sandbox: Sandbox) -> int:
+    """Return the fork-server that runs a program, as soon as one does."""
+
+    def busy() -> list[int]:
+        return [worker.pid for worker in sandbox.workers if worker.pid and _descendants(worker.pid)]
+
+    _wait_until(busy, "no program started")
+    return busy()[0]
 
 
 def _wait_until(condition: object, message: str) -> None:

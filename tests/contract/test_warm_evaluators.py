@@ -44,7 +44,7 @@ def metrics(sandbox: WholeSandbox, code: str = "") -> dict[str, object]:
     return dict(result.metrics)
 
 
-def test_the_evaluator_is_imported_once_and_costs_its_imports_once(level: Level, tmp_path: Path) -> None:
+def test_the_evaluator_is_imported_once_for_all_evaluations(level: Level, tmp_path: Path) -> None:
     evaluator = """
     import os
     import numpy
@@ -59,7 +59,6 @@ def test_the_evaluator_is_imported_once_and_costs_its_imports_once(level: Level,
     assert first["own"] is False
     assert first["sum"] == 3.0
     assert others == [first] * 3
-    assert max(result.cpu_ms for result in found[1:]) < found[0].cpu_ms / 2
 
 
 def test_nothing_of_an_evaluation_reaches_the_next(level: Level, tmp_path: Path) -> None:

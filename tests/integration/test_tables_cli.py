@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from name_tables import name_columns, write_names
+from name_tables import PLAIN, name_columns, write_names
 from openevolve_problems import served
 from shell import Shell
 
@@ -72,7 +72,7 @@ def swapped(evovpo: Shell) -> Shell:
 @pytest.mark.slow
 def test_from_a_table_of_names_to_one_with_a_column_more(evovpo: Shell) -> None:
     """The README's three commands, with the built-in model."""
-    write_names(Path("names.csv"))
+    write_names(Path("names.csv"), forms=PLAIN)
     found = evovpo("evolve", "names.csv", "--output", "short", "--json")
     assert found.json["solved_train"]
     assert found.json["heldout_total"] == 200

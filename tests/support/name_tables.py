@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -78,13 +79,15 @@ LAST = [
     "Sato",
 ]
 TITLES = ("Dr.", "Prof.", "Ms.", "Mr.")
+PLAIN = ("{first} {last}",)
+"""The form of a table that every search solves, whatever its luck."""
+MIXED = ("{title} {first} {last}", "{last}, {first}", "{first} {last}")
 
 
-def mixed_names(count: int = 300) -> list[tuple[str, str]]:
-    """Return names in one of three forms, `Dr. Ada Berg`, `Berg, Ada` or `Ada Berg`, and as `A. Berg`."""
+def names(count: int = 300, forms: Sequence[str] = MIXED) -> list[tuple[str, str]]:
+    """Return names, each in one of some forms such as `Dr. Ada Berg` or `Berg, Ada`, and as `A. Berg`."""
     rng = Random(7)
     people = rng.sample([(first, last) for first in FIRST for last in LAST], count)
-    forms = ("{title} {first} {last}", "{last}, {first}", "{first} {last}")
     return [
         (rng.choice(forms).format(title=rng.choice(TITLES), first=first, last=last), f"{first[0]}. {last}")
         for first, last in people
@@ -101,8 +104,8 @@ def name_columns(count: int = 300) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def write_names(path: Path, count: int = 300) -> Path:
-    """Write a CSV file with the columns `name` and `short` of mixed names."""
+def write_names(path: Path, count: int = 300, forms: Sequence[str] = MIXED) -> Path:
+    """Write a CSV file with the columns `name` and `short` of names."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("name", "short"), *mixed_names(count)])
+        csv.writer(file).writerows([("name", "short"), *names(count, forms)])
     return path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from name_tables import mixed_names, write_names
+from name_tables import names, write_names
 
 from evovpo.errors import ProblemError
 from evovpo.problem.folder import load_problem
@@ -194,7 +194,7 @@ def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) 
     assert all(sum(mark(text) for text in texts) >= 5 for mark in (comma, dot, plain))
     pairs = {(case.arguments[0], case.expected) for case in (*task.tests, *task.heldout)}
     assert len(pairs) == 216
-    assert pairs <= set(mixed_names())
+    assert pairs <= set(names())
     assert (
         "'short' from name: 16 to learn from and 200 held out, of 300 distinct rows; 0 have no 'short'"
         in said
