@@ -488,7 +488,7 @@ def test_a_watcher_that_hangs_is_ended_with_all_it_started(
         _wait_until(lambda: len(marked()) == 1, "the evaluation did not start")
         (sleeper,) = marked()
         for process in _ancestors(sleeper):
-            if b"watcher" in Path(f"/proc/{process}/cmdline").read_bytes():
+            if b"__main__.py\0watcher\0" in Path(f"/proc/{process}/cmdline").read_bytes():
                 os.kill(process, signal.SIGSTOP)
         return sent
 
