@@ -1,7 +1,6 @@
 """The command `evovpo apply`: what a run found, on a user's table."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,11 +19,9 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
     """Say which rows of a table look like no example, as `new_forms` finds them."""
     if forms:
         count = sum(map(len, forms.values()))
-        say(f"\n{count} rows without {column!r} look like no example; fill one of each and evolve again:")
-    for inputs, rows in islice(forms.items(), _FORMS_SHOWN):
+        say(f"\n{count} rows without {column!r} look like no example ({len(forms)} forms); fill one of each:")
+    for inputs, rows in sorted(forms.items(), key=lambda form: -len(form[1]))[:_FORMS_SHOWN]:
         say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
-    if len(forms) > _FORMS_SHOWN:
-        say(f"  ... and {len(forms) - _FORMS_SHOWN} other forms")
 
 
 @app.command("apply", rich_help_panel="Runs")

@@ -149,10 +149,7 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
             "'Jan', 'de Wit'": [8, 10], "'Ann Lee', 'Roe'": [9],
         }  # fmt: skip
     listed = "  row 8 and 1 more: 'Jan', 'de Wit'\n  row 9: 'Ann Lee', 'Roe'\n"
-    assert (
-        f"\n3 rows without 'Display' look like no example; fill one of each and evolve again:\n{listed}"
-        in said
-    )
+    assert f"\n3 rows without 'Display' look like no example (2 forms); fill one of each:\n{listed}" in said
     (pasted,) = (
         line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("Fill the table")
     )
@@ -172,12 +169,18 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
 def test_a_written_program_runs_alone_and_is_unchanged(swapped: Shell) -> None:
     assert swapped("show", "latest", "--out", "solve.py", "--no-png").code == 0
     assert SWAP in Path("solve.py").read_text()
-    done = alone("solve.py", "people.csv", "out.csv")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "row 1: IndexError: list index out of range\n"
-    rows = table(Path("out.csv"), ";")
-    assert [row["display"] for row in rows] == MADE
-    assert alone("solve.py", "people.csv").stdout == Path("out.csv").read_text()
+    assert alone("solve.py", "people.csv", "out.csv").returncode == 0
+    assert Path("out.csv").read_text() == PEOPLE  # all given already
+    for unfilled in (";", ""):  # a column of that name, and none
+        lines = [line.rpartition(";")[0] + unfilled for line in PEOPLE.splitlines()]
+        lines[0] += "Display" * bool(unfilled)
+        Path("new.csv").write_text("\n".join(lines))
+        done = alone("solve.py", "new.csv", "out.csv")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "row 1: IndexError: list index out of range\n"
+        rows = table(Path("out.csv"), ";")
+        assert [row["Display" if unfilled else "display"] for row in rows] == MADE
+    assert alone("solve.py", "new.csv").stdout == Path("out.csv").read_text()
     Path("ragged.csv").write_text("First name;Surname\na;b\nc\n")
     done = alone("solve.py", "ragged.csv")
     assert (done.returncode, "expected rows of 2 cells" in done.stderr) == (1, True)

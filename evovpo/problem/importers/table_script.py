@@ -101,12 +101,16 @@ def table_write(file: Any, rows: Sequence[Mapping[str, Any]], mark: str) -> None
 
 
 def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
-    """Write the CSV file named first to the second, or print it, empty cells of a column filled."""
+    """Write the CSV file named first to the second, or print it, empty cells of a column filled.
+
+    That is the one of the name `column` as programs have it, or a new one.
+    """
     if len(sys.argv) not in (2, 3):
         sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")
     failed = 0
     try:
         rows, mark = table_read(sys.argv[1])
+        column = table_names(rows[0]).get(column, column)
         for number, (row, values) in enumerate(
             zip(rows, table_arguments(rows, are_text), strict=True), start=1
         ):
