@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evovpo.cli import batch, evolve, options, problems, runs, tables
+from evovpo.cli import batch, evolve, options, page, problems, runs, tables
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
@@ -127,7 +127,7 @@ def upgrade_store(
     say(f"The store has schema version {upgrade(store_url)}.")
 
 
-for _panel in (problems.app, evolve.app, runs.app, tables.app, setting_up, batch.app):
+for _panel in (problems.app, evolve.app, runs.app, page.app, tables.app, setting_up, batch.app):
     app.registered_commands += _panel.registered_commands
 app.add_typer(store_app, name="store", rich_help_panel="Setting up")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from evovpo.store.browsing import Browsing, RunHead, TellPage
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
@@ -23,9 +24,11 @@ __all__ = [
     "SCHEMA_VERSION",
     "CallTotals",
     "CurvePoint",
+    "RunHead",
     "RunRow",
     "RunSummary",
     "Store",
+    "TellPage",
     "rises",
     "solved_at",
     "unescape_text",
@@ -35,7 +38,7 @@ __all__ = [
 ]
 
 
-class Store(Tells, History, Summaries, Trainings):
+class Store(Tells, History, Summaries, Browsing, Trainings):
     """An open store, by `Store.open`. Use as a context manager, or call `close`.
 
     One process writes a run; any number of others may read meanwhile. Within a process, threads may

@@ -117,7 +117,7 @@ class Runs(Database):
         """
         row = connection.execute(with_status().where(runs.c.id == run_id)).first()
         if row is not None:
-            return _run(row)
+            return run_of(row)
         # Filtered again, because SQLite compares without case here.
         found = connection.execute(with_status().where(runs.c.id.startswith(run_id, autoescape=True)))
         rows = [candidate for candidate in found if candidate.id.startswith(run_id)]
@@ -128,12 +128,12 @@ class Runs(Database):
         if len(rows) > 1:
             several = ", ".join(sorted(candidate.id for candidate in rows)[:5])
             raise StoreError(f"several runs begin with {run_id!r} ({several}); give more of the id")
-        return _run(rows[0])
+        return run_of(rows[0])
 
     @reading
     def runs_in_full(self, connection: Connection) -> list[Run]:
         """Return all runs with their latest status, in the order of their ids."""
-        return [_run(row) for row in connection.execute(with_status().order_by(runs.c.id))]
+        return [run_of(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:
@@ -217,7 +217,8 @@ def with_status() -> Select[Any]:
     return select(runs, *ends, part).select_from(runs).join(run_events, of_run)
 
 
-def _run(row: Row[Any]) -> Run:
+def run_of(row: Row[Any]) -> Run:
+    """Return the run in a row of `with_status`."""
     changed = {}
     if row.latest is not None:
         changed = {"config_json": row.latest, "evaluations": json.loads(row.latest)["search"]["evaluations"]}

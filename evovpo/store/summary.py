@@ -10,7 +10,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, func, select
 
 from evovpo.store.database import reading
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
@@ -183,7 +183,7 @@ class Summaries(Runs):
         best: tuple[float, int, int] | None = None
         best_program_id = None
         judged_at: dict[str, int] = {}
-        for row in connection.execute(_judged(run_id)):
+        for row in connection.execute(judged_where(candidates.c.run_id == run_id)):
             if row.executed:
                 executed += 1
                 evaluation_seconds += row.seconds or 0.0
@@ -253,9 +253,12 @@ def _runs() -> Select[Any]:
     return with_best.add_columns(proposed.label("proposed"), best.c.best).order_by(first.desc())
 
 
-def _judged(run_id: str) -> Select[Any]:
-    """Return the query for the candidates of a run in order, with mean reward and components passed."""
-    judgements = select(candidates.c.evaluation_id).where(candidates.c.run_id == run_id)
+def judged_where(where: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for the candidates of a run that `where` picks, with what their rewards come to.
+
+    They come in order, each with its mean reward and the number of components that it passed.
+    """
+    judgements = select(candidates.c.evaluation_id).where(where)
     vectors = (
         select(
             rewards.c.evaluation_id,
@@ -283,6 +286,6 @@ def _judged(run_id: str) -> Select[Any]:
         .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
         .outerjoin(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
         .outerjoin(programs, programs.c.id == candidates.c.program_id)
-        .where(candidates.c.run_id == run_id)
+        .where(where)
         .order_by(candidates.c.position, candidates.c.slot)
     )

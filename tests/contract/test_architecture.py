@@ -19,7 +19,7 @@ ROWS = {
         *("errors", "types", "files", "config_tree", "config"),
         *("analysis", "prompts", "search", "proposers", "builtin"),
         *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports"),
-        *("cli", "api", "__main__"),
+        *("page", "cli", "api", "__main__"),
     ),
     "trainer": (
         *("config", "objectives", "learning", "domains", "loop", "experiments", "reports", "cli", "recipes"),
@@ -146,12 +146,12 @@ def loaded_by(
 def importable() -> list[str]:
     """Return the modules that may be imported for their names: no scripts, migrations or problems.
 
-    Nor what needs a package that is not installed here, as Ray may be.
+    Nor what needs a package that is not installed here, as Ray and Starlette may be.
     """
     names = [module_name(path) for path in sources("evovpo")]
     skipped = ["__main__", "migrations", "_problems", "starters", "forkserver"]
-    if importlib.util.find_spec("ray") is None:
-        skipped.append("ray")
+    needs = {"ray": "ray", "page": "starlette"}
+    skipped += [name for name, package in needs.items() if importlib.util.find_spec(package) is None]
     return [
         name
         for name in names

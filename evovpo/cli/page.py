@@ -1,0 +1,89 @@
+"""The commands `evovpo serve` and `evovpo export`: wiring only."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evovpo.cli import options
+from evovpo.cli.options import option
+from evovpo.cli.terminal import say, writing
+from evovpo.errors import ConfigError
+
+app = typer.Typer()
+
+
+@app.command("serve", rich_help_panel="Runs")
+def serve(
+    store_url: options.StoreUrl = None,
+    port: Annotated[int, option("P", "Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8090,
+    host: Annotated[
+        str, option("HOST", "Address to listen at; any but this machine's own has a token in its URL.")
+    ] = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    allow_actions: Annotated[
+        bool, typer.Option("--allow-actions", help="Let the page choose which policy version is served.")
+    ] = False,
+) -> None:
+    """Show all runs of a store on a page in the browser, while they are searched and afterwards.
+
+    Prints the address. Nothing is written, unless --allow-actions is given. Ctrl-C ends it.
+
+    [dim]Examples:[/dim]
+
+    evovpo serve
+
+    evovpo serve --store runs.db --port 8091 --no-browser
+    """
+    import secrets
+    import webbrowser
+
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        names = " and ".join(missing)
+        raise ConfigError(f"the page needs {names}, not installed here; install it: pip install 'evovpo[ui]'")
+
+    from evovpo.page.server import is_local
+    from evovpo.page.server import serve as serve_page
+    from evovpo.page.source import Source
+
+    token = None if is_local(host) and not allow_actions else secrets.token_urlsafe(18)
+
+    def ready(address: str) -> None:
+        say(address)
+        if not no_browser:
+            webbrowser.open(address)
+
+    source = Source(store_url)
+    with contextlib.closing(source), contextlib.suppress(KeyboardInterrupt):
+        serve_page(source, host, port, token, ready, allow_actions=allow_actions)
+
+
+@app.command("export", rich_help_panel="Runs")
+def export(
+    run: options.RunName,
+    store_url: options.StoreUrl = None,
+    out: Annotated[
+        Path | None, option("FILE", "Where to write.", *("--out", "-o"), default="evovpo-out/RUN.html")
+    ] = None,
+) -> None:
+    """Write the page of a run as one HTML file, which opens anywhere without a network.
+
+    [dim]Example:[/dim]  evovpo export latest -o run.html
+    """
+    from evovpo.page.export import export_html
+    from evovpo.page.source import Source
+    from evovpo.runs.stored import find_run
+
+    with contextlib.closing(Source(store_url, update_seconds=float("inf"))) as source:
+        run_id = find_run(source.store(), run)
+        page, detailed, programs = export_html(source, run_id)
+        path = options.written_to(out, f"{run_id}.html")
+        with writing(path) as file:
+            file.write(page)
+    left_out = "" if detailed == programs else f", {detailed} of {programs} programs with their details"
+    say(f"Page of run {run_id} written to {path}{left_out}")

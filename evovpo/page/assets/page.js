@@ -1,0 +1,138 @@
+// What is looked at, where its data come from, and when it is drawn again. The address holds the whole state.
+"use strict";
+
+const EVERY = 2000;
+const SLOW = 4000;
+const PATIENCE = 30000;
+const storedElement = document.getElementById("stored");
+const page = { answers: null, run: null, drawn: "", token: 0, timer: 0 };
+
+const here = () => {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query || "") };
+};
+
+function address(path, query = {}) {
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== ""));
+  return `#/${path.map(encodeURIComponent).join("/")}${given.size ? `?${given}` : ""}`;
+}
+
+// Change some of the state of this view: a new entry of the history only where one would want to come back.
+function change(changes, { quietly = false } = {}) {
+  const { path, query } = here();
+  const to = address(path, { ...Object.fromEntries(query), ...changes });
+  if (quietly) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  show();
+}
+
+async function unpack(part) {
+  const bytes = Uint8Array.from(atob(part), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+// The answer of the API, from the server or, in an exported file, from what lies in it.
+async function read(path, query = {}) {
+  if (page.answers) return readStored(path, query);
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+  const slow = setTimeout(() => say("the store answers slowly; still waiting"), SLOW);
+  try {
+    const answer = await fetch(`${path}${given.size ? `?${given}` : ""}`, { signal: AbortSignal.timeout(PATIENCE) });
+    const body = await answer.json();
+    if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
+    return body;
+  } catch (error) {
+    if (error.name === "TimeoutError") throw new Error(`no answer in ${PATIENCE / 1000} seconds: the store is slow or locked`);
+    if (error instanceof TypeError) throw new Error("the server cannot be reached: start `evovpo serve` again");
+    throw error;
+  } finally {
+    clearTimeout(slow);
+  }
+}
+
+const ORDERS = { order: (one) => one.position, mean_reward: (one) => -one.mean_reward, passed: (one) => -one.passed, length: (one) => one.length, seconds: (one) => -one.seconds };
+
+function readStored(path, query) {
+  const found = page.answers[path];
+  if (!found) throw new Error("this is not in the exported file; evovpo serve shows all of a store");
+  if (!path.endsWith("/programs")) return found;
+  const name = query.sort || "order", order = ORDERS[name.replace("-", "")], sign = name.startsWith("-") ? -1 : 1;
+  const sorted = [...found.programs].sort((a, b) => sign * (order(a) - order(b)));
+  const offset = Number(query.offset || 0);
+  return { ...found, total: sorted.length, offset, programs: sorted.slice(offset, offset + Number(query.limit || 100)) };
+}
+
+const say = (text) => { document.getElementById("state").textContent = visible(text); };
+
+function fault(text) {
+  const box = document.getElementById("fault");
+  box.hidden = !text;
+  box.textContent = text ? visible(`${text}. This page tries again by itself.`) : "";
+}
+
+function menu(path) {
+  const entries = page.run ? [["Run", ["run", page.run]]] : [["Runs", ["runs"]], ["Training", ["policies"]]];
+  document.getElementById("menu").replaceChildren(...entries.map(([name, to]) =>
+    el("a", { href: address(to), "aria-current": to[0] === path[0] ? "page" : null }, name)));
+}
+
+// Draw again only what changed, and leave focus, selection and scrolling where they were.
+function draw(content, text) {
+  if (text === page.drawn) return;
+  const main = document.getElementById("main"), active = document.activeElement;
+  const key = active && active.dataset.key, from = key && active.selectionStart, to = key && active.selectionEnd;
+  const opened = new Set([...main.querySelectorAll("details[open]")].map((one) => one.dataset.key));
+  const wasDrawn = Boolean(page.drawn);
+  page.drawn = text;
+  main.replaceChildren(...[content()].flat(2).filter(Boolean));
+  main.querySelectorAll("details").forEach((one) => { if (opened.has(one.dataset.key)) one.open = true; });
+  const again = key && [...main.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
+  if (again) {
+    again.focus({ preventScroll: true });
+    if (typeof from === "number") again.setSelectionRange(from, to);
+  } else if (!wasDrawn) window.scrollTo(0, 0);
+}
+
+async function show() {
+  clearTimeout(page.timer);
+  const token = ++page.token, { path, query } = here();
+  if (!path.length) path.push(...(page.run ? ["run", page.run] : ["runs"]));
+  menu(path);
+  const view = VIEWS[path[0]] || VIEWS.runs;
+  const place = path.slice(1).join("/");
+  if (page.place !== `${path[0]}/${place}`) page.drawn = "";
+  page.place = `${path[0]}/${place}`;
+  let again = EVERY;
+  try {
+    const data = await view.load(path.slice(1), query);
+    if (token !== page.token) return;
+    fault("");
+    document.title = visible(`${shorten(view.title(data, path.slice(1)), 60)} · evovpo`);
+    draw(() => view.draw(data, query, path.slice(1)), JSON.stringify([data, [...query], path]));
+    const live = view.isLive(data);
+    say(page.answers ? "exported file" : live ? "live" : "");
+    if (live === "reading") again = 50;
+  } catch (error) {
+    if (token !== page.token) return;
+    fault(error.message);
+    say("");
+    if (!page.drawn) document.getElementById("main").replaceChildren();
+  }
+  if (!page.answers) page.timer = setTimeout(() => (document.hidden ? waitUntilSeen(token) : show()), again);
+}
+
+const waitUntilSeen = (token) =>
+  document.addEventListener("visibilitychange", () => token === page.token && show(), { once: true });
+
+async function begin() {
+  if (storedElement) {
+    const stored = JSON.parse(storedElement.textContent);
+    page.run = stored.run;
+    page.answers = Object.assign({}, ...(await Promise.all(stored.parts.map(unpack))));
+  }
+  addEventListener("hashchange", show);
+  addEventListener("popstate", show);
+  show();
+}
+
+begin();

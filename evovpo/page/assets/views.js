@@ -1,0 +1,371 @@
+// The views: each loads answers of the read API and draws them. `evovpo/page/records.py` says what is in them.
+"use strict";
+
+const isRunning = (run) => run.status === "running";
+const isRead = (run) => run.read[0] >= run.read[1];
+const when = (iso) => String(iso).replace("T", " ").replace(/(:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1");
+const spent = (seconds) => seconds < 100 ? `${number(seconds)} s` : seconds < 6000 ? `${number(seconds / 60)} min` : `${number(seconds / 3600)} h`;
+const share = (pair) => (pair ? `${pair[0]} of ${pair[1]}` : "–");
+const lasted = (run) => ((isRunning(run) ? Date.now() : Date.parse(run.changed_at)) - Date.parse(run.created_at)) / 1000;
+const rate = (run) => (lasted(run) > 0 && (!isRunning(run) || Date.now() - Date.parse(run.changed_at) < 864e5) ? run.evaluations / lasted(run) : null);
+const programLink = (id, run, text) => (id ? el("a", { href: address(["program", id], { run }) }, text || id.slice(0, 8)) : "–");
+const section = (title, ...content) => el("section", {}, el("h2", {}, title), ...content);
+const empty = (text, command) => el("p", { class: "empty" }, text, command ? el("code", {}, command) : null);
+
+// Columns are { key, name, cell, value, numeric }; `sort` names one of them, "-" before it turns the order round.
+function table({ columns, rows, sort, onSort, meaning }) {
+  const falls = (sort || "").startsWith("-"), by = columns.find((one) => one.key === (sort || "").replace("-", ""));
+  const head = columns.map((one) => el("th", { scope: "col", class: one.numeric ? "figures" : null, "aria-sort": by === one ? (falls ? "descending" : "ascending") : null },
+    one.value && onSort ? el("button", { type: "button", class: "sort", "data-key": `sort-${one.key}`,
+      onclick: () => onSort(by === one && falls === Boolean(one.numeric) ? (falls ? one.key : `-${one.key}`) : one.numeric ? `-${one.key}` : one.key) },
+      one.name, by === one ? (falls ? " ▾" : " ▴") : "") : one.name));
+  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": meaning },
+    el("table", {}, el("thead", {}, el("tr", {}, head)),
+      el("tbody", {}, rows.map((row) => el("tr", {}, columns.map((one) => el("td", { class: one.numeric ? "figures" : null }, one.cell(row))))))));
+}
+
+function sorted(rows, columns, sort) {
+  const by = columns.find((one) => one.key === (sort || "").replace("-", "") && one.value);
+  if (!by) return rows;
+  const sign = sort.startsWith("-") ? -1 : 1;
+  const order = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a ?? "").localeCompare(String(b ?? "")));
+  return [...rows].sort((a, b) => sign * order(by.value(a) ?? -Infinity, by.value(b) ?? -Infinity));
+}
+
+const column = (key, name, value, shown, numeric = true) => ({ key, name, value, numeric, cell: (row) => (shown ? shown(row) : number(value(row))) });
+
+function choice(name, options, chosen, onchange) {
+  return el("label", {}, `${name} `, el("select", { "data-key": `choice-${name}`, onchange: (event) => onchange(event.target.value) },
+    options.map(([value, text]) => el("option", { value, selected: String(value) === String(chosen) }, shorten(text, 40)))));
+}
+
+const tabs = (run, chosen) => el("nav", { class: "tabs", "aria-label": "Of this run" },
+  [["", "Overview"], ["lineage", "Lineage"], ["programs", "Programs"], ["population", "Population"], ["settings", "Settings"]].map(([to, name]) =>
+    el("a", { href: address(to ? ["run", run, to] : ["run", run]), "aria-current": to === chosen ? "page" : null }, name)));
+
+const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined)
+  .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+
+const bars = (counts, total) => el("table", { class: "bars" }, el("tbody", {}, counts.map((one) => {
+  const bar = el("div", { class: "bar" });
+  bar.style.width = `${(100 * one.count) / Math.max(1, total)}%`;
+  return el("tr", {}, el("th", { scope: "row" }, one.name), el("td", { class: "figures" }, number(one.count)), el("td", { class: "drawn" }, bar));
+})));
+
+const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status) ? run.status : ""}` }, run.status);
+
+const RUN_COLUMNS = [
+  column("problem", "problem", (run) => run.problem, (run) => el("a", { href: address(["run", run.id]), title: visible(run.id) }, shorten(run.problem, 48)), false),
+  column("status", "status", (run) => run.status, status, false),
+  column("best", "best", (run) => run.best_mean_reward, (run) => reward(run.best_mean_reward)),
+  column("passed", "passed", (run) => run.passed / run.objectives, (run) => `${run.passed} of ${run.objectives}`),
+  column("heldout", "held-out", (run) => (run.heldout && run.heldout[1] ? run.heldout[0] / run.heldout[1] : null), (run) => share(run.heldout)),
+  column("evaluations", "evaluations", (run) => run.evaluations, (run) => `${number(run.evaluations)}${isRead(run) ? "" : " …"}`),
+  column("rate", "per second", rate),
+  column("tokens", "tokens", (run) => run.tokens),
+  column("policies", "policy", (run) => run.policy_versions.join(", "), null, false),
+  column("strategy", "strategy", (run) => run.strategy, null, false),
+  column("seed", "seed", (run) => Number(run.seed), (run) => run.seed),
+  column("created", "started (UTC)", (run) => run.created_at, (run) => when(run.created_at), false),
+];
+for (const one of RUN_COLUMNS) if (["policies", "strategy"].includes(one.key)) one.cell = (run) => one.value(run) || "–";
+
+const runsView = {
+  title: () => "Runs",
+  load: (_, query) => read("/api/runs", { offset: query.get("offset") || 0, limit: 100, problem: query.get("problem"), status: query.get("status") }),
+  isLive: (data) => (data.runs.every(isRead) ? (data.runs.some(isRunning) ? "live" : "") : "reading"),
+  draw(data, query) {
+    const picked = new Set((query.get("runs") || "").split(",").filter(Boolean));
+    const pick = { key: "pick", name: el("span", { class: "hidden" }, "compare"), cell: (run) => el("input", { type: "checkbox", checked: picked.has(run.id),
+      "aria-label": visible(`compare run ${run.id} of ${run.problem}`), "data-key": `pick-${run.id}`, onchange: (event) => {
+        event.target.checked ? picked.add(run.id) : picked.delete(run.id);
+        change({ runs: [...picked].join(",") }, { quietly: true });
+      } }) };
+    const columns = [pick, ...RUN_COLUMNS], offset = data.offset;
+    const words = ["", "running", "solved", "exhausted", "stopped", "interrupted", "failed"].map((word) => [word, word || "any"]);
+    const filtered = query.get("problem") || query.get("status");
+    return [el("h1", {}, "Runs"),
+      el("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
+        el("label", {}, "problem ", el("input", { type: "search", value: query.get("problem") || "", "data-key": "problem",
+          oninput: (event) => change({ problem: event.target.value, offset: "" }, { quietly: true }) })),
+        choice("status", words, query.get("status") || "", (value) => change({ status: value, offset: "" })),
+        picked.size ? el("a", { class: "button", href: address(["compare"], { runs: [...picked].join(",") }) }, `Compare ${picked.size}`) : null),
+      data.runs.length ? table({ columns, rows: sorted(data.runs, columns, query.get("sort")), sort: query.get("sort"), onSort: (sort) => change({ sort }), meaning: "Runs" })
+        : filtered ? empty("No run fits these filters.") : empty("No run yet. Start one: ", "evovpo evolve strings/phone-with-hyphens"),
+      paging(offset, 100, data.more ? offset + 101 : offset + data.runs.length)];
+  },
+};
+
+function paging(offset, limit, total) {
+  const to = (start, name) => el("button", { type: "button", "data-key": name, onclick: () => change({ offset: start || "" }) }, name);
+  return offset || total > offset + limit ? el("p", { class: "paging" }, offset ? to(Math.max(0, offset - limit), "before") : null,
+    ` from ${number(offset + 1)} `, total > offset + limit ? to(offset + limit, "next") : null) : null;
+}
+
+const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
+
+function overview(run, query) {
+  const by = AXES.find(([key]) => key === query.get("by")) || AXES[0], what = query.get("show") || "best";
+  const xs = run.curve[by[0]], pairs = (ys) => xs.map((x, i) => [x, ys[i]]).filter((pair) => pair[1] !== null);
+  const end = xs.length ? xs[xs.length - 1] : 0;
+  const series = what === "components"
+    ? run.components.slice(0, 24).map((one) => ({ name: one.name, stepped: true, points: one.rises.length ? [...one.rises.map((rise) => [rise[by[0]], rise.value]), [end, one.rises[one.rises.length - 1].value]] : [[0, 0], [end, 0]] }))
+    : [{ name: "best mean reward", points: pairs(run.curve.best), stepped: true }, { name: "mean of the latest 100 programs", points: pairs(run.curve.mean) }];
+  const rows = run.components.map((one, index) => ({ ...one, index, full: one.rises.find((rise) => rise.value >= 1), best: one.rises.length ? one.rises[one.rises.length - 1] : null }));
+  const failed = run.by_status.filter((one) => one.name !== "ok"), slots = run.by_parse_status.filter((one) => one.name !== "parsed");
+  return [
+    el("p", { class: "statement" }, run.statement.text, cutNote(run.statement)),
+    facts([["best mean reward", reward(run.best_mean_reward)], ["components at 1", `${run.passed} of ${run.objectives}`], ["held-out right", run.heldout ? share(run.heldout) : "not looked at"],
+      ["evaluations", `${number(run.evaluations)} of ${number(run.budget)}`], ["different programs", number(run.programs)], ["tokens", number(run.tokens)],
+      ["cost", run.calls.cost === null ? null : number(run.calls.cost)], ["requests failed", run.calls.calls ? `${run.calls.failed} of ${run.calls.calls}` : null],
+      ["evaluations per second", number(rate(run))], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
+      ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at === null ? null : `${number(run.best_at)} evaluations`],
+      ["written by policy", run.best_policy_version ?? (run.best_program_id ? "no model" : null)]]),
+    section("Curve", el("div", { class: "filters" },
+      choice("show", [["best", "best and mean"], ["components", "best of each component"]], what, (value) => change({ show: value })),
+      choice("against", AXES, by[0], (value) => change({ by: value }))),
+      lineChart({ series, xLabel: by[1], yLabel: "reward", low: 0, high: 1 }),
+      what === "components" && run.components.length > 24 ? el("p", {}, "The first 24 components are drawn.") : null),
+    section("Components", rows.length ? table({ meaning: "Components", rows, columns: [
+      column("name", "component", (one) => one.name, (one) => shorten(one.name, 60), false),
+      column("best", "best", (one) => one.best && one.best.value, (one) => reward(one.best ? one.best.value : 0)),
+      column("full", "first at 1 after", (one) => one.full && one.full.evaluations, (one) => (one.full ? (one.full.evaluations ? `${number(one.full.evaluations)} evaluations` : "the start") : "never")),
+      column("program", "by program", null, (one) => programLink((one.full || one.best || {}).program_id, run.id), false)] }) : empty("No component.")),
+    section("Islands", run.islands.length ? table({ meaning: "Islands", rows: run.islands, columns: [
+      column("island", "island", (one) => one.island), column("proposed", "proposed", (one) => one.proposed), column("judged", "judged", (one) => one.judged),
+      column("best", "best", (one) => one.best, (one) => reward(one.best)), column("since", "asked for since its best", (one) => one.since_rise),
+      column("program", "best program", null, (one) => programLink(one.best_program_id, run.id), false)] }) : empty("Nothing was proposed yet.")),
+    section("What became of the answers", el("div", { class: "columns" },
+      el("div", {}, el("h3", {}, "Judgements of proposed programs"), bars(run.by_status, run.evaluations), failed.length ? null : el("p", {}, "No program failed.")),
+      el("div", {}, el("h3", {}, "Answers"), bars(run.by_parse_status, run.evaluations), slots.length ? null : el("p", {}, "Every answer was a new program.")),
+      run.calls.faults.length ? el("div", {}, el("h3", {}, "Requests that brought nothing"), bars(run.calls.faults, run.calls.calls)) : null)),
+    section(isRunning(run) ? "In flight" : "Left open when it ended", run.open_asks.length ? table({ meaning: "Asks that wait", rows: run.open_asks, columns: [
+      column("sequence", "ask", (one) => one.sequence), column("kind", "kind", (one) => one.kind, (one) => one.kind, false), column("island", "island", (one) => one.island),
+      column("replies", "replies", (one) => one.replies, (one) => `${one.replies} of ${one.wanted}`)] }) : empty("No ask waits for a reply.")),
+  ];
+}
+
+function lineageView(data, query, run) {
+  if (!data.programs.length) return empty("Nothing was judged yet.");
+  const known = new Map(data.programs.map((one) => [one.program_id, one]));
+  const child = known.get(query.get("child")) || data.programs[0];
+  const parent = known.get(query.get("parent")) || known.get((child.parents.find((one) => known.has(one.program_id)) || {}).program_id);
+  const nodes = data.programs.map((one) => ({ id: one.program_id, name: `${one.kind} ${one.program_id.slice(0, 6)}`,
+    note: `${reward(one.mean_reward)}${one.evaluations === null ? "" : `, after ${one.evaluations}`}`,
+    parents: one.parents.map((made) => ({ id: made.program_id, role: made.role })) }));
+  return [
+    el("p", {}, "From the starting programs on the left to the best one. Choose a program to see what its parents became."),
+    graph({ nodes, chosen: { child: child.program_id, parent: parent && parent.program_id }, choose: (id) => change({ child: id, parent: "" }) }),
+    section(`What ${child.program_id.slice(0, 8)} changed`,
+      el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
+        child.policy_version === null ? "" : `, written by policy ${child.policy_version}`),
+      child.parents.length > 1 ? el("div", { class: "filters" }, choice("compared with", child.parents.filter((one) => known.has(one.program_id)).map((one) => [one.program_id, `${one.role} ${one.program_id.slice(0, 8)}`]), parent && parent.program_id, (value) => change({ child: child.program_id, parent: value }))) : null,
+      parent ? diffView(parent.source.text, child.source.text) : codeView(child.source)),
+  ];
+}
+
+const PROGRAM_COLUMNS = [
+  { key: "order", name: "program", value: (one) => one.position, cell: (one) => programLink(one.program_id, one.run) },
+  column("mean_reward", "mean", (one) => one.mean_reward, (one) => reward(one.mean_reward)),
+  column("passed", "at 1", (one) => one.passed), column("length", "length", (one) => one.length),
+  column("seconds", "seconds", (one) => one.seconds), column("at", "after", null, (one) => number(one.evaluations)),
+  column("status", "status", null, (one) => one.status, false), column("kind", "kind", null, (one) => one.kind, false),
+  column("island", "island", null, (one) => one.island), column("policy", "policy", null, (one) => one.policy_version ?? "–"),
+  { key: "begins", name: "begins", cell: (one) => el("code", {}, shorten(one.begins.replace(/\s+/g, " "), 70)) },
+];
+// The API sorts these falling by themselves; the table says so with its sign.
+const FALLING = ["mean_reward", "passed", "seconds"];
+const turned = (sort) => (FALLING.includes(sort.replace("-", "")) ? (sort.startsWith("-") ? sort.slice(1) : `-${sort}`) : sort);
+
+function programsView(data, query, run) {
+  if (!data.total) return empty("Nothing was judged yet.");
+  const rows = data.programs.map((one) => ({ ...one, run: run.id }));
+  return [el("p", {}, `${number(data.total)} different programs.`),
+    table({ columns: PROGRAM_COLUMNS, rows, sort: turned(query.get("sort") || "order"), onSort: (sort) => change({ sort: turned(sort), offset: "" }), meaning: "Programs" }),
+    paging(data.offset, 100, data.total)];
+}
+
+// Programs that none of the others equals or exceeds in both components.
+function paretoFront(points) {
+  let best = -1;
+  const found = new Set();
+  for (const one of [...points].sort((a, b) => b.x - a.x || b.y - a.y)) if (one.y > best) { best = one.y; found.add(one); }
+  return found;
+}
+
+// Greedy cover: each program adds the most to the best reward of every component.
+function portfolio(programs) {
+  const best = [], found = [];
+  for (let k = 0; k < 6; k++) {
+    const gain = (one) => one.rewards.reduce((sum, value, j) => sum + Math.max(0, value - (best[j] || 0)), 0);
+    const next = programs.reduce((most, one) => (gain(one) > gain(most) ? one : most), programs[0]);
+    if (!next || gain(next) <= 1e-9) break;
+    const gained = gain(next);
+    next.rewards.forEach((value, j) => { best[j] = Math.max(best[j] || 0, value); });
+    found.push({ ...next, gained, together: mean(best), full: best.filter((value) => value >= 1).length });
+  }
+  return found;
+}
+
+function populationView(data, query, run) {
+  const programs = data.programs.filter((one) => one.rewards.length);
+  if (!programs.length) return empty("Nothing was judged yet.");
+  const names = data.components.map((name, j) => [j, name]), many = data.components.length > 1;
+  const x = Number(query.get("x") || 0), y = Number(query.get("y") || (many ? 1 : 0));
+  const points = programs.map((one) => ({ x: one.rewards[x] || 0, y: one.rewards[y] || 0, href: address(["program", one.program_id], { run: run.id }),
+    name: `${one.program_id.slice(0, 8)}: ${reward(one.rewards[x])}, ${reward(one.rewards[y])}` }));
+  const front = paretoFront(points);
+  points.forEach((one) => { one.front = front.has(one); });
+  const rows = [...programs].sort((a, b) => b.passed - a.passed || b.mean_reward - a.mean_reward).slice(0, 100)
+    .map((one) => ({ name: one.program_id.slice(0, 8), id: one.program_id, values: one.rewards }));
+  const shown = data.total > programs.length ? ` Of ${number(data.total)} programs these are the ${number(programs.length)} with the highest mean reward.` : "";
+  return [
+    section("Reward matrix", el("p", {}, `The ${rows.length} programs that pass most components.`, shown),
+      heatMap({ rows, columns: data.components, meaning: `Rewards of ${rows.length} programs in ${data.components.length} components; the table of programs has the same figures`,
+        open: (i) => { location.hash = address(["program", rows[i].id], { run: run.id }); } })),
+    section("Two components", el("div", { class: "filters" }, choice("across", names, x, (value) => change({ x: value })), choice("up", names, y, (value) => change({ y: value }))),
+      scatterChart({ points, xLabel: data.components[x] || "", yLabel: data.components[y] || "" }),
+      el("p", {}, "Large and joined: no program is as good in both and better in one.", shown)),
+    many ? section("All components", parallelChart({ rows: rows.slice(0, 100), columns: data.components })) : null,
+    section("Portfolio", el("p", {}, "Which programs together have most: each adds the most to those above it."),
+      table({ meaning: "Portfolio", rows: portfolio(programs), columns: [
+        { key: "program", name: "program", cell: (one) => programLink(one.program_id, run.id) },
+        column("gained", "adds", (one) => one.gained), column("together", "mean of the best together", null, (one) => reward(one.together)),
+        column("full", "components at 1 together", (one) => one.full, (one) => `${one.full} of ${data.components.length}`)] })),
+  ];
+}
+
+const runView = {
+  title: (data) => data.run.problem,
+  async load([id, tab], query) {
+    const path = `/api/runs/${encodeURIComponent(id)}`;
+    const run = await read(path);
+    const more = tab === "lineage" ? await read(`${path}/lineage`)
+      : tab === "programs" ? await read(`${path}/programs`, { sort: query.get("sort"), offset: query.get("offset"), limit: 100 })
+        : tab === "population" ? await read(`${path}/programs`, { sort: "mean_reward", limit: 1000 }) : null;
+    return { run, more };
+  },
+  isLive: ({ run }) => (isRead(run) ? (isRunning(run) ? "live" : "") : "reading"),
+  draw({ run, more }, query, [, tab]) {
+    const views = { lineage: lineageView, programs: programsView, population: populationView };
+    const settings = () => [el("h2", {}, "Settings"), codeView({ text: pretty(run.config.text), characters: run.config.characters })];
+    return [el("h1", {}, shorten(run.problem, 80), " ", status(run)),
+      el("p", { class: "quiet" }, `run ${run.id}, seed ${run.seed}, ${run.strategy}, started ${when(run.created_at)} UTC`,
+        isRead(run) ? "" : ` · reading: ${number(run.read[0])} of ${number(run.read[1])} replies`),
+      tabs(run.id, tab || ""),
+      ...[(views[tab] ? views[tab](more, query, run) : tab === "settings" ? settings() : overview(run, query))].flat()];
+  },
+};
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
+}
+
+function tokensView(completion) {
+  if (!completion.logprobs.length) return empty("The model's server gives no log-probabilities.");
+  const [start, end] = completion.span || [0, completion.logprobs.length];
+  return el("div", { class: "tokens", role: "img", "aria-label": `${completion.logprobs.length} tokens; least likely ${number(Math.min(...completion.logprobs))}` },
+    completion.logprobs.slice(0, 3000).map((value, i) => {
+      const cell = el("span", { title: `token ${i}, id ${completion.token_ids[i]}, log-probability ${value}`, class: i >= start && i < end ? "own" : "" });
+      cell.style.background = heat(1 + value / 5);
+      return cell;
+    }));
+}
+
+function download(name, text) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/plain" })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+const programView = {
+  title: (data) => `Program ${data.program_id.slice(0, 8)}`,
+  load: ([id], query) => read(`/api/programs/${encodeURIComponent(id)}`, { run: query.get("run") }),
+  isLive: () => "",
+  draw(data) {
+    const { evaluation, completion } = data, source = data.source.text;
+    const head = [el("h1", {}, `Program ${data.program_id}`), data.run ? el("p", { class: "quiet" }, el("a", { href: address(["run", data.run]) }, shorten(data.problem, 60)), `, run ${data.run}`) : null];
+    const code = section("Source", el("p", { class: "filters" }, el("button", { type: "button", onclick: () => navigator.clipboard.writeText(source) }, "Copy"),
+      el("button", { type: "button", onclick: () => download(`${data.program_id}.py`, source) }, "Download")), codeView(data.source));
+    if (!data.run) return [...head, empty("No run proposed this program."), code];
+    const components = evaluation ? evaluation.components : [];
+    return [...head,
+      facts([["status", evaluation ? evaluation.status : "not judged"], ["mean reward", evaluation ? reward(mean(components.map((one) => one.reward || 0))) : null], ["made by", data.kind], ["island", data.island],
+        ["policy", completion ? completion.policy_version : "no model"], ["model", completion && completion.model ? completion.model : null], ["temperature", completion && completion.temperature],
+        ["tokens of the completion", completion && number(completion.tokens)], ["seconds in the sandbox", evaluation && number(evaluation.seconds)], ["isolation", evaluation && evaluation.isolation],
+        ["trust", evaluation && evaluation.trust], ["also in runs", data.runs.length > 1 ? data.runs.length - 1 : null]]),
+      code,
+      evaluation && evaluation.feedback.text ? section("What the judgement said", plainView(evaluation.feedback)) : null,
+      evaluation ? section("Rewards", table({ meaning: "Rewards", rows: components, columns: [
+        column("name", "component", null, (one) => shorten(one.name, 60), false), column("reward", "reward", null, (one) => el("span", { class: one.reward >= 1 ? "full" : "" }, reward(one.reward))),
+        ...(components.some((one) => one.wanted !== undefined) ? ["inputs", "wanted", "got"].map((key) => column(key, key, null, (one) => el("code", {}, one[key] ?? "–"), false)) : [])] }),
+        evaluation.metrics.length ? table({ meaning: "Metrics", rows: evaluation.metrics, columns: [column("name", "metric", null, (one) => shorten(one.name, 60), false), column("value", "value", null, (one) => one.value, false)] }) : null) : null,
+      ...data.parents.map((parent) => section(`What changed from ${parent.role} ${parent.program_id.slice(0, 8)}`, el("p", {}, programLink(parent.program_id, data.run, "Open it")), diffView(parent.source.text, source))),
+      data.prompt.length ? el("details", { "data-key": "prompt" }, el("summary", {}, "The prompt"), data.prompt.map((message) => [el("h3", {}, message.role), plainView(message)]).flat()) : null,
+      completion ? el("details", { "data-key": "completion" }, el("summary", {}, "The completion, and how likely its tokens were"),
+        el("p", {}, "Light tokens were likely, dark ones unlikely; those of this answer are underlined."), tokensView(completion), plainView(completion)) : null,
+    ];
+  },
+};
+
+const FIGURES = [["set_score", "expected best of a chain"], ["mean_reward", "mean reward"], ["entropy", "entropy"], ["kl", "KL to the start model"], ["diversity", "diversity"], ["zero_spread_share", "share of groups without spread"]];
+
+const policiesView = {
+  title: () => "Training",
+  load: () => read("/api/policies"),
+  isLive: () => "live",
+  draw(data) {
+    if (!data.versions.length && !data.trainings.length && !data.events.length) return [el("h1", {}, "Training"), empty("No policy version yet. Train one from what is stored: ", "evovpo retrain")];
+    const names = [...new Set(data.versions.flatMap((one) => one.metrics.map((metric) => metric.name)))];
+    // Only figures that several versions have stand side by side.
+    const common = names.filter((name) => data.versions.filter((one) => one.metrics.some((metric) => metric.name === name)).length > 1).slice(0, 12);
+    const figure = (one, name) => (one.metrics.find((metric) => metric.name === name) || {}).value;
+    const nodes = data.versions.map((one) => ({ id: String(one.number), name: `policy ${one.number}`, note: one.number === data.served ? "served" : "", parents: one.parent === null ? [] : [{ id: String(one.parent), role: "parent" }] }));
+    const panels = FIGURES.map(([key, name]) => [name, data.trainings.slice(-6).map((one) => ({ name: one.id.slice(0, 8), points: one.steps.map((step) => [step.step, step[key]]) }))]);
+    return [el("h1", {}, "Training"),
+      data.versions.length ? graph({ nodes, chosen: { child: String(data.served) }, choose: () => {} }) : null,
+      section("Versions", table({ meaning: "Policy versions", rows: data.versions, columns: [
+        column("number", "policy", (one) => one.number, (one) => `${one.number}${one.number === data.served ? " (served)" : ""}`), column("parent", "from", (one) => one.parent),
+        ...common.map((name, i) => column(`m${i}`, shorten(name, 40), null, (one) => number(figure(one, name)))),
+        column("path", "folder", null, (one) => shorten(one.path, 60), false)] })),
+      section("What happened", data.events.length ? table({ meaning: "Events", rows: [...data.events].reverse().slice(0, 100), columns: [
+        column("at", "when (UTC)", null, (one) => when(one.at), false), column("number", "policy", null, (one) => one.number ?? "–"),
+        column("kind", "what", null, (one) => one.kind, false), column("detail", "why", null, (one) => shorten(one.detail, 200), false)] }) : empty("Nothing was served or refused yet.")),
+      section("Trainings", data.trainings.length ? [table({ meaning: "Trainings", rows: [...data.trainings].reverse(), columns: [
+        column("id", "training", null, (one) => one.id.slice(0, 8), false), column("objective", "objective", null, (one) => one.objective, false), column("start", "from policy", null, (one) => one.start_version),
+        column("steps", "steps shown", null, (one) => one.steps.length), column("runs", "trained on", null, (one) => [...one.runs.slice(0, 5).map((run) => [el("a", { href: address(["run", run]) }, run.slice(0, 8)), " "]).flat(), one.runs.length > 5 ? `and ${one.runs.length - 5} more` : null].flat(), false),
+        column("at", "begun (UTC)", null, (one) => when(one.created_at), false)] }),
+        el("div", { class: "columns" }, panels.map(([name, series]) => el("div", {}, el("h3", {}, name), lineChart({ series, xLabel: "step", yLabel: name }))))] : empty("No training yet.")),
+    ].flat();
+  },
+};
+
+const compareView = {
+  title: () => "Comparison",
+  async load(_, query) {
+    const ids = (query.get("runs") || "").split(",").filter(Boolean).slice(0, 40);
+    return Promise.all(ids.map((id) => read(`/api/runs/${encodeURIComponent(id)}`)));
+  },
+  isLive: (runs) => (runs.every(isRead) ? (runs.some(isRunning) ? "live" : "") : "reading"),
+  draw(runs, query) {
+    if (!runs.length) return [el("h1", {}, "Comparison"), empty("Choose runs in the list of runs.")];
+    const ways = { strategy: (run) => run.strategy, policy: (run) => `policy ${run.policy_versions.join(", ")}`, problem: (run) => run.problem, run: (run) => `${run.id.slice(0, 8)} seed ${run.seed}` };
+    const by = query.get("group") in ways ? query.get("group") : "strategy", axis = AXES.find(([key]) => key === query.get("by")) || AXES[0];
+    const groups = Map.groupBy ? Map.groupBy(runs, ways[by]) : runs.reduce((map, run) => map.set(ways[by](run), [...(map.get(ways[by](run)) || []), run]), new Map());
+    const series = [...groups].map(([name, members]) => {
+      const xs = [...new Set(members.flatMap((run) => run.curve[axis[0]]))].sort((a, b) => a - b);
+      const end = Math.min(...members.map((run) => run.curve[axis[0]].at(-1) ?? 0));
+      const at = (run, x) => run.curve.best[run.curve[axis[0]].findLastIndex((one) => one <= x)] ?? 0;
+      const values = xs.filter((x) => x <= end || members.length === 1).map((x) => [x, members.map((run) => at(run, x))]);
+      return { name: `${name} (${members.length} ${members.length === 1 ? "run" : "runs"})`, stepped: true, points: values.map(([x, all]) => [x, mean(all)]),
+        band: members.length > 1 ? values.map(([x, all]) => [x, Math.min(...all), Math.max(...all)]) : [] };
+    });
+    return [el("h1", {}, "Comparison"),
+      el("div", { class: "filters" }, choice("one line for each", Object.keys(ways).map((name) => [name, name]), by, (value) => change({ group: value })), choice("against", AXES, axis[0], (value) => change({ by: value }))),
+      lineChart({ series, xLabel: axis[1], yLabel: "best mean reward", low: 0, high: 1 }),
+      el("p", {}, "A line is the mean over its runs, as far as all of them have come; its band goes from the lowest to the highest."),
+      table({ columns: RUN_COLUMNS, rows: sorted(runs, RUN_COLUMNS, query.get("sort")), sort: query.get("sort"), onSort: (sort) => change({ sort }), meaning: "Compared runs" })];
+  },
+};
+
+const VIEWS = { runs: runsView, run: runView, program: programView, policies: policiesView, compare: compareView };

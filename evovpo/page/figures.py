@@ -1,0 +1,196 @@
+"""What a run came to so far, kept up to date from the tells that are new since the last look.
+
+One `RunFigures` is kept for each run that somebody looks at, so that looking again costs what is new, not
+what is there. Where a vector becomes a scalar, it is the mean over its components.
+"""
+
+import time
+from bisect import bisect_right
+from collections import Counter, deque
+from typing import NamedTuple
+
+from evovpo.store import Store, TellPage
+from evovpo.store.browsing import CandidateLine
+from evovpo.types import PromptKind, Status
+
+_PAGE_TELLS = 1000
+_WINDOW = 100
+"""Judged programs behind a point of the running mean."""
+CURVE_POINTS = 300
+"""Most points of a curve, besides those at which the best rises."""
+
+
+class Point(NamedTuple):
+    """Where a run stood after one tell."""
+
+    evaluations: int
+    tokens: int
+    seconds: float
+    """Of sampling and of the sandbox, added up."""
+    best: float
+    passed: int
+    judged: int
+    sum_of_means: float
+    """Over all programs judged so far."""
+
+
+_BEGINNING = Point(0, 0, 0.0, 0.0, 0, 0, 0.0)
+
+
+class Line(NamedTuple):
+    """A program of a run, as it was first proposed."""
+
+    program_id: str
+    evaluation_id: str
+    position: int
+    evaluations: int
+    """Candidates proposed before it and with it."""
+    kind: PromptKind
+    island: int
+    status: Status
+    mean_reward: float
+    passed: int
+    length: int
+    seconds: float
+    policy_version: int | None
+
+
+class Reached(NamedTuple):
+    """When a component first was as high as `value`."""
+
+    value: float
+    evaluations: int
+    tokens: int
+    seconds: float
+    program_id: str
+
+
+class Island:
+    """What came of the asks of one island."""
+
+    def __init__(self) -> None:
+        self.proposed = self.judged = self.since_rise = 0
+        self.best = 0.0
+        self.best_program_id: str | None = None
+
+
+class RunFigures:
+    """The figures of one run. Not for two threads at a time."""
+
+    def __init__(self, run_id: str, objectives: int) -> None:
+        self.run_id = run_id
+        self.position = self.last = -1
+        """Of the last tell that is in the figures, and of the last one that was seen in the store."""
+        self.points: list[Point] = []
+        self.lines: list[Line] = []
+        self.best: Line | None = None
+        self.reached: list[list[Reached]] = [[] for _ in range(objectives)]
+        """For each component, in rising order of values."""
+        self.islands: dict[int, Island] = {}
+        self.by_status: Counter[str] = Counter()
+        self.by_parse_status: Counter[str] = Counter()
+        self.by_kind: Counter[str] = Counter()
+        self.by_policy: Counter[int] = Counter()
+        self.sandbox_seconds = 0.0
+        self._known: set[str] = set()
+
+    @property
+    def proposed(self) -> int:
+        """Candidates that count against the budget."""
+        return self.points[-1].evaluations if self.points else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all tells that the store had at the last look are counted."""
+        return self.position >= self.last
+
+    def update(self, store: Store, seconds: float) -> None:
+        """Read the tells that are new, for about so many seconds; the next call goes on from there."""
+        until = time.monotonic() + seconds
+        self.last = store.last_tell(self.run_id)
+        while not self.is_whole:
+            through = min(self.last, self.position + _PAGE_TELLS)
+            self._take(store.tell_page(self.run_id, self.position, through), through)
+            if time.monotonic() > until:
+                return
+
+    def points_shown(self) -> list[Point]:
+        """Return the points at which the best rises, and others evenly between them."""
+        step = max(1, len(self.points) // CURVE_POINTS)
+        last = len(self.points) - 1
+        return [
+            point
+            for number, point in enumerate(self.points)
+            if number % step == 0 or number == last or point.best > self.points[number - 1].best
+        ]
+
+    def running_mean(self, point: Point) -> float | None:
+        """Return the mean reward of the programs judged up to a point, the latest of them only."""
+        if not point.judged:
+            return None
+        start = bisect_right(self.points, point.judged - _WINDOW, key=lambda one: one.judged) - 1
+        judged, total = (
+            (self.points[start].judged, self.points[start].sum_of_means) if start >= 0 else (0, 0.0)
+        )
+        return (point.sum_of_means - total) / max(1, point.judged - judged)
+
+    def _take(self, page: TellPage, through: int) -> None:
+        lines = deque(page.lines)
+        points: dict[int, Point] = {}
+        for cost in page.costs:
+            before = self.points[-1] if self.points else _BEGINNING
+            evaluations, spent = before.evaluations, cost.seconds
+            judged, total = before.judged, before.sum_of_means
+            while lines and lines[0].position == cost.position:
+                line = lines.popleft()
+                evaluations += line.kind is not PromptKind.SEED
+                spent += line.seconds
+                self._count(line)
+                if line.mean_reward is not None and line.program_id and line.evaluation_id:
+                    judged, total = judged + 1, total + line.mean_reward
+                    self._judge(
+                        Line(
+                            *(line.program_id, line.evaluation_id, cost.position, evaluations, line.kind),
+                            *(line.island, line.status or Status.OK, line.mean_reward, line.passed),
+                            *(line.length, line.seconds, cost.policy_version),
+                        )
+                    )
+            if cost.policy_version is not None:
+                self.by_policy[cost.policy_version] += 1
+            best, passed = (self.best.mean_reward, self.best.passed) if self.best else (0.0, 0)
+            tokens = before.tokens + cost.tokens
+            point = Point(evaluations, tokens, before.seconds + spent, best, passed, judged, total)
+            self.points.append(point)
+            points[cost.position] = point
+        named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
+        for position, slot, objective, value in page.reached:
+            rises = self.reached[objective]
+            if not rises or value > rises[-1].value:
+                rises.append(Reached(value, *points[position][:3], named[position, slot]))
+        self.position = through
+
+    def _count(self, line: CandidateLine) -> None:
+        self.by_kind[line.kind] += 1
+        self.sandbox_seconds += line.seconds
+        if line.kind is not PromptKind.SEED:
+            island = self.islands.setdefault(line.island, Island())
+            island.proposed += 1
+            island.since_rise += 1
+            self.by_parse_status[line.parse_status] += 1
+            if line.status is not None:
+                self.by_status[line.status] += 1
+
+    def _judge(self, line: Line) -> None:
+        island = self.islands.setdefault(line.island, Island())
+        island.judged += 1
+        if island.best_program_id is None or line.mean_reward > island.best:
+            island.best, island.best_program_id, island.since_rise = line.mean_reward, line.program_id, 0
+        if self.best is None or _rank(line) > _rank(self.best):
+            self.best = line
+        if line.program_id not in self._known:
+            self._known.add(line.program_id)
+            self.lines.append(line)
+
+
+def _rank(line: Line) -> tuple[float, int, int]:
+    return line.mean_reward, line.passed, -line.length

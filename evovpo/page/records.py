@@ -1,0 +1,368 @@
+"""What the read API answers: runs, programs and policy versions as JSON, a bounded part at a time.
+
+Text of the store stands in values only, never as a key: objectives, metrics and problems have names that
+anyone may have chosen. Long texts are cut, and say so.
+"""
+
+import dataclasses
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from evovpo.config import Config
+from evovpo.errors import EvovpoError, StoreError
+from evovpo.page.figures import Line, RunFigures
+from evovpo.page.source import Source
+from evovpo.runs.stored import Ancestor, example_rows, lineage
+from evovpo.store import RunHead
+from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout, Run, Tell
+
+MOST_ROWS = 1000
+MOST_CHARACTERS = 100_000
+"""Of one text; what is longer is cut."""
+_PREVIEW = 160
+_MOST_ANCESTORS = 200
+_MOST_TRAININGS = 20
+_MOST_STEPS = 300
+_MOST_TOKENS = 20_000
+_VALUE_CHARACTERS = 2000
+
+Record = dict[str, Any]
+"""An object of JSON."""
+
+SORTS: dict[str, tuple[Callable[[Line], Any], bool]] = {
+    "order": (attrgetter("position"), False),
+    "mean_reward": (lambda line: (-line.mean_reward, -line.passed, line.length), False),
+    "passed": (lambda line: (-line.passed, -line.mean_reward, line.length), False),
+    "length": (attrgetter("length"), False),
+    "seconds": (attrgetter("seconds"), True),
+}
+"""By what programs can be sorted, and whether the highest comes first; `-NAME` turns that round."""
+
+
+class Page(NamedTuple):
+    """Which part of a list is asked for."""
+
+    offset: int = 0
+    limit: int = 100
+
+
+def runs_record(source: Source, page: Page, problem: str = "", status: str = "") -> Record:
+    """Return runs, newest first, with their figures; `more` says whether others follow."""
+    heads = source.store().run_heads(page.offset, page.limit + 1, problem, status)
+    shown = heads[: page.limit]
+    return {
+        "offset": page.offset,
+        "more": len(heads) > page.limit,
+        "runs": [_run(source, head, source.figures(head.run)) for head in shown],
+    }
+
+
+def run_record(source: Source, run_id: str) -> Record:
+    """Return all figures of a run: those of the list, and curves, components, islands, failures."""
+    head = _head(source, run_id)
+    problem, figures = source.problem(head.run), source.figures(head.run)
+    shown = figures.points_shown()
+    calls = source.store().call_totals(run_id)
+    return {
+        **_run(source, head, figures),
+        "statement": cut(problem.statement),
+        "examples": len(problem.train),
+        "curve": {
+            "evaluations": [point.evaluations for point in shown],
+            "tokens": [point.tokens for point in shown],
+            "seconds": [round(point.seconds, 3) for point in shown],
+            "best": [point.best for point in shown],
+            "passed": [point.passed for point in shown],
+            "mean": [figures.running_mean(point) for point in shown],
+        },
+        "components": [
+            {
+                "name": objective.name[:_VALUE_CHARACTERS],
+                "description": objective.description[:_VALUE_CHARACTERS],
+                "rises": [rise._asdict() for rise in _thinned(figures.reached[index])],
+            }
+            for index, objective in enumerate(problem.objectives)
+        ],
+        "islands": [{"island": index, **vars(island)} for index, island in sorted(figures.islands.items())],
+        "by_status": _counts(figures.by_status),
+        "by_parse_status": _counts(figures.by_parse_status),
+        "by_kind": _counts(figures.by_kind),
+        "by_policy": [{"policy_version": key, "rollouts": n} for key, n in sorted(figures.by_policy.items())],
+        "open_asks": [ask._asdict() for ask in source.store().open_asks(run_id)],
+        "calls": {**calls._asdict(), "faults": _counts(Counter(calls.faults))},
+        "config": cut(head.run.config_json),
+    }
+
+
+def programs_record(source: Source, run_id: str, page: Page, sort: str = "order") -> Record:
+    """Return the judged programs of a run, each once, with rewards and the beginning of their source."""
+    head = _head(source, run_id)
+    figures = source.figures(head.run)
+    key, is_falling = SORTS[sort.removeprefix("-")]
+    ordered = sorted(figures.lines, key=key, reverse=is_falling != sort.startswith("-"))
+    shown = ordered[page.offset : page.offset + page.limit]
+    store = source.store()
+    vectors = store.reward_vectors([line.evaluation_id for line in shown])
+    beginnings = store.beginnings([line.program_id for line in shown], _PREVIEW)
+    return {
+        "run": run_id,
+        "offset": page.offset,
+        "total": len(ordered),
+        "components": [
+            objective.name[:_VALUE_CHARACTERS] for objective in source.problem(head.run).objectives
+        ],
+        "programs": [
+            {
+                **line._asdict(),
+                "rewards": list(vectors.get(line.evaluation_id, ())),
+                "begins": beginnings.get(line.program_id, ""),
+            }
+            for line in shown
+        ],
+    }
+
+
+def lineage_record(source: Source, run_id: str, program_id: str | None = None) -> Record:
+    """Return a program of a run (by default the best) and all that it was made from, nearest first."""
+    head = _head(source, run_id)
+    figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
+    if program_id is None:
+        program_id = figures.best.program_id if figures.best else None
+    if program_id is None:
+        return {"run": run_id, "programs": []}
+    lines = {line.program_id: line for line in figures.lines}
+    found = lineage(store, run_id, problem, store.program(program_id))[:_MOST_ANCESTORS]
+    return {"run": run_id, "programs": [_ancestor(one, lines.get(one.program.id)) for one in found]}
+
+
+def program_record(source: Source, program_id: str, run_id: str | None = None) -> Record:
+    """Return a program as a run first proposed it: source, judgement, prompt, completion and tokens.
+
+    Without `run_id` it is one of the runs that proposed it; `runs` names up to 20 of them. `run` is None, and
+    the source all that there is, where that run did not propose it: a starting program of another version.
+    """
+    store = source.store()
+    if not store.beginnings([program_id], 1):
+        raise NotStoredError(f"no program {program_id} is stored")
+    program = store.program(program_id)
+    runs = list(store.runs_with(program_id, 20))
+    run_id = run_id or (runs[0] if runs else None)
+    found = None if run_id is None else store.first_tell(run_id, program_id)
+    if found is None:
+        return {**_program(program), "runs": runs, "run": None}
+    prompt, tell, position = found
+    judged = next(
+        one for one in tell.judged if one.candidate.program and one.candidate.program.id == program_id
+    )
+    problem = source.problem(_head(source, prompt.run_id).run)
+    return {
+        **_program(judged.candidate.program or program),
+        "runs": runs,
+        "run": run_id,
+        "problem": problem.id,
+        "position": position,
+        **_origin(source, prompt, judged),
+        **_completion(tell, judged),
+        **_judgement(problem, judged.evaluation),
+    }
+
+
+def policies_record(source: Source) -> Record:
+    """Return policy versions with their probes, what happened to them, and the latest trainings."""
+    store = source.store()
+    served, trainings = store.served(), store.trainings()
+    return {
+        "served": None if served is None else served.number,
+        "versions": [_version(version) for version in store.policy_versions()],
+        "events": [dataclasses.asdict(event) for event in store.policy_events()],
+        "trainings_total": len(trainings),
+        "trainings": [
+            {
+                **{key: value for key, value in dataclasses.asdict(one).items() if key != "config_json"},
+                "seed": str(one.seed),
+                "runs": list(one.runs[:MOST_ROWS]),
+                "after": list(one.after[:MOST_ROWS]),
+                "through": list(one.through[:MOST_ROWS]),
+                "steps": [dataclasses.asdict(step) for step in _thinned(store.training_steps(one.id))],
+            }
+            for one in trainings[-_MOST_TRAININGS:]
+        ],
+    }
+
+
+def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
+    """Return a text of which at most so many characters travel, and how many it has."""
+    return {"text": text[:most], "characters": len(text)}
+
+
+def _head(source: Source, run_id: str) -> RunHead:
+    head = source.store().run_head(run_id)
+    if head is None:
+        raise NotStoredError(f"no run {run_id} is stored; /api/runs lists those that are")
+    return head
+
+
+class NotStoredError(StoreError):
+    """What was asked for by its id is not in the store, or not any more."""
+
+
+def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
+    run, problem, best = head.run, source.problem(head.run), figures.best
+    last = figures.points[-1] if figures.points else None
+    is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
+    solved = best is not None and best.passed == len(problem.objectives)
+    config = _config(run)
+    return {
+        "id": run.id,
+        "problem": run.problem_id,
+        "problem_version": run.problem_version,
+        "status": run.status.ending(is_right if solved else None),
+        "strategy": None if config is None else config.search.strategy,
+        "proposer": None if config is None else config.proposer.name,
+        "seed": str(run.seed),
+        "budget": run.evaluations,
+        "created_at": run.created_at,
+        "changed_at": head.changed_at,
+        "objectives": len(problem.objectives),
+        "best_mean_reward": best.mean_reward if best else None,
+        "passed": best.passed if best else 0,
+        "best_program_id": best.program_id if best else None,
+        "best_policy_version": best.policy_version if best else None,
+        "best_at": best.evaluations if best else None,
+        "heldout": None if head.heldout is None else list(head.heldout),
+        "evaluations": figures.proposed,
+        "programs": len(figures.lines),
+        "tokens": last.tokens if last else 0,
+        "work_seconds": round(last.seconds, 3) if last else 0.0,
+        "sandbox_seconds": round(figures.sandbox_seconds, 3),
+        "policy_versions": sorted(figures.by_policy),
+        "read": [figures.position + 1, figures.last + 1],
+    }
+
+
+def _config(run: Run) -> Config | None:
+    """Return the settings of a run, or None where this evovpo cannot read them: the rest can be shown."""
+    try:
+        return Config.from_json(run.config_json)
+    except EvovpoError:
+        return None
+
+
+def _counts(counter: Counter[Any]) -> list[Record]:
+    """Return what was counted, most first; a word of the store is a value here, not a key."""
+    return [{"name": str(name), "count": count} for name, count in counter.most_common(50)]
+
+
+def _thinned(rows: Sequence[Any]) -> list[Any]:
+    """Return at most about `_MOST_STEPS` of many rows, the first and the last among them."""
+    step = len(rows) // _MOST_STEPS + 1
+    return [row for number, row in enumerate(rows) if number % step == 0 or number == len(rows) - 1]
+
+
+def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
+    return {
+        **_program(ancestor.program),
+        "kind": ancestor.origin,
+        "parents": [dataclasses.asdict(parent) for parent in ancestor.made_from],
+        "mean_reward": ancestor.mean_reward,
+        "passed": ancestor.passed,
+        "evaluations": line.evaluations if line else None,
+        "island": line.island if line else None,
+        "policy_version": line.policy_version if line else None,
+    }
+
+
+def _program(program: Program) -> Record:
+    return {"program_id": program.id, "source": cut(program.source)}
+
+
+def _origin(source: Source, prompt: Prompt, judged: Judged) -> Record:
+    """Return what a candidate was made from, with the source of each parent."""
+    parents = judged.candidate.parents or prompt.parents
+    store = source.store()
+    return {
+        "kind": prompt.kind,
+        "island": prompt.island,
+        "parents": [
+            {"role": parent.role, **_program(store.program(parent.program_id))} for parent in parents[:20]
+        ],
+        "prompt": [{"role": message.role, **cut(message.content)} for message in prompt.messages],
+    }
+
+
+def _completion(tell: Tell, judged: Judged) -> Record:
+    rollout: Rollout | None = tell.rollout
+    if rollout is None:
+        return {"completion": None}
+    return {
+        "completion": {
+            **cut(rollout.text),
+            "policy_version": rollout.policy_version,
+            "model": rollout.model,
+            "temperature": rollout.sampling.temperature,
+            "finish_reason": rollout.finish_reason,
+            "seconds": rollout.seconds,
+            "tokens": None if rollout.token_ids is None else len(rollout.token_ids),
+            "token_ids": list((rollout.token_ids or ())[:_MOST_TOKENS]),
+            "logprobs": [round(value, 4) for value in (rollout.logprobs or ())[:_MOST_TOKENS]],
+            "span": None if judged.candidate.token_span is None else list(judged.candidate.token_span),
+        }
+    }
+
+
+def _judgement(problem: Problem, evaluation: Evaluation | None) -> Record:
+    if evaluation is None:
+        return {"evaluation": None}
+    rewards = evaluation.rewards or ()
+    rows = example_rows(problem, evaluation)
+    return {
+        "evaluation": {
+            "status": evaluation.status,
+            "seconds": evaluation.seconds,
+            "isolation": evaluation.isolation,
+            "trust": evaluation.trust,
+            "feedback": cut(evaluation.feedback),
+            "metrics": [{"name": name, "value": _value(value)} for name, value in evaluation.metrics or ()],
+            "components": [
+                {
+                    "name": objective.name[:_VALUE_CHARACTERS],
+                    "reward": reward,
+                    **(
+                        {
+                            "inputs": _value(list(row.inputs)),
+                            "wanted": _value(row.output),
+                            "got": _value(row.got),
+                        }
+                        if row
+                        else {}
+                    ),
+                }
+                for objective, reward, row in zip(
+                    problem.objectives[:MOST_ROWS],
+                    [*rewards, *[None] * len(problem.objectives)],
+                    [*rows, *[None] * len(problem.objectives)],
+                    strict=False,
+                )
+            ],
+        }
+    }
+
+
+def _value(value: Json) -> str:
+    """Return a value as JSON writes it, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
+
+
+def _version(version: PolicyVersion) -> Record:
+    return {
+        **dataclasses.asdict(version),
+        "metrics": [
+            {"name": name, "value": value if math.isfinite(value) else None}
+            for name, value in version.metrics
+        ],
+    }

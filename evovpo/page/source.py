@@ -1,0 +1,95 @@
+"""The store behind the page: opened when it is first asked for, and again after it failed or was replaced."""
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from evovpo.errors import StoreError
+from evovpo.page.figures import RunFigures
+from evovpo.store import Store
+from evovpo.store.database import parse_url
+from evovpo.types import Problem, Run
+
+BUSY_SECONDS = 5
+"""How long a look waits for a database that is locked, where its URL does not say it."""
+UPDATE_SECONDS = 0.25
+"""About how long one look reads what is new of a run; the rest comes with the next looks."""
+_MOST_LINES = 400_000
+"""Programs of all runs whose figures are kept; the runs looked at longest ago give way."""
+
+
+class Source:
+    """A store and the figures of the runs that are looked at. Threads may share it; close it at the end."""
+
+    def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
+        """Open nothing yet. Raises StoreError if `url` is no address of a database."""
+        parsed = parse_url(url)
+        if parsed.get_backend_name() == "sqlite" and "timeout" not in parsed.query:
+            parsed = parsed.update_query_dict({"timeout": str(BUSY_SECONDS)})
+        self._url = parsed.render_as_string(hide_password=False)
+        self._update_seconds = update_seconds
+        self._lock = threading.RLock()
+        self._store: Store | None = None
+        self._identity: tuple[int, int] | None = None
+        self._figures: OrderedDict[str, tuple[threading.Lock, RunFigures]] = OrderedDict()
+        self._problems: dict[tuple[str, str], Problem] = {}
+
+    def store(self) -> Store:
+        """Return the open store. Raises StoreError, each time anew, while it cannot be opened.
+
+        A file that was deleted or replaced since is never read from what is left of it in memory.
+        """
+        with self._lock:
+            if self._store is not None and _identity(self._store.file) != self._identity:
+                self.close()
+            if self._store is None:
+                opened = Store.open(self._url, create=False)
+                self._store, self._identity = opened, _identity(opened.file)
+            return self._store
+
+    def figures(self, run: Run) -> RunFigures:
+        """Return the figures of a run, brought up to date as far as one look may take."""
+        store = self.store()
+        with self._lock:
+            if run.id not in self._figures:
+                objectives = len(self.problem(run).objectives)
+                self._figures[run.id] = threading.Lock(), RunFigures(run.id, objectives)
+            self._figures.move_to_end(run.id)
+            while (
+                len(self._figures) > 1
+                and sum(len(one.lines) for _, one in self._figures.values()) > _MOST_LINES
+            ):
+                self._figures.popitem(last=False)
+            lock, figures = self._figures[run.id]
+        with lock:
+            figures.update(store, self._update_seconds)
+        return figures
+
+    def problem(self, run: Run) -> Problem:
+        """Return the problem of a run."""
+        key = (run.problem_id, run.problem_version)
+        if key not in self._problems:
+            self._problems[key] = self.store().problem(*key)
+        return self._problems[key]
+
+    def close(self) -> None:
+        """Close the store and forget what was read from it."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+            self._store = None
+            self._figures.clear()
+            self._problems.clear()
+
+
+def _identity(file: Path | None) -> tuple[int, int] | None:
+    """Return which file lies at a path, None for a database without one. Raises StoreError if none does."""
+    if file is None:
+        return None
+    try:
+        found = file.stat()
+    except OSError as error:
+        raise StoreError(
+            f"{file}: the store cannot be found any more ({error.strerror}); put it back"
+        ) from error
+    return found.st_dev, found.st_ino

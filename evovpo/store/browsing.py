@@ -1,0 +1,240 @@
+"""Reads for pages that people leave open: in parts, by index, none that grows with the whole store.
+
+What a run did is read in the order of its tells, so that a reader goes on behind the last one that it has.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, select
+
+from evovpo.store.database import Database, reading
+from evovpo.store.records import prompts_where, tells_where
+from evovpo.store.runs import run_of, with_status
+from evovpo.store.summary import judged_where
+from evovpo.store.tables import candidates, programs, prompts, rewards, rollouts, run_events, runs, tells
+from evovpo.types import ParseStatus, Prompt, PromptKind, Rewards, Run, Status, Tell
+
+_ASKS_BACK = 200
+"""How many of the latest asks are looked at for open ones."""
+_SLOTS = 1 << 16
+"""More than the answers of any completion."""
+
+
+class RunHead(NamedTuple):
+    """A run with what its events say, without anything that grows with it."""
+
+    run: Run
+    changed_at: str
+    """When it got its latest status, in UTC, as ISO 8601."""
+    heldout: tuple[int, int] | None
+    """As of `RunRow`."""
+
+
+class CandidateLine(NamedTuple):
+    """One candidate of a run, in few words."""
+
+    position: int
+    """Of its tell in the run, from 0."""
+    slot: int
+    kind: PromptKind
+    island: int
+    parse_status: ParseStatus
+    program_id: str | None
+    evaluation_id: str | None
+    status: Status | None
+    seconds: float
+    """That the sandbox took; 0 where it did not run it for this candidate."""
+    mean_reward: float | None
+    passed: int
+    length: int
+
+
+class TellCost(NamedTuple):
+    """What one tell cost, and who answered it."""
+
+    position: int
+    policy_version: int | None
+    """None where no model answered."""
+    tokens: int
+    seconds: float
+    """Of sampling."""
+
+
+class FirstReach(NamedTuple):
+    """The first candidate, in the tells that were asked for, of which a component had a value."""
+
+    position: int
+    slot: int
+    objective: int
+    value: float
+
+
+class TellPage(NamedTuple):
+    """What happened in consecutive tells of a run."""
+
+    lines: list[CandidateLine]
+    costs: list[TellCost]
+    reached: list[FirstReach]
+
+
+class OpenAsk(NamedTuple):
+    """An ask that waits for replies."""
+
+    sequence: int
+    kind: PromptKind
+    island: int
+    replies: int
+    wanted: int
+
+
+class Browsing(Database):
+    """Runs and programs in parts."""
+
+    @reading
+    def run_heads(
+        self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
+    ) -> list[RunHead]:
+        """Return runs, newest first; `problem` is a part of the problem's name, `status` a whole status."""
+        first, other = run_events.alias(), run_events.alias()
+        of_run = other.c.run_id == first.c.run_id
+        picked = select(first.c.run_id).where(
+            ~select(other.c.number).where(of_run, other.c.number < first.c.number).exists()
+        )
+        if problem:
+            picked = picked.join(runs, runs.c.id == first.c.run_id)
+            picked = picked.where(runs.c.problem_id.icontains(problem, autoescape=True))
+        if status:
+            latest = select(other.c.status).where(of_run).order_by(other.c.number.desc()).limit(1)
+            picked = picked.where(latest.scalar_subquery() == status)
+        ids = list(connection.scalars(picked.order_by(first.c.number.desc()).offset(offset).limit(limit)))
+        heads = {head.run.id: head for head in _heads(connection, runs.c.id.in_(ids))}
+        return [heads[run_id] for run_id in ids]
+
+    @reading
+    def run_head(self, connection: Connection, run_id: str) -> RunHead | None:
+        """Return a run by its very id, or None."""
+        return next(iter(_heads(connection, runs.c.id == run_id)), None)
+
+    @reading
+    def last_tell(self, connection: Connection, run_id: str) -> int:
+        """Return the position of the last tell of a run, or -1."""
+        last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+        return -1 if last is None else last
+
+    @reading
+    def tell_page(self, connection: Connection, run_id: str, after: int, through: int) -> TellPage:
+        """Return what happened in the tells behind position `after`, up to and with `through`."""
+        where = (candidates.c.run_id == run_id) & candidates.c.position.between(after + 1, through)
+        judged = judged_where(where).add_columns(
+            candidates.c.slot, prompts.c.island, candidates.c.evaluation_id
+        )
+        lines = [
+            CandidateLine(
+                *(row.position, row.slot, row.kind, row.island, row.parse_status),
+                *(row.program_id, row.evaluation_id),
+                status=None if row.status is None else Status(row.status),
+                seconds=(row.seconds or 0.0) if row.executed else 0.0,
+                mean_reward=row.mean_reward,
+                passed=row.passed or 0,
+                length=row.length or 0,
+            )
+            for row in connection.execute(judged)
+        ]
+        costs = connection.execute(
+            select(tells.c.position, rollouts.c.policy_version, rollouts.c.tokens, rollouts.c.seconds)
+            .outerjoin(rollouts, rollouts.c.id == tells.c.rollout_id)
+            .where(tells.c.run_id == run_id, tells.c.position.between(after + 1, through))
+            .order_by(tells.c.position)
+        )
+        order = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
+        reached = connection.execute(
+            select(rewards.c.objective, rewards.c.value, func.min(order))
+            .join(candidates, candidates.c.evaluation_id == rewards.c.evaluation_id)
+            .where(where, rewards.c.value > 0.0)
+            .group_by(rewards.c.objective, rewards.c.value)
+        )
+        return TellPage(
+            lines,
+            [TellCost(row[0], row[1], row[2] or 0, row[3] or 0.0) for row in costs],
+            sorted(
+                FirstReach(first // _SLOTS, first % _SLOTS, index, value) for index, value, first in reached
+            ),
+        )
+
+    @reading
+    def open_asks(self, connection: Connection, run_id: str) -> list[OpenAsk]:
+        """Return which of the latest asks of a run still wait for replies."""
+        last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
+        told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
+        rows = connection.execute(
+            select(
+                prompts.c.sequence,
+                prompts.c.kind,
+                prompts.c.island,
+                told.scalar_subquery(),
+                prompts.c.rollouts,
+            )
+            .where(prompts.c.run_id == run_id, prompts.c.sequence > (last or 0) - _ASKS_BACK)
+            .order_by(prompts.c.sequence)
+        )
+        asks = [OpenAsk(*row) for row in rows]
+        return [ask for ask in asks if ask.replies < ask.wanted]
+
+    @reading
+    def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
+        """Return the rewards of evaluations by their ids, at most a thousand."""
+        rows = connection.execute(
+            select(rewards.c.evaluation_id, rewards.c.value)
+            .where(rewards.c.evaluation_id.in_(evaluation_ids))
+            .order_by(rewards.c.evaluation_id, rewards.c.objective)
+        )
+        found: dict[str, list[float]] = defaultdict(list)
+        for evaluation_id, value in rows:
+            found[evaluation_id].append(value)
+        return {key: tuple(values) for key, values in found.items()}
+
+    @reading
+    def beginnings(
+        self, connection: Connection, program_ids: Collection[str], characters: int
+    ) -> dict[str, str]:
+        """Return the first characters of programs by their ids, at most a thousand."""
+        begun = select(programs.c.id, func.substr(programs.c.source, 1, characters))
+        return {row[0]: row[1] for row in connection.execute(begun.where(programs.c.id.in_(program_ids)))}
+
+    @reading
+    def runs_with(self, connection: Connection, program_id: str, limit: int) -> Sequence[str]:
+        """Return the ids of runs in which a program was proposed, at most `limit`."""
+        found = select(candidates.c.run_id).where(candidates.c.program_id == program_id).distinct()
+        return connection.scalars(found.order_by(candidates.c.run_id).limit(limit)).all()
+
+    @reading
+    def first_tell(
+        self, connection: Connection, run_id: str, program_id: str
+    ) -> tuple[Prompt, Tell, int] | None:
+        """Return the ask and the tell that first brought a program to a run and its position, or None."""
+        place = select(func.min(candidates.c.position)).where(
+            candidates.c.program_id == program_id, candidates.c.run_id == run_id
+        )
+        position = connection.scalar(place)
+        if position is None:
+            return None
+        (tell,) = tells_where(connection, (tells.c.run_id == run_id) & (tells.c.position == position))
+        (prompt,) = prompts_where(connection, prompts.c.id == tell.prompt_id)
+        return prompt, tell, position
+
+
+def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
+    """Return the heads of the runs that `where` picks."""
+    rows: Any = connection.execute(
+        with_status().add_columns(run_events.c.at.label("changed_at")).where(where)
+    )
+    return [
+        RunHead(
+            run_of(row),
+            row.changed_at,
+            None if row.heldout_total is None else (row.heldout_passed, row.heldout_total),
+        )
+        for row in rows
+    ]

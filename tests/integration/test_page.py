@@ -1,0 +1,465 @@
+"""The page over a store: its read API, who may ask it, faults of the store, and a run as one file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the page needs the extra ui")
+
+from attack_runs import ATTACKS, LONG, PROBLEM, RUN_ID, write_attacks
+from starlette.testclient import TestClient
+from store_conformance import PROBLEM as PHONES
+from store_conformance import RUN, TRAINING, append, make_step, scripted_history
+
+import evovpo
+from evovpo.cli import page as commands
+from evovpo.errors import ConfigError
+from evovpo.page import figures
+from evovpo.page.export import export_html
+from evovpo.page.server import ASSETS, application
+from evovpo.page.source import Source
+from evovpo.reports.pictures import COLOURS
+from evovpo.store import Store
+from evovpo.types import PolicyVersion, RunStatus
+
+ROOT = Path(__file__).resolve().parents[2]
+HISTORY = scripted_history("run-a", 3, 60)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store with one run, and one of attacks, to be copied."""
+    folder = tmp_path_factory.mktemp("written")
+    with Store.open(str(folder / "runs.db")) as store:
+        store.add_problem(PHONES)
+        store.add_run(RUN)
+        append(store, "run-a", HISTORY)
+    with Store.open(str(folder / "attacked.db")) as store:
+        write_attacks(store)
+    return folder
+
+
+@pytest.fixture
+def path(written: Path, tmp_path: Path) -> Path:
+    """A store with one run."""
+    return Path(shutil.copy(written / "runs.db", tmp_path))
+
+
+@pytest.fixture
+def client(path: Path) -> Iterator[TestClient]:
+    source = Source(str(path))
+    with TestClient(application(source), base_url="http://localhost") as found:
+        yield found
+    source.close()
+
+
+def get(client: TestClient, path: str, status: int = 200) -> Any:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+# The read API
+
+
+def test_a_run_has_the_figures_that_a_summary_of_all_its_rows_has(client: TestClient, path: Path) -> None:
+    run = get(client, "/api/runs/run-a")
+    with Store.open(str(path)) as store:
+        summary = store.run_summary("run-a")
+    assert (run["evaluations"], run["tokens"]) == (summary.proposed, summary.tokens)
+    assert run["best_mean_reward"] == summary.best_mean_reward
+    assert run["best_program_id"] == summary.best_program_id
+    assert {one["name"]: one["count"] for one in run["by_status"]} == summary.by_status
+    assert {one["name"]: one["count"] for one in run["by_parse_status"]} == summary.by_parse_status
+    # All 60 points are shown, so the curves are the same.
+    assert run["curve"]["best"] == [point.best_mean_reward for point in summary.curve]
+    assert run["curve"]["evaluations"] == [point.evaluations for point in summary.curve]
+    assert get(client, "/api/runs")["runs"][0] == {
+        key: run[key] for key in get(client, "/api/runs")["runs"][0]
+    }
+
+
+def test_a_component_rises_when_a_program_first_has_more(client: TestClient, path: Path) -> None:
+    stored = evovpo.read_run("run-a", str(path))
+    components = get(client, "/api/runs/run-a")["components"]
+    for index, name in enumerate(("row-0", "row-1", "row-2")):
+        best = 0.0
+        rises = []
+        for program in stored.programs:
+            if program.rewards and program.rewards[name] > best:
+                best = program.rewards[name]
+                rises.append((best, program.id))
+        assert [(rise["value"], rise["program_id"]) for rise in components[index]["rises"]] == rises
+
+
+def test_programs_come_in_pages_that_together_are_all(client: TestClient, path: Path) -> None:
+    stored = {
+        program.id: program for program in evovpo.read_run("run-a", str(path)).programs if program.rewards
+    }
+    found: list[dict[str, Any]] = []
+    while not found or len(found) < get(client, "/api/runs/run-a/programs")["total"]:
+        page = get(client, f"/api/runs/run-a/programs?offset={len(found)}&limit=7&sort=mean_reward")
+        found += page["programs"]
+    assert {one["program_id"] for one in found} == set(stored)
+    means = [one["mean_reward"] for one in found]
+    assert means == sorted(means, reverse=True)
+    for one in found:
+        assert one["rewards"] == list(stored[one["program_id"]].rewards.values())
+        assert stored[one["program_id"]].source.startswith(one["begins"])
+
+
+@pytest.mark.parametrize("sort", ["order", "mean_reward", "passed", "length", "seconds"])
+def test_a_minus_turns_the_order_of_programs_round(client: TestClient, sort: str) -> None:
+    key = {"order": "position"}.get(sort, sort)
+    there, back = (
+        [
+            one[key]
+            for one in get(client, f"/api/runs/run-a/programs?sort={sign}{sort}&limit=1000")["programs"]
+        ]
+        for sign in ("", "-")
+    )
+    assert there == back[::-1]
+    assert there == sorted(there) or there == sorted(there, reverse=True)
+
+
+def test_a_program_comes_with_what_made_it(client: TestClient) -> None:
+    program = get(client, "/api/runs/run-a/programs?sort=-order&limit=1")["programs"][0]
+    shown = get(client, f"/api/programs/{program['program_id']}?run=run-a")
+    assert shown["source"]["text"].startswith("return ")
+    assert shown["parents"][0]["source"]["text"] == PHONES.seeds[0].source
+    assert [part["reward"] for part in shown["evaluation"]["components"]] == program["rewards"]
+    assert shown["prompt"][0] == {"role": "system", "text": "Write programs.", "characters": 15}
+    assert shown["completion"]["logprobs"] in ([-0.5, -1.25, 0.0], [])
+    assert get(client, f"/api/programs/{program['program_id']}") == shown
+
+
+def test_a_lineage_leads_to_the_starting_program(client: TestClient) -> None:
+    programs = get(client, "/api/runs/run-a/lineage")["programs"]
+    assert programs[0]["program_id"] == get(client, "/api/runs/run-a")["best_program_id"]
+    assert PHONES.seeds[0].id in [one["program_id"] for one in programs]
+
+
+def test_policies_come_with_their_trainings(client: TestClient, path: Path) -> None:
+    with Store.open(str(path)) as store:
+        store.add_policy_version(
+            PolicyVersion(0, None, "built-in", metrics=(("best@4", 0.5), ("odd", float("nan"))))
+        )
+        store.serve(0)
+        store.add_training(TRAINING)
+        for step in range(3):
+            store.add_training_step(make_step(step))
+    found = get(client, "/api/policies")
+    assert found["served"] == 0
+    assert found["versions"][0]["metrics"] == [
+        {"name": "best@4", "value": 0.5},
+        {"name": "odd", "value": None},
+    ]
+    assert [step["step"] for step in found["trainings"][0]["steps"]] == [0, 1, 2]
+    assert found["events"][0]["kind"] == "served"
+
+
+def test_what_was_told_since_is_in_the_next_answer(client: TestClient, path: Path) -> None:
+    before = get(client, "/api/runs/run-a")
+    with Store.open(str(path)) as store:
+        append(store, "run-a", scripted_history("run-a", 3, 80)[len(HISTORY) :], tells_before=60)
+        store.set_run_status("run-a", RunStatus.EXHAUSTED)
+    after = get(client, "/api/runs/run-a")
+    assert (before["status"], after["status"]) == ("running", "exhausted")
+    assert (before["read"], after["read"]) == ([60, 60], [80, 80])
+    assert after["evaluations"] > before["evaluations"]
+
+
+def test_a_long_run_is_read_over_several_looks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "_PAGE_TELLS", 25)
+    source = Source(str(path), update_seconds=0.0)
+    run = source.store().run("run-a")
+    assert [source.figures(run).position for _ in range(3)] == [24, 49, 59]
+    whole = Source(str(path), update_seconds=float("inf"))
+    assert source.figures(run).points == whole.figures(run).points
+    assert source.figures(run).reached == whole.figures(run).reached
+    source.close()
+    whole.close()
+
+
+def test_runs_come_newest_first_in_pages_and_by_filter(client: TestClient, path: Path) -> None:
+    with Store.open(str(path)) as store:
+        for number in range(5):
+            store.add_run(replace(RUN, id=f"more-{number}"))
+        store.set_run_status("more-2", RunStatus.SOLVED)
+    ids = [f"more-{number}" for number in (4, 3, 2, 1, 0)]
+    first, second = get(client, "/api/runs?limit=4"), get(client, "/api/runs?offset=4&limit=4")
+    assert [run["id"] for run in (*first["runs"], *second["runs"])] == [*ids, "run-a"]
+    assert (first["more"], second["more"]) == (True, False)
+    assert [run["id"] for run in get(client, "/api/runs?status=solved")["runs"]] == ["more-2"]
+    assert len(get(client, "/api/runs?problem=HON")["runs"]) == 6
+    assert get(client, "/api/runs?problem=%25")["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("runs?limit=0", "limit is '0'; expected a whole number from 1 to 1000"),
+        ("runs?limit=1001", "limit is '1001'; expected a whole number from 1 to 1000"),
+        ("runs?offset=-1", "offset is '-1'; expected a whole number from 0"),
+        ("runs?offset=٣", "expected a whole number"),
+        ("runs?status=happy", "status is 'happy'; expected one of running"),
+        ("runs?order=x", "unknown parameter 'order'; expected offset, limit, problem, status"),
+        ("runs/run-a/programs?sort=source", "sort is 'source'; expected one of order, mean_reward"),
+    ],
+)
+def test_a_wrong_parameter_is_named(client: TestClient, query: str, message: str) -> None:
+    assert message in get(client, f"/api/{query}", 400)["error"]
+
+
+@pytest.mark.parametrize(
+    "path_", ["runs/none", "runs/none/programs", "programs/none", "programs/none?run=run-a", "x"]
+)
+def test_what_is_not_there_is_not_found(client: TestClient, path_: str) -> None:
+    assert get(client, f"/api/{path_}", 404)["error"]
+
+
+@pytest.mark.parametrize(
+    "path_", ["/../pyproject.toml", "/assets/page.js", "/page.py", "/..%2f..%2fetc/passwd"]
+)
+def test_no_file_is_served_by_its_path(client: TestClient, path_: str) -> None:
+    assert client.get(path_).status_code == 404
+
+
+# Who may ask
+
+
+def test_without_a_token_only_this_machine_by_its_name_is_answered(client: TestClient) -> None:
+    for host, status in (("127.0.0.1:8090", 200), ("[::1]:80", 200), ("evil.example", 403), ("", 403)):
+        assert client.get("/api/runs", headers={"host": host}).status_code == status
+
+
+def test_a_token_is_asked_for_and_kept_in_a_cookie(path: Path) -> None:
+    app = application(Source(str(path)), "secret-token")
+    client = TestClient(app, base_url="http://machine.example")
+    assert client.get("/").status_code == client.get("/api/runs?token=wrong").status_code == 401
+    assert client.get("/api/runs", headers={"authorization": "Bearer secret-token"}).status_code == 200
+    answer = client.get("/?token=secret-token", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert "samesite=strict" in answer.headers["set-cookie"].lower()
+    assert client.get("/api/runs").status_code == 200
+
+
+def test_nothing_can_be_changed_unless_actions_are_allowed(client: TestClient, path: Path) -> None:
+    assert client.post("/api/policies/0/serve").status_code == 404
+    with pytest.raises(ConfigError, match="need a token"):
+        application(Source(str(path)), allow_actions=True)
+
+
+def test_an_allowed_action_is_recorded_and_comes_from_the_page_alone(path: Path) -> None:
+    with Store.open(str(path)) as store:
+        store.add_policy_version(PolicyVersion(0, None, "built-in"))
+    app = application(Source(str(path)), "secret", allow_actions=True)
+    client = TestClient(app, base_url="http://localhost", headers={"authorization": "Bearer secret"})
+    foreign = client.post("/api/policies/0/serve", headers={"sec-fetch-site": "cross-site"})
+    assert foreign.status_code == 403
+    assert client.post("/api/policies/0/serve").json() == {"served": 0, "changed": True}
+    with Store.open(str(path)) as store:
+        assert [(event.number, event.detail) for event in store.policy_events()] == [
+            (0, "chosen on the page")
+        ]
+
+
+def test_every_answer_tells_browsers_to_run_nothing_else(client: TestClient) -> None:
+    for path_ in ("/", "/api/runs", "/nothing"):
+        policy = client.get(path_).headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "unsafe" not in policy
+
+
+# Faults of the store
+
+
+def test_a_store_that_appears_disappears_and_comes_back_is_served_again(path: Path, tmp_path: Path) -> None:
+    away = tmp_path / "away.db"
+    path.rename(away)
+    client = TestClient(application(Source(str(path))), base_url="http://localhost")
+    assert "there is no such store" in get(client, "/api/runs", 503)["error"]
+    shutil.copy(away, path)
+    assert len(get(client, "/api/runs")["runs"]) == 1
+    path.unlink()
+    assert "cannot be found any more" in get(client, "/api/runs/run-a", 503)["error"]
+    shutil.copy(away, path)
+    assert get(client, "/api/runs/run-a")["id"] == "run-a"
+
+
+def test_a_store_that_was_replaced_is_read_anew(client: TestClient, path: Path, tmp_path: Path) -> None:
+    assert get(client, "/api/runs")["runs"][0]["id"] == "run-a"
+    with Store.open(str(tmp_path / "other.db")):
+        pass
+    (tmp_path / "other.db").rename(path)
+    assert get(client, "/api/runs")["runs"] == []
+
+
+def test_a_store_of_another_version_or_kind_is_named(path: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be taken for one" * 20)
+    for name, message in (("runs.db", "schema version 9999"), ("text.db", "holds something else")):
+        client = TestClient(application(Source(str(tmp_path / name))), base_url="http://localhost")
+        assert message in get(client, "/api/runs", 503)["error"]
+
+
+def test_a_run_that_is_deleted_is_not_found_and_the_others_are(client: TestClient, path: Path) -> None:
+    with Store.open(str(path)) as store:
+        store.add_run(replace(RUN, id="other"))
+    assert get(client, "/api/runs/run-a")["id"] == "run-a"
+    with sqlite3.connect(path) as connection:
+        for table in ("runs", "run_events", "candidates", "tells", "prompts"):
+            connection.execute(f"DELETE FROM {table} WHERE {'id' if table == 'runs' else 'run_id'} = 'run-a'")
+    connection.close()
+    assert "no run run-a is stored" in get(client, "/api/runs/run-a", 404)["error"]
+    assert [run["id"] for run in get(client, "/api/runs")["runs"]] == ["other"]
+
+
+def test_a_locked_store_is_said_to_be_locked_and_read_once_it_is_free(path: Path) -> None:
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA journal_mode=DELETE")
+    client = TestClient(application(Source(f"sqlite:///{path}?timeout=0")), base_url="http://localhost")
+    get(client, "/api/runs")
+    holder.execute("BEGIN EXCLUSIVE")
+    assert "database is locked" in get(client, "/api/runs/run-a", 503)["error"]
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert get(client, "/api/runs/run-a")["id"] == "run-a"
+
+
+def test_a_password_in_an_address_is_never_said() -> None:
+    client = TestClient(
+        application(Source("postgresql+psycopg://me:hidden-one@127.0.0.1:1/none")),
+        base_url="http://localhost",
+    )
+    assert "hidden-one" not in client.get("/api/runs").text
+
+
+# Untrusted text
+
+
+@pytest.fixture
+def attacked(written: Path) -> Iterator[Source]:
+    source = Source(str(written / "attacked.db"))
+    yield source
+    source.close()
+
+
+def keys(value: Any) -> set[str]:
+    """Return every key of a JSON value, at any depth."""
+    if isinstance(value, dict):
+        return set(value) | {key for inner in value.values() for key in keys(inner)}
+    return {key for inner in value for key in keys(inner)} if isinstance(value, list) else set()
+
+
+def test_text_of_a_store_is_never_a_key_and_long_text_is_cut(attacked: Source) -> None:
+    client = TestClient(application(attacked), base_url="http://localhost")
+    best = get(client, f"/api/runs/{RUN_ID}")["best_program_id"]
+    child = get(client, f"/api/runs/{RUN_ID}/programs?sort=-order")["programs"][0]["program_id"]
+    paths = ["runs", f"runs/{RUN_ID}", f"runs/{RUN_ID}/programs", f"runs/{RUN_ID}/lineage", "policies"]
+    for path in (*paths, f"programs/{best}", f"programs/{child}"):
+        answer = client.get(f"/api/{path}")
+        assert answer.headers["content-type"] == "application/json"
+        assert len(answer.content) < 1_000_000
+        assert all(re.fullmatch("[a-z_]+", key) for key in keys(answer.json()))
+    shown = get(client, f"/api/programs/{child}")
+    assert shown["source"]["characters"] > len(LONG)
+    assert [one["name"] for one in shown["evaluation"]["metrics"]] == list(ATTACKS)
+
+
+def test_an_exported_run_holds_its_text_only_packed(attacked: Source) -> None:
+    page = export_html(attacked, RUN_ID).page
+    for attack in ATTACKS:
+        assert attack not in page
+        assert html.escape(attack) not in page
+    assert PROBLEM.id not in page
+    assert len(re.findall("<script", page)) == 2
+
+
+# A run as one file
+
+
+def test_an_exported_run_has_every_answer_and_asks_for_nothing(client: TestClient, path: Path) -> None:
+    exported = export_html(Source(str(path), update_seconds=float("inf")), "run-a")
+    assert exported.detailed == exported.programs == get(client, "/api/runs/run-a")["programs"]
+    assert len(exported.page) < 1_000_000
+    assert not re.search(r"(src|href)=\"(?!data:,|#)", exported.page)
+    stored = json.loads(re.search(r'id="stored">(.*)</script>', exported.page)[1])  # type: ignore[index]
+    answers: dict[str, Any] = {}
+    for part in stored["parts"]:
+        answers |= json.loads(gzip.decompress(base64.b64decode(part)))
+    assert answers["/api/runs/run-a"]["curve"] == get(client, "/api/runs/run-a")["curve"]
+    assert answers["/api/runs/run-a/lineage"] == get(client, "/api/runs/run-a/lineage")
+    script = re.findall(r"<script>(.*?)</script>", exported.page, re.DOTALL)[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in exported.page
+
+
+def test_the_page_has_the_colours_of_the_pictures() -> None:
+    script = (ASSETS / "charts.js").read_text(encoding="utf-8")
+    assert json.loads(re.search(r"const COLOURS = (\[.*?\]);", script)[1]) == list(COLOURS)  # type: ignore[index]
+
+
+def test_the_page_never_makes_markup_of_text() -> None:
+    for file in ASSETS.glob("*.js"):
+        text = file.read_text(encoding="utf-8")
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "http:",
+            "https:",
+        ):
+            assert word not in text.replace("http://www.w3.org/2000/svg", ""), (file.name, word)
+
+
+# The commands
+
+
+def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:
+    command = [sys.executable, "-m", "evovpo", "serve", "--store", str(path), "--port", "0", "--no-browser"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+    with urllib.request.urlopen(f"{address}api/runs/run-a") as answer:
+        assert json.load(answer)["id"] == "run-a"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == ""
+    assert process.returncode == 0
+
+
+def test_serve_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"needs starlette and uvicorn.*pip install 'evovpo\[ui\]'"):
+        commands.serve()
+
+
+def test_export_writes_a_file(path: Path, tmp_path: Path) -> None:
+    commands.export("run-a", str(path), tmp_path / "run.html")
+    assert (tmp_path / "run.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
