@@ -1,7 +1,8 @@
-"""The suites `lists` and `strings-hard`: made by their commands, solvable, and disjoint."""
+"""The suites `lists`, `strings-hard` and `strings-family`: made by their commands, solvable, and disjoint."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from evovpo.builtin.functions import parse_expression
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.errors import ConfigError, ProblemError
@@ -22,11 +24,11 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
 from trainer.domains.domain import open_domain
 from trainer.domains.strings.tasks import run_own
-from trainer.recipes import hard_strings, list_tasks, run_recipe
+from trainer.recipes import family_strings, hard_strings, list_tasks, run_recipe
 from trainer.recipes.hard_references import REFERENCES
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
-LISTS, HARD = PROBLEMS / "lists", PROBLEMS / "strings-hard"
+LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
 UNHURRIED = Limits(wall_seconds=60.0)
 
 
@@ -243,6 +245,53 @@ def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Pa
     folder = hard_strings.write_task(tmp_path, hard_strings.draw(0, solved))
     assert hard_strings.best_share(load_problem(folder), 0) == 1
     assert hard_strings.best_share(load_problem(kept[0]), 0) < 1
+
+
+# ---------------------------------------------------------------- strings-family
+
+
+def pilot_rows() -> dict[str, Any]:
+    lines = (FAMILY / "pilot.jsonl").read_text().splitlines()
+    return {row["task"]: row["searches"] for row in map(json.loads, lines)}
+
+
+def test_the_pilot_solved_each_task_of_the_families_now_and_then() -> None:
+    entries, rows = {entry.path.name: entry for entry in load_suite(FAMILY)}, pilot_rows()
+    kept = {
+        name for name, found in rows.items() if len(found) == 10 and 0 < sum(one[3] for one in found) < 10
+    }
+    assert kept == set(entries)
+    for name, entry in entries.items():
+        assert sorted(seed for seed, *_ in rows[name]) == [*range(9000, 9010)]
+        assert entry.difficulty == pytest.approx(1 - sum(one[3] for one in rows[name]) / 10)
+        assert entry.family == name.partition("-")[0]
+        assert entry.is_held_out == (int(entry.family[1:]) % 3 == 2)
+
+
+def test_tasks_of_families_have_enough_rows_of_both_sides() -> None:
+    for entry in load_suite(FAMILY):
+        problem = load_problem(entry.path)
+        tree = parse_expression(program_of(problem))
+        assert isinstance(tree, ast.IfExp)
+        test = f"'then' if {ast.unparse(tree.test)} else 'else'"
+        for rows, fewest in ((problem.train, 10), (problem.heldout, 20)):
+            inputs = [[str(text) for text in row.inputs] for row in rows]
+            assert run_own(program_of(problem), inputs) == [row.output for row in rows]
+            sides = run_own(test, inputs)
+            assert len(rows) >= fewest
+            assert min(sides.count("then"), sides.count("else")) >= 3
+        inputs = [[str(text) for text in row.inputs] for row in problem.train]
+        for side in (tree.body, tree.orelse):  # neither is right alone
+            assert run_own(ast.unparse(side), inputs) != [row.output for row in problem.train]
+
+
+@pytest.mark.slow
+def test_families_are_what_their_seed_and_number_give(tmp_path: Path) -> None:
+    entries = {entry.path.name: entry.path for entry in load_suite(FAMILY)}
+    numbers = sorted({int(name[1:4]) for name in entries})
+    for name, drawn in family_strings.named(0, numbers[:3] + numbers[-1:]):
+        if name in entries:
+            assert files(hard_strings.write_task(tmp_path, drawn, name)) == files(entries[name])
 
 
 # ---------------------------------------------------------------- the others

@@ -32,7 +32,7 @@ SIBLINGS = 6
 SEARCHES = 10
 """Of the pilot, for a task that is kept."""
 HELD_OUT_EVERY = 3
-"""Of the families with a kept task."""
+"""Of the families: the third, the sixth, …"""
 
 
 def draw_family(seed: int, number: int) -> list[Drawn]:
@@ -106,8 +106,7 @@ def make_suite(
     check_empty(out)
     lines = pilot.read_text(encoding="utf-8").splitlines()
     rows = {row["task"]: row for row in sorted(map(json.loads, lines), key=lambda row: str(row["task"]))}
-    families = list(dict.fromkeys(name.partition("-")[0] for name, row in rows.items() if is_kept(row)))
-    held_out = families[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    families = list(dict.fromkeys(int(name[1:4]) for name, row in rows.items() if is_kept(row)))
     suite = [
         "# Made by python -m trainer.recipes.family_strings; pilot.jsonl has what the searches found.\n",
         '[suite]\nname = "strings-family"',
@@ -115,13 +114,15 @@ def make_suite(
     ]
     out.mkdir(parents=True, exist_ok=True)
     kept = 0
-    for name, drawn in named(seed, [int(family[1:]) for family in families]):
+    for name, drawn in named(seed, families):
         if name in rows and is_kept(rows[name]):
             kept += 1
             write_task(out, drawn, name)
-            family, unsolved = name.partition("-")[0], 1 - solved_searches(rows[name]) / SEARCHES
-            suite.append(f'\n[[problems]]\npath = "{name}"\nfamily = "{family}"\ndifficulty = {unsolved:.1f}')
-            suite += ["heldout = true"] * (family in held_out)
+            unsolved = 1 - solved_searches(rows[name]) / SEARCHES
+            suite.append(
+                f'\n[[problems]]\npath = "{name}"\nfamily = "{name[:4]}"\ndifficulty = {unsolved:.1f}'
+            )
+            suite += ["heldout = true"] * (drawn.number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1)
     (out / "suite.toml").write_text("\n".join(suite) + "\n", encoding="utf-8")
     text = "".join(json.dumps(row) + "\n" for row in rows.values())
     (out / "pilot.jsonl").write_text(text, encoding="utf-8")
