@@ -130,7 +130,7 @@ def main() -> None:
         ThreadPoolExecutor(1) as pool,
         options.rows.open("a", encoding="utf-8") as file,
     ):
-        while kept < options.tasks:
+        while kept < options.tasks or active:
             while len(active) < TASKS_AT_ONCE and kept < options.tasks:
                 name, drawn = next(tasks)
                 if name in done:

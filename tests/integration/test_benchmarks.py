@@ -152,6 +152,17 @@ def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
     assert (folder / "bin-packing-or3.png").exists()
 
 
+def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(tmp_path: Path) -> None:
+    rows = tmp_path / "pilot.jsonl"
+    lines = (ROOT / "problems" / "strings-family" / "pilot.jsonl").read_text().splitlines(keepends=True)
+    rows.write_text("".join(line for line in lines if '"f000-0"' not in line))
+    assert "f000-0: 1 kept" in run("family_pilot.py", rows, "--tasks", "1", "--evaluations", "8")
+    last = json.loads(rows.read_text().splitlines()[-1])
+    assert last["task"] == "f000-0"
+    assert sorted(seed for seed, *_ in last["searches"])[:3] == [9000, 9001, 9002]
+    assert max(evaluations for _, evaluations, *_ in last["searches"]) <= 8
+
+
 def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(tmp_path: Path) -> None:
     file, log, rows = (tmp_path / name for name in ("tasks.json", "copy.jsonl", "rows.csv"))
     unseen = [{"inputs": ["b"], "output": "b"}, {"inputs": ["b1"], "output": "b2"}]
