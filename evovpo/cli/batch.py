@@ -56,11 +56,8 @@ def batch(
     Stop it, kill it, pull the plug: the same command goes on where the store ends, and tries again what
     failed.
 
-    [dim]Examples:[/dim]
-
-    evovpo batch strings --limit 5
-
-    evovpo batch comparison.toml --jobs 4 --store comparison.db
+    [dim]Examples:[/dim]  evovpo batch strings --limit 5
+               evovpo batch comparison.toml --jobs 4 --store comparison.db
     """
     from evovpo.config import SandboxConfig
     from evovpo.experiments.plan import plan

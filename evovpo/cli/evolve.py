@@ -103,13 +103,9 @@ def evolve(
     Everything is stored on the way: Ctrl-C stops the run, evovpo resume takes it up again.
 
     [dim]Examples:[/dim]
-
     evovpo evolve strings/phone-with-hyphens
-
     evovpo evolve invoices -n 5000 --seed 1 --set search.islands=8
-
     evovpo evolve names.csv --output short
-
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.config import SearchConfig
@@ -187,11 +183,8 @@ def resume(
     Budget, seed and settings are those it had. A finished run only shows its result, unless a larger budget
     or other settings are given; one that is solved goes on with search.stop_when_solved=false.
 
-    [dim]Examples:[/dim]
-
-    evovpo resume latest
-
-    evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
+    [dim]Examples:[/dim]  evovpo resume latest
+               evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
     """
     from evovpo.config import Config
     from evovpo.reports.run_report import finished_text

@@ -88,9 +88,7 @@ def show_prompts(
     """Show what a run would first ask a model about a problem, or write the prompt templates.
 
     [dim]Examples:[/dim]
-
     evovpo prompts strings/phone-with-hyphens --set prompt.style=rewrite
-
     evovpo prompts --write mine
     """
     from evovpo.prompts.templates import write_templates

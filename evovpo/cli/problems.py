@@ -25,11 +25,8 @@ def list_problems(
 ) -> None:
     """List the suites of problems that come with the package, or the problems of one suite.
 
-    [dim]Examples:[/dim]
-
-    evovpo problems
-
-    evovpo problems strings
+    [dim]Examples:[/dim]  evovpo problems
+               evovpo problems strings
     """
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_suites, load_suite
@@ -79,9 +76,7 @@ def new(
     """Make a folder with a small working problem, to change into your own, or with one from a table.
 
     [dim]Examples:[/dim]
-
     evovpo new invoices && evovpo check invoices && evovpo evolve invoices
-
     evovpo new names --from names.xlsx --output short
     """
     from evovpo.problem.importers.tables import write_table

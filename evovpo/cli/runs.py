@@ -66,13 +66,9 @@ def show(
     The curve is also written as a picture. A portfolio is the set of programs with the highest expected best
     reward where it is not known beforehand which objectives will count.
 
-    [dim]Examples:[/dim]
-
-    evovpo show latest
-
-    evovpo show 3f2a --png curve.png
-
-    evovpo show latest --portfolio 4
+    [dim]Examples:[/dim]  evovpo show latest
+               evovpo show 3f2a --png curve.png
+               evovpo show latest --portfolio 4
     """
     from evovpo.problem.importers.tables import script
     from evovpo.reports import portfolio as sets
@@ -181,11 +177,8 @@ def doctor(
 
     Of a problem without runs, 240 answers are sampled by a search first; --config and --set change it.
 
-    [dim]Examples:[/dim]
-
-    evovpo doctor latest
-
-    evovpo doctor strings/name-short-form --png vector.png
+    [dim]Examples:[/dim]  evovpo doctor latest
+               evovpo doctor strings/name-short-form --png vector.png
     """
     from evovpo.config import Config
     from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem

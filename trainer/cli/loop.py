@@ -69,11 +69,8 @@ def loop(
     Problems with a scorer are all searched; what each round found takes the place of that comparison.
     Ctrl-C or a crash loses nothing: the same command goes on.
 
-    [dim]Examples:[/dim]
-
-    evovpo loop strings --rounds 3 --limit 12
-
-    evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
+    [dim]Examples:[/dim]  evovpo loop strings --rounds 3 --limit 12
+               evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
     """
     check_installed()
     from evovpo.config import Config

@@ -88,13 +88,9 @@ def retrain(
 
     Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint.
 
-    [dim]Examples:[/dim]
-
-    evovpo retrain latest --dry-run
-
-    evovpo retrain 3f2a 81c0 --objective union-at-k --set update.passes=2
-
-    evovpo evolve invoices --set proposer.policy=served
+    [dim]Examples:[/dim]  evovpo retrain latest --dry-run
+               evovpo retrain 3f2a 81c0 --objective union-at-k --set update.passes=2
+               evovpo evolve invoices --set proposer.policy=served
     """
     from trainer.config import TrainConfig
 
