@@ -93,21 +93,18 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     """
     if project is not None:
         return dataclasses.replace(project, version=imported_version(project.version))
-    metrics = next(
-        (found for program in checkpoint.programs if (found := learn(dict(program.metrics), {}, ()))), ()
-    )
+    metrics = next((found for one in checkpoint.programs if (found := learn(dict(one.metrics), {}, ()))), ())
     if not metrics:
         raise ProblemError(f"{checkpoint.folder}: expected a program with numbers as metrics, found none")
+    first = checkpoint.programs[0].code
     return Problem(
         id=checkpoint.name,
-        version=content_id(
-            "imported", repr(metrics), checkpoint.suffix, checkpoint.name, checkpoint.programs[0].code
-        ),
+        version=content_id("imported", repr(metrics), checkpoint.suffix, checkpoint.name, first),
         statement="A run of OpenEvolve, imported from its checkpoint.",
         entry="",
         parameters=(),
         objectives=tuple(Objective(metric.name) for metric in metrics),
-        seeds=(Program(checkpoint.programs[0].code),),
+        seeds=(Program(first),),
         suffix=checkpoint.suffix,
         evaluator=EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, metrics, left_out=()),
     )
@@ -263,9 +260,8 @@ class _Importer:
                     answers.append(self._other(tell.rollout, candidate.text, parent))
             if answers:
                 index = 0 if self.judge is None else tell.rollout.index
-                rollout = dataclasses.replace(
-                    tell.rollout, id=rollout_id(prompt.id, index), prompt_id=prompt.id, index=index
-                )
+                id_ = rollout_id(prompt.id, index)
+                rollout = dataclasses.replace(tell.rollout, id=id_, prompt_id=prompt.id, index=index)
                 yield self._told(prompt, rollout, answers)
 
     def _other(self, rollout: Rollout, text: str, parent: Program | None) -> _Answer:

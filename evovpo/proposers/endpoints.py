@@ -121,11 +121,8 @@ def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str 
     """Return how to ask instead, after a refusal of `body` that names a field; none if it names none."""
     names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
-    if (
-        other in names
-        and shape.limit_name in names
-        and re.search(r"support|instead|unrecognized|unknown", message)
-    ):
+    is_refused = re.search(r"support|instead|unrecognized|unknown", message)
+    if is_refused and {other, shape.limit_name} <= names:
         return replace(shape, limit_name=other)
     dropped = names & _DROPPABLE & body.keys()
     for family in (_OF_VLLM, _LOGPROBS):

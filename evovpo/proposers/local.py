@@ -119,15 +119,9 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
     check(config)
     with _damage_named(folder), no_progress_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model, info = loader.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-    if info["missing_keys"]:
-        missing = sorted(info["missing_keys"])
+        own = {"local_files_only": True, "use_safetensors": True}  # nothing is fetched, and no pickle read
+        model, info = loader.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, **own)
+    if missing := sorted(info["missing_keys"]):
         raise PolicyError(
             f"the weights in {folder} lack {len(missing)} tensors of the model in config.json, {missing[0]} "
             "among them; write the folder again with save_pretrained"
@@ -248,9 +242,7 @@ class LocalProposer:
         self._max_batch_rows = max_batch_rows
         self._waiting: list[_Waiting] = []
         self._serving: asyncio.Task[None] | None = None
-        self._worker = ThreadPoolExecutor(
-            1, "evovpo-sampler", initializer=torch.set_num_threads, initargs=(threads,)
-        )
+        self._worker = ThreadPoolExecutor(1, "evovpo-sampler", torch.set_num_threads, (threads,))
         self._is_closed = False
 
     @property

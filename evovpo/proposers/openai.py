@@ -129,12 +129,10 @@ class OpenAIProposer:
         self._open.add(ended)
         self._under_way[version] += 1
         model = self._model_for(prompt, len(indices))
-        sampling = Sampling(
-            model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens
-        )
+        own = Sampling(model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens)
         try:
             async with self._refusals.ticket():
-                replies = await self._sample(model, version, prompt, indices, sampling)
+                replies = await self._sample(model, version, prompt, indices, own)
         except BaseException:
             if self._bandit is not None:
                 self._chosen.pop(prompt.id, None)
@@ -147,7 +145,7 @@ class OpenAIProposer:
         await self._unload_left()
         return [
             replace(
-                text_rollout(prompt, index, reply.text, sampling),
+                text_rollout(prompt, index, reply.text, own),
                 policy_version=version.number,
                 seconds=seconds,
                 model=model.name if len(self._models) > 1 else "",

@@ -95,9 +95,7 @@ class Weights:
         check_supported(type(model).__name__, config)
         self.heads: int = config.num_attention_heads
         self.key_heads: int = config.num_key_value_heads
-        self.head_size: int = (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
+        self.head_size: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.context: int = config.max_position_embeddings
         self.root_size = float(config.hidden_size) ** 0.5
         self.floor = torch.tensor(config.rms_norm_eps**0.5 * self.root_size)
@@ -114,13 +112,12 @@ class Weights:
         scale = self.head_size**-0.5
         before = self._norm_weight(layer.input_layernorm)
         between = self._norm_weight(layer.post_attention_layernorm)
-        q, k, v = (
-            _float32(p.weight) * before for p in (attention.q_proj, attention.k_proj, attention.v_proj)
-        )
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+        q, k, v = (_float32(p.weight) * before for p in projections)
         qkv = torch.cat([self._paired(q) * scale, self._paired(k), v])
         bias = None
         if attention.q_proj.bias is not None:
-            q, k, v = (_float32(p.bias) for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+            q, k, v = (_float32(p.bias) for p in projections)
             bias = torch.cat([self._paired(q) * scale, self._paired(k), v])
         out_bias = attention.o_proj.bias
         gate_up = torch.cat([_float32(mlp.gate_proj.weight), _float32(mlp.up_proj.weight)]) * between

@@ -120,16 +120,13 @@ class VLLMServer:
         try:
             choices = sorted(self._request("/v1/completions", body)["choices"], key=lambda one: one["index"])
             places = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
-            found = [
-                float(place.get(f"token_id:{token}", -math.inf))
-                for place, token in zip(places, next_ids, strict=True)
-            ]
+            pairs = zip(places, next_ids, strict=True)
+            return [float(place.get(f"token_id:{token}", -math.inf)) for place, token in pairs]
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise ServerError(
                 f"{self.address} gave no log-probabilities to compare ({type(error).__name__}: {error}); "
                 "expected those of vLLM's completions"
             ) from error
-        return found
 
     def measure(self, name: str, prompt: str | Sequence[Message]) -> tuple[int, int]:
         """Return the tokens of a prompt, plain or of a chat with model `name`, and those of its context."""

@@ -191,10 +191,8 @@ def _curves_figure(results: Results) -> Any:
 
 def _heat_map_figure(found: HeatMap) -> Any:
     rows, columns = found.rewards_N_D.shape
-    names = [
-        name if len(name) <= _LABEL_CHARACTERS else name[: _LABEL_CHARACTERS - 3] + "..."
-        for name in found.components
-    ]
+    most = _LABEL_CHARACTERS
+    names = [name if len(name) <= most else name[: most - 3] + "..." for name in found.components]
     cells = min(1.8, max(1.2, 0.2 * columns)) if columns <= _CARD_COLUMNS else min(8.6, 0.12 * columns)
     height = 0.6 + 0.06 * max(map(len, names)) + max(0.6, 0.13 * rows)
     figure = pictures.new_figure(1.4 + cells, height, dpi=110)

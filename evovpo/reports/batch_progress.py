@@ -49,9 +49,7 @@ class BatchProgress(LiveView):
         stored: Mapping[str, RunRow],
         totals: Callable[..., CallTotals] | None = None,
     ) -> None:
-        self._cells = {
-            work.cell.run_id: _Cell(work.cell.problem_id, work.cell.arm.evaluations) for work in works
-        }
+        self._cells = {one.name: _Cell(one.cell.problem_id, one.cell.arm.evaluations) for one in works}
         self._totals, self._read_at, self._calls = totals, float("-inf"), ""
         for run_id, cell in self._cells.items():
             if run_id in stored:

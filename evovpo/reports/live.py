@@ -41,10 +41,8 @@ class LiveView(ABC):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._begin = self._shown_at = time.monotonic()
-        refreshes = 1 / UPDATE_SECONDS
-        self._live = Live(
-            console=console, get_renderable=self._view, refresh_per_second=refreshes, transient=True
-        )
+        rate = 1 / UPDATE_SECONDS
+        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=rate, transient=True)
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:

@@ -230,10 +230,8 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
     figure = "{:.6g}".format if is_scored else reward_text
     spread = figure(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved and not outcome.is_memorised for outcome in outcomes)
-    counts = {
-        name: statistics.fmean(getattr(outcome, name) for outcome in outcomes)
-        for name in ("evaluations", "executed")
-    }
+    names = ("evaluations", "executed")
+    counts = {name: statistics.fmean(getattr(one, name) for one in outcomes) for name in names}
     table = plain_table(
         Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
         Column("run", no_wrap=True),

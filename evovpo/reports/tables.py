@@ -160,12 +160,8 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 def row_json(row: RunRow) -> dict[str, Json]:
     """Return one run of the list for machines; `solved_heldout` is null where it is unknown, or no row is
     held out."""
-    return {
-        **row._asdict(),
-        "status": row.ending,
-        "solved_train": row.solved_train,
-        "solved_heldout": row.solved_heldout,
-    }
+    solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
+    return {**row._asdict(), "status": row.ending, **solved}
 
 
 def population_table(search: Search) -> Table:

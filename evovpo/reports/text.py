@@ -60,10 +60,8 @@ def changes_view(before: str, after: str) -> Text:
     """
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
-    shown = [
-        Text(printable(line), style="red" if line.startswith("-") else "green")
-        for line in lines[:_CHANGES_SHOWN]
-    ]
+    styles = {"-": "red", "+": "green"}
+    shown = [Text(printable(line), style=styles[line[0]]) for line in lines[:_CHANGES_SHOWN]]
     if hidden := lines[_CHANGES_SHOWN:]:
         shown.append(Text(f"... and {counted(len(hidden), 'changed line')} more", style="dim"))
     return Text("\n").join(shown)

@@ -111,7 +111,12 @@ class Driver:
                         group = self._arrived.popleft()
                         self._tell(group.prompt, group.rollouts, group.judging.result())
             finally:
-                await self._cancel()
+                judging = [group.judging for group in self._arrived]
+                under_way: list[asyncio.Task[Any]] = [*self._waiting, *judging]
+                for task in under_way:
+                    task.cancel()
+                # All that they raise is taken here: what nobody takes is logged at any later time.
+                await asyncio.gather(*under_way, return_exceptions=True)
         if self._is_paused and not (self.search.is_over or self.stop_reason):
             return RunStatus.INTERRUPTED
         if self.search.is_solved:
@@ -194,13 +199,6 @@ class Driver:
                 continue
             judging = asyncio.create_task(self._groups.find(prompt, rollouts))
             self._arrived.append(_Arrived(prompt, rollouts, judging, time.monotonic()))
-
-    async def _cancel(self) -> None:
-        under_way: list[asyncio.Task[Any]] = [*self._waiting, *(group.judging for group in self._arrived)]
-        for task in under_way:
-            task.cancel()
-        # All that they raise is taken here: what nobody takes is logged at any later time.
-        await asyncio.gather(*under_way, return_exceptions=True)
 
     @property
     def _is_paused(self) -> bool:

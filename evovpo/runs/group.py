@@ -94,10 +94,8 @@ class GroupJudge:
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
-        return [
-            self._tell(prompt, rollout, slots, found)
-            for rollout, slots in zip(rollouts, found.slots_of, strict=True)
-        ]
+        replies = zip(rollouts, found.slots_of, strict=True)
+        return [self._tell(prompt, rollout, slots, found) for rollout, slots in replies]
 
     def _tell(self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer], found: Found) -> Tell:
         """Return the tell of one reply; a program is a duplicate from its second appearance on.

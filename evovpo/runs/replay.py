@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from evovpo.builtin.strings.joining import join_language
@@ -13,7 +14,7 @@ from evovpo.runs.parts import with_originals
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Candidate, ParseStatus, Problem, Program, Prompt, Run, RunPart, RunStatus, Tell
+from evovpo.types import ParseStatus, Problem, Program, Prompt, Run, RunPart, RunStatus, Tell
 
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
@@ -116,7 +117,7 @@ def replay(
             break
         if isinstance(event, Tell):
             if reads_again and event.prompt_id in asked:
-                stored = [_as_read(judged.candidate) for judged in event.judged]
+                stored = [_AsRead(*_READ(judged.candidate)) for judged in event.judged]
                 made = _read_again(search, asked[event.prompt_id], event)
                 if len(made) != len(stored) or not all(map(_agree, stored, made)):
                     raise ReplayError(
@@ -149,10 +150,7 @@ class _AsRead(NamedTuple):
     reason: str
 
 
-def _as_read(candidate: Candidate) -> _AsRead:
-    return _AsRead(
-        candidate.text, candidate.program, candidate.token_span, candidate.parse_status, candidate.reason
-    )
+_READ = attrgetter(*_AsRead._fields)
 
 
 def _agree(stored: _AsRead, made: _AsRead) -> bool:

@@ -239,9 +239,7 @@ def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[Row, 
 
 def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> list[Ancestor]:
     """Return a program and everything that it was made from, nearest first, back to where it began."""
-    origins = {
-        step.program.id: step for step in store.lineage(run_id, program.id) if step.program is not None
-    }
+    origins = {one.program.id: one for one in store.lineage(run_id, program.id) if one.program is not None}
     ids = {program.id: None}
     for program_id, origin in origins.items():
         ids |= dict.fromkeys([program_id, *(parent.program_id for parent in origin.parents)])
