@@ -8,9 +8,8 @@ differ by their answers alone. Sums over thousands of answers are safe: nothing 
 Comparisons are paired bootstrap intervals over tasks and seeds, and sign-flip tests. Values are arrays
 `[S, T]`: S training seeds of one arm, each evaluated on the same T tasks (for a model that was not trained, S
 is 1). Two arms are compared on the same tasks, in the same order: what a task is worth cancels in the
-difference. Tasks and seeds are crossed (every seed meets every task), so the two-level bootstrap draws seeds
-and tasks independently of each other (Owen 2007, "The pigeonhole bootstrap", arXiv 0712.1111), which errs
-towards wide intervals.
+difference. Every seed meets every task, so the two-level bootstrap draws seeds and tasks independently of
+each other (Owen 2007, "The pigeonhole bootstrap", arXiv 0712.1111), which errs towards wide intervals.
 
 Each resample draws n - 1 of n units with replacement (Rao and Wu 1988, "Resampling inference with complex
 survey data"), which makes the variance of a resampled mean unbiased. Drawing n would understate it by
@@ -169,8 +168,7 @@ def bootstrap_interval(
     tasks. One seed (S = 1, or a plain `[T]` such as the means over seeds) adds no spread of its own: the
     interval then speaks of these very trainings.
 
-    Raises `ConfigError` for arms on different numbers of tasks, for no task, and for values that are not
-    finite.
+    Raises `ConfigError` for arms on different numbers of tasks, for no task, and for infinite or NaN values.
     """
     values = _checked(values_S_T)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)

@@ -73,8 +73,7 @@ def evolve(
 
     What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
     rows that are only reported; or `score`, called in this process with the candidate's outputs on `inputs`
-    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`. Candidates run in the
-    sandbox.
+    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`. The sandbox runs candidates.
 
     Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
     `base_url` offers; or the built-in model. `settings` has further ones by name, as in

@@ -36,12 +36,10 @@ Png = Annotated[
 ]
 NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
 ConfigFile = Annotated[
-    Path | None,
-    option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config"),
+    Path | None, option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config")
 ]
 Overrides = Annotated[
-    list[str] | None,
-    option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set"),
+    list[str] | None, option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set")
 ]
 OpenEvolveConfig = Annotated[
     Path | None,

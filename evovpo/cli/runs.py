@@ -163,8 +163,7 @@ def replay(
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
     target: Annotated[
-        str,
-        argument("RUN|PROBLEM", "A run, or a problem, of which the newest run is taken, or one made."),
+        str, argument("RUN|PROBLEM", "A run, or a problem, of which the newest run is taken, or one made.")
     ],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,

@@ -24,8 +24,8 @@ from evovpo.types import Evaluation, Problem, RunStatus
 class Standing(NamedTuple):
     """Where the run of a cell stands."""
 
-    proposed: int
-    best_mean_reward: float | None
+    proposed: int = 0
+    best_mean_reward: float | None = None
     """None if nothing was judged yet."""
     solved: bool = False
     waits: str = ""

@@ -119,9 +119,8 @@ def import_checkpoint(
     OpenEvolve was handed. With a `judge` their other answers are run too, and a prompt's whole group is
     stored; without one, only the answer that OpenEvolve judged.
     """
-    run_id = content_id(
-        "openevolve", problem.version, *(f"{program.id} {program.code}" for program in checkpoint.programs)
-    )[:12]
+    programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
+    run_id = content_id("openevolve", problem.version, *programs)[:12]
     stored = {row.run: row.status for row in store.runs()}
     found = Imported(run_id, stored.get(run_id) is not RunStatus.STOPPED, faults=checkpoint.faults)
     judge = judge if found.is_new else None

@@ -106,9 +106,8 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
 
     async def generate(self, prompt: str, **kwargs: Any) -> str:
         """Return an answer to one message under the model's own system message."""
-        return await self.generate_with_context(
-            self._wanted.system_message or "", [{"role": "user", "content": prompt}], **kwargs
-        )
+        messages = [{"role": "user", "content": prompt}]
+        return await self.generate_with_context(self._wanted.system_message or "", messages, **kwargs)
 
     async def generate_with_context(
         self, system_message: str, messages: list[dict[str, str]], **kwargs: Any

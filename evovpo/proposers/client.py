@@ -135,8 +135,7 @@ class Client:
     async def _check_temperature(self, form: Form, ticket: Ticket) -> None:
         """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
 
-        A trainer would believe them. Asked once for every temperature but 1, and only of a server whose rows
-        could be trained from.
+        A trainer would believe them. Asked once for every temperature but 1, where rows could be trained on.
         """
         temperature = form.sampling.temperature
         places = []

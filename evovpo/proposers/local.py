@@ -4,8 +4,7 @@ The model is loaded by transformers; the sampling loop is our own (`evovpo.propo
 is the only one of the package that needs torch: `pip install 'evovpo[local]'`. The folder may also hold a
 PEFT adapter, which is merged into its base model; that needs `pip install 'evovpo[train]'`.
 
-Not covered: chat templates (the prompt is the plain concatenation of the messages), GPUs. For these, serve
-the model with vLLM.
+Not covered: chat templates (the prompt is the messages, one after the other) and GPUs: use vLLM for these.
 """
 
 import asyncio
@@ -107,8 +106,7 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
     """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
 
     `check` is called with the configuration before the weights are read. Raises `PolicyError` if the folder
-    is missing, lacks a file, cannot be read or names no end token, or if it is an adapter and peft is not
-    installed.
+    is missing, lacks a file, cannot be read or names no end token, and for an adapter without peft.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -294,13 +292,11 @@ class LocalProposer:
 
     async def _serve(self) -> None:
         while batch := self._take_batch():
-            policy = batch[0].policy
-            requests = [waiting.request for waiting in batch]
+            policy, requests = batch[0].policy, [waiting.request for waiting in batch]
             started = time.perf_counter()
+            run = asyncio.get_running_loop().run_in_executor
             try:
-                results = await asyncio.get_running_loop().run_in_executor(
-                    self._worker, sample, policy.weights, requests, policy.end_ids
-                )
+                results = await run(self._worker, sample, policy.weights, requests, policy.end_ids)
             except Exception as error:  # whatever it is, it belongs to those who wait for it
                 for waiting in batch:
                     if not waiting.future.done():

@@ -2,15 +2,13 @@
 
 The client is the official `openai` package: `pip install 'evovpo[server]'`. The prompt goes as text or as
 messages and the server turns it into tokens; the ids and log-probabilities that come back are stored as they
-are, never made from text again. A policy version that is an adapter is requested under its own name
-(`served_name`).
+are, never made from text again. An adapter is requested under its own name (`served_name`).
 
 Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on
 vLLM, up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`. Where a server
 gives one choice a request, reply i is that of a request with a seed made from the prompt's and i.
 
-`docs/servers.md` says which servers were tried and what each lacks. Not covered: streaming, and prompts of
-anything but text.
+`docs/servers.md` says which servers were tried and what each lacks. Prompts are text; nothing is streamed.
 """
 
 import asyncio

@@ -102,8 +102,7 @@ class VLLMServer:
         """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text, see `WarmUp`.
 
         They come the way that a search request gets its own, through all that the server has cached: by one
-        request that generates a token behind each prefix. Minus infinity for a token that is not among the
-        likeliest.
+        request that generates a token behind each prefix. Minus infinity for a token that is not listed.
 
         `prompt_logprobs` would be shorter, but is computed past the cache, leaves out an adapter of the last
         layer, and kills a vLLM with adapters that has other requests (vLLM issues 16668, 29955, 51594).
@@ -175,8 +174,7 @@ def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp
     """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
 
     Full weights that the server computes already are not loaded again. Raises `ServerError` if the server
-    refuses or computes something else; an adapter is then unloaded, full weights are as the server left
-    them.
+    refuses or computes something else; an adapter is then unloaded, full weights are as the server left them.
     """
     whole = not is_adapter(version)
     if whole:

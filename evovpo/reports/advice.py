@@ -22,8 +22,7 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 def advice(view: RunView, vectors: Collection[tuple[float, ...]], store_option: str = "") -> list[str]:
     """Return up to three sentences, what is most likely to help first; none for a run solved on all rows.
 
-    `vectors` are the rewards of the different programs of the run; `store_option` is how a command names the
-    store.
+    `vectors` are the rewards of the run's different programs; `store_option` names the store in a command.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, vectors, further), _MOST))
@@ -40,11 +39,8 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str
         )
     read = summary.by_parse_status
     if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
-        whole = "--set prompt.style=rewrite, " * (config.prompt.style == "diff")
-        yield (
-            f"{unread} of {proposed} answers held no program: {whole}another model, or more "
-            "sampling.max_tokens"
-        )
+        helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
+        yield f"{unread} of {proposed} answers held no program: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
             yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"

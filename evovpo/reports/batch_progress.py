@@ -5,7 +5,7 @@ The clock says how fast a batch goes and how often to say it; nothing else depen
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -14,7 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
-from evovpo.experiments.running import Work
+from evovpo.experiments.running import Standing, Work
 from evovpo.reports.live import LiveView
 from evovpo.reports.text import calls_text, counted, duration, plain_table, printable, reward_text, right
 from evovpo.store import CallTotals, RunRow
@@ -27,10 +27,7 @@ _READ_SECONDS = 5.0
 class _Cell:
     problem: str
     budget: int
-    waits: str = ""
-    proposed: int = 0
-    best: float | None = None
-    is_solved: bool = False
+    at: Standing = field(default_factory=Standing)
     is_ended: bool = False
     is_running: bool = False
 
@@ -38,8 +35,7 @@ class _Cell:
 class BatchProgress(LiveView):
     """Shows where a batch stands; `take` is told every message.
 
-    `stored` are the runs that the store held before, by id; `totals` returns what the requests of runs to
-    servers came to.
+    `stored` are the runs that the store held before, by id; `totals` says what requests to servers came to.
     """
 
     def __init__(
@@ -54,8 +50,8 @@ class BatchProgress(LiveView):
         for run_id, cell in self._cells.items():
             if run_id in stored:
                 row = stored[run_id]
-                cell.proposed, cell.best = row.evaluations, row.best_mean_reward
-                cell.is_solved, cell.is_ended = row.ending == "solved", row.status.is_finished
+                cell.at = Standing(row.evaluations, row.best_mean_reward, row.ending == "solved")
+                cell.is_ended = row.status.is_finished
         self._before = self.proposed
         self._failed = 0
         super().__init__(console)
@@ -67,7 +63,7 @@ class BatchProgress(LiveView):
     @property
     def proposed(self) -> int:
         """Evaluations of all cells so far, also by earlier processes."""
-        return sum(cell.proposed for cell in self._cells.values())
+        return sum(cell.at.proposed for cell in self._cells.values())
 
     @property
     def ended(self) -> int:
@@ -81,7 +77,7 @@ class BatchProgress(LiveView):
             case Started():
                 cell.is_running = True
             case Told() | Ended():
-                cell.proposed, cell.best, cell.is_solved, cell.waits = message.value
+                cell.at = message.value
                 cell.is_ended = isinstance(message, Ended)
                 cell.is_running = not cell.is_ended
             case Failed():
@@ -99,15 +95,14 @@ class BatchProgress(LiveView):
     def status(self) -> str:
         """Return one line about the whole batch."""
         cells = self._cells.values()
-        solved = sum(cell.is_solved for cell in cells)
-        parts = [f"{self.ended} of {len(cells)} runs ended", f"{solved} solved"]
+        parts = [f"{self.ended} of {len(cells)} runs ended", f"{sum(one.at.solved for one in cells)} solved"]
         if self._failed:
             parts.append(f"{self._failed} failed")
         parts.append(counted(self.proposed, "evaluation"))
-        left = sum(cell.budget - cell.proposed for cell in cells if not cell.is_ended)
+        left = sum(cell.budget - cell.at.proposed for cell in cells if not cell.is_ended)
         if rate := (self.proposed - self._before) / max(time.monotonic() - self._begin, 1e-3):
             parts += [f"{rate:.0f} a second", f"at most {duration(left / rate)} to go"]
-        parts += [self._calls, *[cell.waits for cell in cells if cell.is_running and cell.waits][:1]]
+        parts += [self._calls, *[cell.at.waits for cell in cells if cell.is_running and cell.at.waits][:1]]
         return ", ".join(filter(None, parts))
 
     def _view(self) -> RenderableType:
@@ -115,7 +110,7 @@ class BatchProgress(LiveView):
         table = plain_table(Column("under way", no_wrap=True), *figures)
         for cell in self._cells.values():
             if cell.is_running:
-                best = "" if cell.best is None else reward_text(cell.best)
-                table.add_row(Text(printable(cell.problem)), best, f"{cell.proposed} of {cell.budget}")
+                best = "" if cell.at.best_mean_reward is None else reward_text(cell.at.best_mean_reward)
+                table.add_row(Text(printable(cell.problem)), best, f"{cell.at.proposed} of {cell.budget}")
         bar = ProgressBar(max(len(self._cells), 1), self.ended, width=40)
         return Group(table, bar, Text(self.status()))

@@ -70,11 +70,15 @@ class LiveView(ABC):
             if time.monotonic() - self._shown_at >= LINE_SECONDS:
                 self._line(self.status())
 
+    def line(self, text: str) -> None:
+        """Print a line, on a terminal above the view."""
+        self._shown_at = time.monotonic()
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
     def _line(self, text: str) -> None:
         """Print a line where there is no terminal."""
-        self._shown_at = time.monotonic()
         if not self._console.is_terminal:
-            self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+            self.line(text)
 
 
 class LiveProgress(LiveView):

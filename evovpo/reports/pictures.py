@@ -1,9 +1,8 @@
 """Pictures of measurements: before and after training, arms against the best-tuned GRPO, training curves.
 
-Functions take figures that were already computed and write a PNG beside its final place before renaming
-it. Matplotlib is used through its objects, without pyplot and its global state. Colours are those of Okabe
-and Ito (2008), told apart by colour-blind readers; each line has its name at its end, besides a mark of
-its own.
+Functions take figures that were already computed and write a PNG beside its final place before renaming it.
+Matplotlib is used through its objects, without pyplot and its global state. Colours are those of Okabe and
+Ito (2008), told apart by colour-blind readers; each line has its name at its end, besides a mark of its own.
 """
 
 import io

@@ -34,9 +34,8 @@ def nothing_judged(outcome: Outcome, summary: RunSummary, scores: Sequence[Score
 
     With `scores`, what an evaluator of its own said of every program, also if all it said are failures.
     """
-    if not outcome.evaluations or any(
-        count for status, count in summary.by_status.items() if status is not Status.SANDBOX_ERROR
-    ):
+    judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
+    if not outcome.evaluations or judged:
         if only_failures(scores) if outcome.combined_score is not None else not outcome.best_mean_reward:
             return bool(scores) * (
                 "every program of this run failed, or scored 0 or no more than a failure does; `evovpo check`"

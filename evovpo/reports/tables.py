@@ -158,8 +158,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def row_json(row: RunRow) -> dict[str, Json]:
-    """Return one run of the list for machines; `solved_heldout` is null where it is unknown, or no row is
-    held out."""
+    """Return one run of the list for machines; `solved_heldout` is null if unknown or without such rows."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     return {**row._asdict(), "status": row.ending, **solved}
 

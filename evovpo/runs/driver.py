@@ -171,11 +171,8 @@ class Driver:
         """Wait for a reply, for the judgement of the first group, or until asking may go on without it."""
         first = [self._arrived[0].judging] if self._arrived else []
         patience = self._arrived[0].patience() if self._arrived else 0.0
-        done, _ = await asyncio.wait(
-            [*self._waiting, *first],
-            timeout=patience or _QUIET_SECONDS,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        tasks, most = [*self._waiting, *first], patience or _QUIET_SECONDS
+        done, _ = await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
         if not (done or patience):
             self.on_tell(Progress(self.search, self.executed, self._waits()))
 

@@ -112,21 +112,18 @@ class GroupJudge:
         for number, slot in enumerate(slots):
             evaluation, status, executed, reason = None, ParseStatus.UNPARSED, False, slot.reason
             if slot.program is not None:
-                twin = (
-                    in_reply.get(slot.program.id)
-                    or found.judged.get(slot.program.id)
-                    or self.search.evaluation(slot.program.id)
-                )
+                key = slot.program.id
+                twin = in_reply.get(key) or found.judged.get(key) or self.search.evaluation(key)
                 if twin is not None:
                     evaluation, status = twin, ParseStatus.DUPLICATE
-                elif slot.program.id in found.refused:
-                    status, reason = ParseStatus.REJECTED, found.refused[slot.program.id]
+                elif key in found.refused:
+                    status, reason = ParseStatus.REJECTED, found.refused[key]
                 else:
                     status = ParseStatus.PARSED
-                    evaluation = found.fresh.get(slot.program.id) or self.known[slot.program.id]
-                    executed = slot.program.id in found.ran
-                    found.ran.discard(slot.program.id)
-                    in_reply[slot.program.id] = evaluation
+                    evaluation = found.fresh.get(key) or self.known[key]
+                    executed = key in found.ran
+                    found.ran.discard(key)
+                    in_reply[key] = evaluation
             candidate = Candidate(
                 id=content_id(owner, str(number)),
                 prompt_id=prompt.id,
@@ -156,11 +153,9 @@ class GroupJudge:
         vectors = await self.embed([sources[program_id] for program_id in missing])
         self._vectors.update(zip(missing, vectors, strict=True))
         others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
-        for program_id in novel:
-            reason = meaning_fault(self._vectors[program_id], others, self.search.config.novelty_cosine)
-            if reason:
-                refused[program_id] = reason
-        return refused
+        cosine = self.search.config.novelty_cosine
+        found = {key: meaning_fault(self._vectors[key], others, cosine) for key in novel}
+        return refused | {key: reason for key, reason in found.items() if reason}
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
         """Return judgements of programs by id, and which of them ran.

@@ -29,8 +29,7 @@ def next_part(
     """Go on with a search under `section.key=value` changes; return its settings, and the part to be stored.
 
     There is no part where the search is over under these settings too: it is solved, or its target reached.
-    Raises `ConfigError` for a change that cannot be made, that cannot be made within a run, and for a budget
-    that is used up.
+    Raises `ConfigError` for a change that cannot be made, at all or within a run, and for a budget used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
     for name, section, key in [(f"{name}.{key}", name, key) for name, keys in FIXED.items() for key in keys]:

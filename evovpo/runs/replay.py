@@ -101,10 +101,9 @@ def replay(
 ) -> None:
     """Apply a stored history of asks and tells to a fresh search, with its further parts.
 
-    Every ask is made again and must come out as it was stored. With `reads_again` the answers are
-    read from every completion again and must be the stored candidates. Raises `ReplayError` at the
-    first difference and at a tell that does not fit: the run was made by other code, or its rows were
-    changed.
+    Every ask is made again and must come out as it was stored. With `reads_again` the answers are read from
+    every completion again and must be the stored candidates. Raises `ReplayError` at the first difference and
+    at a tell that does not fit: the run was made by other code, or its rows were changed.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)

@@ -141,11 +141,7 @@ def _check_scorer(problem: Problem, config: Config) -> None:
 
 
 def _drive(
-    search: Search,
-    request: RunRequest,
-    store: Store,
-    servers: Servers,
-    on_tell: Callable[[Progress], None],
+    search: Search, request: RunRequest, store: Store, servers: Servers, on_tell: Callable[[Progress], None]
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = request.config.changed(store=StoreConfig(url=store.name))

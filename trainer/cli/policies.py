@@ -23,8 +23,7 @@ Objective = Annotated[
     str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo-at-k")
 ]
 Policies = Annotated[
-    Path | None,
-    option("FOLDER", "Where policy versions go.", default="policies, beside the database"),
+    Path | None, option("FOLDER", "Where policy versions go.", default="policies, beside the database")
 ]
 Servers = Annotated[
     list[str] | None,

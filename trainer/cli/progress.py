@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -10,7 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from evovpo.cli.terminal import console
 from evovpo.reports.live import LiveView
-from evovpo.reports.text import printable
 
 if TYPE_CHECKING:
     from evovpo.runs.driver import Progress as SearchProgress
@@ -44,11 +42,6 @@ class WorkBar(LiveView):
         work = self._bar.tasks[0]
         done = "" if work.total is None else f"{work.completed:.0f} of {work.total:.0f}"
         return ", ".join(filter(None, (work.description, done, work.fields["figures"])))
-
-    def line(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._shown_at = time.monotonic()
-        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
         """Show what is worked at, and how far it is."""

@@ -41,8 +41,7 @@ def study(
         ),
     ],
     work: Annotated[
-        Path | None,
-        option("FOLDER", "Keeps models and the store.", default="work, beside the report"),
+        Path | None, option("FOLDER", "Keeps models and the store.", default="work, beside the report")
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the report from the rows at hand and run nothing.")

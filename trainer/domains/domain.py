@@ -1,7 +1,6 @@
 """What a study trains on: tasks with prompts, and answers with reward vectors.
 
-`trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py` are the domains; `open_domain` opens
-one by its name.
+The domains are in `trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py`.
 """
 
 from collections.abc import Iterator, Sequence

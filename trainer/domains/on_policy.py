@@ -304,10 +304,8 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
         weights = draw_weights(rewards[0].shape[1], ObjectiveConfig(), np.random.default_rng(0))
         keys = [[answer.key for answer in chain] for chain in group.answers_G_M]
         figures.append(group_figures(rewards, keys, weights))
-    return mean_figures(figures)._asdict() | {
-        "zero_spread_share": 1 - with_spread,
-        "faults": float(sum(group.faults for group in groups)),
-    }
+    faults = float(sum(group.faults for group in groups))
+    return mean_figures(figures)._asdict() | {"zero_spread_share": 1 - with_spread, "faults": faults}
 
 
 def _chosen_tasks(tasks: int, step: int, prompts: int, seed: int) -> list[int]:

@@ -2,8 +2,7 @@
 
 Searches are ordinary batch cells in one store, of which each gives a row as it ends. Seed i of an arm that
 was trained is its training i, searched with run seed i; seed i of a given model is run seed i. A search
-counts as solved by the first of its programs that is right on all training rows, if that one is right on
-all held-out rows too.
+is solved if the first of its programs that is right on all training rows is right on all held-out ones too.
 """
 
 import itertools

@@ -10,11 +10,8 @@ _LEVEL = "no clear difference"
 
 def verdict(results: Results) -> list[str]:
     """Return sentences that answer: which arm is ahead of which, what each unlocks, which strategy helps."""
-    said = [
-        f"{arm.arm.name}: {arm.missing} searches are not done; only whole seeds count."
-        for arm in results.arms
-        if arm.missing
-    ]
+    open_ones = [(one.arm.name, one.missing) for one in results.arms if one.missing]
+    said = [f"{name}: {count} searches are not done; only whole seeds count." for name, count in open_ones]
     said += [_compared(results, one) for one in results.comparisons if one.at_k or one.solved]
     return said + [
         f"{one.arm}, {one.strategy} against {one.reference}: solves {_in_words(one.solved, results)}."

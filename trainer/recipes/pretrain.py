@@ -36,6 +36,7 @@ from trainer.recipes.tokenizer import build_tokenizer
 
 MAX_TOKENS = 448
 """Longer sequences are dropped; fewer than one in two hundred is."""
+_MARKS = {"pad_token_id": PAD_ID, "bos_token_id": BEGIN_ID, "eos_token_id": END_ID}
 _LOG_EVERY = 50
 """Steps in a row of the loss curve."""
 
@@ -78,9 +79,7 @@ def build_model(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> L
             intermediate_size=config.intermediate_size,
             max_position_embeddings=768,
             tie_word_embeddings=True,
-            pad_token_id=PAD_ID,
-            bos_token_id=BEGIN_ID,
-            eos_token_id=END_ID,
+            **_MARKS,
         )
     )
 
@@ -205,15 +204,7 @@ def save_policy(
     log: list[dict[str, float]],
 ) -> None:
     """Write the model folder: weights, tokenizer, sampling defaults, recipe and loss curve."""
-    model.generation_config = GenerationConfig(
-        do_sample=True,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        eos_token_id=END_ID,
-        pad_token_id=PAD_ID,
-        bos_token_id=BEGIN_ID,
-    )
+    model.generation_config = GenerationConfig(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, **_MARKS)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     told = {"recipe": asdict(config), "loss_curve": log}
@@ -223,9 +214,8 @@ def save_policy(
 def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
     """One data-parallel process; number 0 also logs and saves."""
     torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=config.processes
-    )
+    place = f"file://{meeting_place}"
+    torch.distributed.init_process_group("gloo", place, rank=rank, world_size=config.processes)
     tokenizer = language.build_tokenizer()
     model = build_model(config, tokenizer)
     # On CPU the backward pass of fused attention costs more than the plain one at these lengths.

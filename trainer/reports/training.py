@@ -40,15 +40,13 @@ def plan_table(plan: Plan) -> Table:
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
     table = plain_table("run", *map(right, ("complete", "used", *map(str, reasons))), title="Groups")
-    counts = {
-        one.run_id: [one.total, len(one.groups), *(one.skipped.get(reason, 0) for reason in reasons)]
-        for one in plan.data
-    }
-    for run, row in counts.items():
-        table.add_row(run, *map(str, row))
+    counts = []
+    for one in plan.data:
+        counts.append([one.total, len(one.groups), *(one.skipped.get(reason, 0) for reason in reasons)])
+        table.add_row(one.run_id, *map(str, counts[-1]))
     if len(counts) > 1:
         table.add_section()
-        table.add_row("all", *(str(sum(column)) for column in zip(*counts.values(), strict=True)))
+        table.add_row("all", *(str(sum(column)) for column in zip(*counts, strict=True)))
     return table
 
 
@@ -175,9 +173,8 @@ def worth(before: ProbeResult, after: ProbeResult) -> str:
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
     """Write best@k and pass@k of two versions against k, with 95 % bands over the problems.
 
-    Marks of the second are filled where the paired difference, which is what tells two versions apart, has a
-    95 % interval that excludes zero. Raises `ConfigError` for probes of different problems and for a file
-    that cannot be written.
+    Marks of the second are filled where the paired difference, which tells two versions apart, has a 95 %
+    interval that excludes zero. Raises `ConfigError` for probes of other problems and an unwritable file.
     """
     panels = [panel for panel, _ in _panels(before, after, ("start model", "trained"))]
     write_before_after(
