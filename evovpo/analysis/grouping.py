@@ -92,8 +92,7 @@ def merge_tree(correlation_D_D: Floats) -> list[Merge]:  # noqa: N803
         left, right = divmod(int(closeness.argmax()), len(closeness))
         merges.append(Merge(clusters[left], clusters[right], float(closeness[left, right])))
         clusters[left] += clusters.pop(right)
-        furthest = np.minimum(closeness[left], closeness[right])
-        closeness[left, :] = closeness[:, left] = furthest
+        closeness[left, :] = closeness[:, left] = np.minimum(closeness[left], closeness[right])
         closeness[right, :] = closeness[:, right] = -np.inf
         closeness[left, left] = -np.inf
     return merges

@@ -103,8 +103,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:  # noqa: N803
     if count < 2:
         return 0.0
     signs = 2.0 * np.arange(count) - (count - 1)
-    total = float((signs @ np.sort(vectors, axis=0)).sum())
-    return total / (count * (count - 1) / 2)
+    return float((signs @ np.sort(vectors, axis=0)).sum()) / (count * (count - 1) / 2)
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:

@@ -113,7 +113,6 @@ class Search:
         return [*make_rollouts(prompt, range(count), list(texts), Sampling())] or [None]
 
     def _judged(self, told: Mapping[str, Mapping[str, float] | None], program: Program) -> Evaluation:
-        """Return the judgement that the user told of a program."""
         if program.source not in told:
             raise ConfigError(
                 f"rewards: expected one entry for each of search.programs(prompt, texts), found none for\n"

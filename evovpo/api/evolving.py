@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
@@ -110,8 +110,7 @@ def evolve(
         if proposer is None:
             check_proposer(request.problem, request.config)
         with Store.open(request.config.store.url) as opened:
-            own = None if proposer is None else FunctionProposer(proposer)
-            outcome = start(request, opened, own)
+            outcome = start(request, opened, None if proposer is None else FunctionProposer(proposer))
             judged = opened.known_evaluation(request.problem.version, outcome.program_id)
             names = [objective.name for objective in request.problem.objectives]
             rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
@@ -162,13 +161,10 @@ class FunctionProposer:
         """Do nothing: nothing is held."""
 
 
-def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: object, sampling: Sampling) -> list[Rollout]:
+def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
     """Return texts as replies with the given numbers; raises `ConfigError` unless there is one for each."""
-    if not (
-        isinstance(texts, list | tuple)
-        and len(texts) == len(indices)
-        and all(isinstance(text, str) for text in texts)
-    ):
+    is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
+    if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(
             f"replies to prompt {prompt.id}: expected a list of {len(indices)} texts, found {texts!r:.80}; "
             "return one text for each completion that is asked for"

@@ -47,10 +47,9 @@ def problem_of_examples(
             raise TypeError("arguments come in a tuple, one text too")
         count = len(examples[0][0])
         names = [f"x{index + 1}" for index in range(count)] if count > 1 else ["x"]
-        parts = {"train": examples, "heldout": heldout}
         rows = {
             part: [{"inputs": list(inputs), "output": output} for inputs, output in given]
-            for part, given in parts.items()
+            for part, given in (("train", examples), ("heldout", heldout))
         }
         text = json.dumps(rows, allow_nan=False)
     except (TypeError, ValueError, LookupError) as error:
@@ -93,8 +92,7 @@ def problem_of_score(
     if not isinstance(rewards, Mapping) or not rewards:
         raise ProblemError(f"{label}: expected component -> reward, found {rewards!r:.80}; return a mapping")
     objectives = tuple(Objective(str(component)) for component in rewards)
-    version = uuid.uuid4().hex
-    made = dataclasses.replace(draft, objectives=objectives, version=version, scorer_path=label)
+    made = dataclasses.replace(draft, objectives=objectives, version=uuid.uuid4().hex, scorer_path=label)
     is_numeric = all(type(value) in (int, float) for row in cases for value in row)
     if config.proposer.name in ("local", "random") and is_numeric and formula_fault(made):
         # The built-in model improves formulas, so it is given one to start from.

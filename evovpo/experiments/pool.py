@@ -5,8 +5,6 @@ task is begun again by another, so a task goes on from what it kept. Messages ar
 counting; nothing depends on their arrival but the value of `Ended`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -19,10 +17,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
+from multiprocessing.context import SpawnProcess
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 TELL_SECONDS = 0.25
 """Shortest time between two messages about one task, and between two calls of `on_wait`."""
@@ -79,7 +75,6 @@ class Ended(NamedTuple):
 
     name: str
     value: Any
-    """What it gave."""
 
 
 class Failed(NamedTuple):

@@ -200,7 +200,6 @@ class Reader:
 
 
 def _folders(name: str) -> list[Path]:
-    """Return the folder of a problem, or those of a suite."""
     try:
         return [resolve_problem(name)]
     except ProblemError as no_problem:

@@ -108,8 +108,7 @@ class Results:
 def read_results(batch: Batch, store: Store) -> Results:
     """Return what is stored of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
-    found = [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)]
-    return summarise(batch, found)
+    return summarise(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
 
 
 def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:

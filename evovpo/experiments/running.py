@@ -47,12 +47,10 @@ class Work:
 
     @property
     def name(self) -> str:
-        """Return the id of the run."""
         return self.cell.run_id
 
     @property
     def is_finished(self) -> bool:
-        """True if there is nothing left to do."""
         return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> Standing:

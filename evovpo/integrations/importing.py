@@ -152,8 +152,7 @@ def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imp
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     if named is None:
         return import_checkpoint(store, checkpoint, problem)
-    config = named.config.changed(store=StoreConfig(url=store.name))
-    with open_evaluator(problem, config) as judge:
+    with open_evaluator(problem, named.config.changed(store=StoreConfig(url=store.name))) as judge:
         return import_checkpoint(store, checkpoint, problem, judge)
 
 

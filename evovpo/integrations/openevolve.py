@@ -11,8 +11,6 @@ log-probabilities. `evovpo import-openevolve` joins them to what OpenEvolve's ch
 `docs/openevolve.md` says what is joined and what is lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import re
@@ -63,17 +61,6 @@ HANDED = "handed to OpenEvolve"
 """Why a candidate of such a run has no program: this one was given to OpenEvolve."""
 _KEPT = "kept: OpenEvolve was handed another answer"
 _EDIT = re.compile(r"^<{7} SEARCH\s*$", re.MULTILINE)
-
-
-def client(
-    model_cfg: Any, *, store_url: str = "sqlite:///evovpo.db", rollouts: int = 1, answers: int = 1
-) -> LoggingClient:
-    """Return a client for one model of OpenEvolve's configuration, as its `init_client` hook wants.
-
-    Its address, name, temperature, top_p, token limit, timeout and retries are used; the key of the server is
-    in `OPENAI_API_KEY`. A function of this module, so that it crosses OpenEvolve's process pool by name.
-    """
-    return LoggingClient(model_cfg, store_url, rollouts, answers)
 
 
 class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
@@ -204,6 +191,17 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
             answers=self._answers,
             seed=self._seed + self._calls,
         )
+
+
+def client(
+    model_cfg: Any, *, store_url: str = "sqlite:///evovpo.db", rollouts: int = 1, answers: int = 1
+) -> LoggingClient:
+    """Return a client for one model of OpenEvolve's configuration, as its `init_client` hook wants.
+
+    Its address, name, temperature, top_p, token limit, timeout and retries are used; the key of the server is
+    in `OPENAI_API_KEY`. A function of this module, so that it crosses OpenEvolve's process pool by name.
+    """
+    return LoggingClient(model_cfg, store_url, rollouts, answers)
 
 
 def foreign_run(

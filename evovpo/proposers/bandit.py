@@ -16,8 +16,6 @@ def pick_weighted(weights: Sequence[float], seed: int) -> int:
 
 @dataclass(slots=True)
 class _Arm:
-    """What is known of one model."""
-
     replies: int = 0
     """Told."""
     under_way: int = 0

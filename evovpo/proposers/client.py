@@ -48,8 +48,6 @@ _TOP = 5
 
 
 class _Sent(NamedTuple):
-    """What became of one request."""
-
     call: Call
     """Its outcome is still open; the reason is empty for an answer."""
     data: object = None

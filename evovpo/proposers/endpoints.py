@@ -135,9 +135,8 @@ def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str 
     unknown = re.search(
         r"unrecognized|unknown|unexpected|extra (?:fields|inputs)|not permitted", message, re.I
     )
-    if unknown and _OF_VLLM & body.keys():
-        return replace(shape, left_out=shape.left_out | _OF_VLLM)
-    return None
+    is_of_vllm = unknown and _OF_VLLM & body.keys()
+    return replace(shape, left_out=shape.left_out | _OF_VLLM) if is_of_vllm else None
 
 
 def is_too_long(message: str, code: str | None) -> bool:

@@ -94,7 +94,6 @@ def json_object(text: str) -> dict[str, Any] | None:
 def reason(text: str) -> str:
     text = text.strip()
     try:
-        found = json.loads(text)
-        return str(found["error"]["message"])[:500]
+        return str(json.loads(text)["error"]["message"])[:500]
     except (ValueError, KeyError, TypeError):
         return text[:500] or "no reason given"

@@ -22,8 +22,6 @@ softmax at one temperature; bfloat16, which makes the products up to 1.6 times f
 the processor has it, but rounds the log-probabilities; accelerators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -261,7 +259,7 @@ class _Batch:
         self.positions = torch.from_numpy(prefix.lengths)
         self.padded = padded
 
-    def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> _Batch:
+    def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> "_Batch":
         """Return a batch of the given rows (ascending), whose caches hold `capacity` new tokens in all."""
         kept_prompts, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
         prefix = self.prefix
@@ -269,11 +267,8 @@ class _Batch:
             index = torch.from_numpy(kept_prompts)
             lengths = prefix.lengths[kept_prompts]
             start = prefix.keys.shape[-1] - int(lengths.max())
-            prefix = _Prefix(
-                prefix.keys[..., start:].index_select(1, index),
-                prefix.values[..., start:, :].index_select(1, index),
-                lengths,
-            )
+            keys, values = prefix.keys[..., start:], prefix.values[..., start:, :]
+            prefix = _Prefix(keys.index_select(1, index), values.index_select(1, index), lengths)
         kept = _Batch(self.weights, prefix, prompt_of_row, capacity)
         prompts, key_heads, places = kept.grid_shape
         old_slots = self.slot_of_row[rows]

@@ -43,13 +43,9 @@ class ScriptedProposer:
         plain = replace(text_rollout(prompt, index, text, sampling), policy_version=self.policy_version)
         if self._logprob is None:
             return plain
-        asked = "".join(message.content for message in prompt.messages)
-        return replace(
-            plain,
-            token_ids=tuple(map(ord, text)),
-            logprobs=(self._logprob,) * len(text),
-            prompt_token_ids=tuple(map(ord, asked)),
-        )
+        asked = tuple(ord(character) for message in prompt.messages for character in message.content)
+        ids, logprobs = tuple(map(ord, text)), (self._logprob,) * len(text)
+        return replace(plain, token_ids=ids, logprobs=logprobs, prompt_token_ids=asked)
 
 
 def _queue(script: Iterable[str]) -> Callable[[Prompt, int], str]:

@@ -67,7 +67,6 @@ class BatchProgress(LiveView):
 
     @property
     def ended(self) -> int:
-        """Cells that have nothing left to do."""
         return sum(cell.is_ended for cell in self._cells.values())
 
     def take(self, message: Message) -> None:

@@ -38,7 +38,6 @@ class Curve(NamedTuple):
 
     @property
     def means(self) -> list[float]:
-        """The figure itself, at each k."""
         return [interval.mean for interval in self.intervals]
 
 

@@ -165,8 +165,7 @@ def row_json(row: RunRow) -> dict[str, Json]:
 
 def population_table(search: Search) -> Table:
     """Return the islands of a search."""
-    names = ("island", "programs", "archive", "filled cells", "best mean reward")
-    table = plain_table(*map(right, names))
+    table = plain_table(*map(right, ("island", "programs", "archive", "filled cells", "best mean reward")))
     for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
         counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))

@@ -1,7 +1,5 @@
 """Who writes the programs of a run and in which words it asks: proposer, servers and prompt format."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -153,8 +153,7 @@ class Driver:
                 task = asyncio.create_task(self.proposer.propose(prompt, missing, sampling))
                 self._waiting[task] = prompt
             else:
-                found = await self._groups.find(prompt, [None])
-                self._commit(self._groups.tells(prompt, [None], found))
+                self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
 
     def _may_ask(self) -> bool:
         """Return whether to ask once more.

@@ -82,9 +82,8 @@ def open_request(
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:
     """Return the problems of a project that the store holds, oldest first; none without a store."""
-    folder = path.parent if path.is_file() else path
     try:
         with Store.open(config.store.url, create=False) as store:
-            return store.problem_versions(folder.name)
+            return store.problem_versions((path.parent if path.is_file() else path).name)
     except StoreError:  # there is none yet, or opening it for the run says what is wrong with it
         return []

@@ -11,11 +11,12 @@ from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 
 app = typer.Typer(rich_markup_mode="rich")
-for _name, _command in (
-    ("retrain", retrain),
-    ("policies", list_policies),
-    ("rollback", rollback),
-    ("loop", loop),
-    ("study", study),
-):
+_COMMANDS = {
+    "retrain": retrain,
+    "policies": list_policies,
+    "rollback": rollback,
+    "loop": loop,
+    "study": study,
+}
+for _name, _command in _COMMANDS.items():
     app.command(_name, rich_help_panel="Training")(_command)

@@ -134,7 +134,6 @@ def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[F
 
 
 def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
-    """Return a study that comes with the package, with what options change."""
     from trainer.experiments.study_file import bundled_studies, read_bundled
 
     if name not in bundled_studies():

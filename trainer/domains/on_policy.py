@@ -190,7 +190,6 @@ class _Group(NamedTuple):
     completions: list[Completion]
     answers_G_M: list[list[JudgedAnswer]]  # noqa: N815
     has_parent: bool
-    """Whether the prompt showed one."""
     tokens: int
     """Of all completions, also of those left out."""
     faults: int

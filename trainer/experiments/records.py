@@ -207,9 +207,8 @@ def recipe(arm: Arm) -> str:
 
 def start_digest(folder: Path) -> str:
     """Return a hash of a model's weights. Raises `ConfigError` if there are none."""
-    weights = folder / "model.safetensors"
     try:
-        return hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
+        return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise ConfigError(
             f"start: {folder}: expected a model folder with model.safetensors ({error.strerror}); make it, "

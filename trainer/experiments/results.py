@@ -33,7 +33,6 @@ class Searched(NamedTuple):
     solved_rows: Interval
     """Problems with a program that is right on all training rows, with one seed."""
     solved_in_any: tuple[str, ...]
-    """Problems solved with some seed."""
     after: Mapping[int, Interval]
     """Problems solved after so many evaluations, with one seed."""
     tokens: float

@@ -75,13 +75,12 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
 
 
 def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
-    proposer = {"name": "local", "model": str(model), "threads": 1}
     return Batch(
         name=study.name,
         problems=study.problems,
         evaluations=(arm.evaluations,),
         seeds=(seed,),
-        proposers=(Variant(arm.name, {"proposer": proposer}),),
+        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model), "threads": 1}}),),
         strategies=tuple(Variant(one.name, one.settings_for(arm)) for one in strategies),
         origin=f"{study.path}: arm {arm.name}",
     )
@@ -130,6 +129,5 @@ def _run_searches(
 
 
 def _key_of(work: Work) -> SearchKey:
-    """Return what a cell's row is filed under."""
     cell = work.cell
     return SearchKey(cell.arm.proposer, cell.arm.strategy, cell.seed, cell.problem_id)

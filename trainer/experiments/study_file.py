@@ -77,8 +77,6 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
 
 
 class _Reader(Reader):
-    """Reads the parts of a study file."""
-
     def study(self, data: Mapping[str, Any], runs: bool, folder: Path) -> Study:
         start, domain = data.get("start"), data.get("domain", _SEARCH_DOMAINS[0])
         study = self.part(

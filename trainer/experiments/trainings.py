@@ -63,8 +63,7 @@ def tuned_arms(study: Study) -> list[StudyArm]:
 def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
     """Return an arm with the learning rate and KL that it trains with, or None before it is tuned."""
     assert arm.arm is not None
-    tuned = study.arm(arm.tuned_as) if arm.tuned_as else arm
-    points = grid(study, tuned)
+    points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
     rows = [export.trainings.get(point.name) for point in points]
     if any(row is None for row in rows):
         return None
@@ -143,11 +142,9 @@ def train_row(study: Study, training: Training, folder: Path | None) -> dict[str
         row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
         if folder is None:
             tasks = domain.tasks("validation", study.tuning.tasks)
-            most = max(TUNING_KS)
-            measured = measure(model, domain, tasks, training.arm.answers, most, seed=_MEASURE_SEED)
+            measured = measure(model, domain, tasks, training.arm.answers, max(TUNING_KS), _MEASURE_SEED)
             best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
-            score = 0.0 if diverged else float(best)
-            row |= {"kind": "tuning", "score": round(score, 5)}
+            row |= {"kind": "tuning", "score": 0.0 if diverged else round(float(best), 5)}
         else:
             with written_whole(folder) as part:  # with the tokenizer of the start model
                 model.save_pretrained(part)

@@ -49,6 +49,4 @@ def _in_words(found: Difference, results: Results) -> str:
 
 
 def _outcome(found: Difference) -> str:
-    if not found.is_clear:
-        return _LEVEL
-    return "ahead" if found.interval.mean > 0 else "behind"
+    return _LEVEL if not found.is_clear else "ahead" if found.interval.mean > 0 else "behind"

@@ -204,8 +204,7 @@ def training_part(plan: SearchTraining, folder: Path, number: int) -> TrainingPa
     """Train on the groups of a round and serve what comes of it, unless that is done; see `search_part`."""
 
     def train(store: Store) -> TrainingPart:
-        files = (folder / "parts").glob("*-training.json")
-        rounds = [json.loads(file.read_text()) for file in files]
+        rounds = [json.loads(file.read_text()) for file in (folder / "parts").glob("*-training.json")]
         before = [one["through"] for one in rounds if one["round"] < number]
         said: list[str] = []
         turns = Turns(plan, store, folder / "policies", LoopWatch(not_trained=said.append))

@@ -79,7 +79,6 @@ class Selection(NamedTuple):
     drawn: list[Path]
     hand_written: list[Path]
     asked_drawn: int
-    """Drawn tasks that the model was asked."""
     asked_hand_written: int
     best: dict[str, float]
     """By name of a kept task: the largest share of training rows that one of the answers was right on."""

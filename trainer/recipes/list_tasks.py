@@ -9,8 +9,6 @@ The built-in model writes programs over texts only and the random baseline draws
 problems are for instruction models behind a server. The expression lies in `provenance.json` in the folder.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import re
@@ -40,7 +38,7 @@ class Tree(NamedTuple):
     """A node of a program: Python with a place for each child; types are in `GRAMMAR`."""
 
     template: str
-    children: tuple[Tree, ...]
+    children: tuple["Tree", ...]
 
 
 GRAMMAR: dict[str, tuple[tuple[float, str, str], ...]] = {

@@ -36,7 +36,7 @@ from trainer.recipes.tokenizer import build_tokenizer
 
 MAX_TOKENS = 448
 """Longer sequences are dropped; fewer than one in two hundred is."""
-_MARKS = {"pad_token_id": PAD_ID, "bos_token_id": BEGIN_ID, "eos_token_id": END_ID}
+_MARKS: dict[str, Any] = {"pad_token_id": PAD_ID, "bos_token_id": BEGIN_ID, "eos_token_id": END_ID}
 _LOG_EVERY = 50
 """Steps in a row of the loss curve."""
 
@@ -308,8 +308,7 @@ def main(
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=type(value), default=value, help=f"default {value}")
     options = vars(parser.parse_args())
-    out = options.pop("out")
-    pretrain(out, PretrainConfig(**options), language)
+    pretrain(options.pop("out"), PretrainConfig(**options), language)
 
 
 if __name__ == "__main__":

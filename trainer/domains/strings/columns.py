@@ -218,8 +218,7 @@ def _cities(rng: Random) -> Cell:
     same_country = _cap(word(rng))
 
     def cell() -> str:
-        city = _cap(word(rng)) + (" " + _cap(word(rng)) if rng.random() < 0.2 else "")
-        text = city
+        text = _cap(word(rng)) + (" " + _cap(word(rng)) if rng.random() < 0.2 else "")
         if rng.random() < state:
             text += ", " + (code if fixed else _code(rng, 2, 2))
             if rng.random() < zipped:

@@ -146,5 +146,4 @@ def sample_sequence(rng: Random) -> tuple[str, str]:
             parent = rng.choice(rng.choices(attempts, weights)[0])
             parent_outputs = run_own(parent, task.rows)
     chain = _chain(rng, task, attempts, wanted)
-    prompt = encode_prompt(task.rows, task.outputs, len(chain), parent, parent_outputs)
-    return prompt, join_chain(chain)
+    return encode_prompt(task.rows, task.outputs, len(chain), parent, parent_outputs), join_chain(chain)
