@@ -11,12 +11,11 @@ from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 
 app = typer.Typer(rich_markup_mode="rich")
-_COMMANDS = {
-    "retrain": retrain,
-    "policies": list_policies,
-    "rollback": rollback,
-    "loop": loop,
-    "study": study,
-}
-for _name, _command in _COMMANDS.items():
+for _name, _command in (
+    ("retrain", retrain),
+    ("policies", list_policies),
+    ("rollback", rollback),
+    ("loop", loop),
+    ("study", study),
+):
     app.command(_name, rich_help_panel="Training")(_command)
