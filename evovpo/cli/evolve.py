@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
+from evovpo.cli.page import page_beside
 from evovpo.cli.tables import say_new_forms
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
@@ -96,6 +98,9 @@ def evolve(
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the run on a page in the browser, at the address printed.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
@@ -143,7 +148,8 @@ def evolve(
         say(f"note: {remark}", stderr=True)
     check_proposer(request.problem, request.config)
     waiting = _loading(request.config)
-    with open_store(request.config.store.url, create=True) as store:
+    beside = page_beside(request.config.store.url) if serve else nullcontext()
+    with open_store(request.config.store.url, create=True) as store, beside:
         if origin is not None:
             if Path(origin).is_dir():
                 from evovpo.integrations.importing import bring_in

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+from collections.abc import Iterator
 from importlib.util import find_spec
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Annotated
 
@@ -42,11 +45,7 @@ def serve(
     import secrets
     import webbrowser
 
-    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
-    if missing:
-        names = " and ".join(missing)
-        raise ConfigError(f"the page needs {names}, not installed here; install it: pip install 'evovpo[ui]'")
-
+    _require_ui()
     from evovpo.page.server import is_local
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
@@ -87,3 +86,42 @@ def export(
             file.write(page)
     left_out = "" if detailed == programs else f", {detailed} of {programs} programs with their details"
     say(f"Page of run {run_id} written to {path}{left_out}")
+
+
+@contextlib.contextmanager
+def page_beside(url: str) -> Iterator[None]:
+    """Serve a store in a process of its own, at a free port, until the block ends; it says its address.
+
+    Raises ConfigError where what the page needs is not installed.
+    """
+    _require_ui()
+    context = multiprocessing.get_context("spawn")
+    is_said = context.Event()
+    process = context.Process(target=_serve_beside, args=(url, is_said), daemon=True)
+    process.start()
+    while process.is_alive() and not is_said.wait(0.1):
+        pass
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_beside(url: str, is_said: Event) -> None:
+    from evovpo.page.server import serve as serve_page
+    from evovpo.page.source import Source
+
+    def ready(address: str) -> None:
+        say(f"page: {address}", stderr=True)
+        is_said.set()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve_page(Source(url), "127.0.0.1", 0, None, ready)
+
+
+def _require_ui() -> None:
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        names = " and ".join(missing)
+        raise ConfigError(f"the page needs {names}, not installed here; install it: pip install 'evovpo[ui]'")

@@ -9,6 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from evovpo.page.figures import Line, RunFigures
 from evovpo.page.source import Source
 from evovpo.runs.stored import Ancestor, example_rows, lineage
 from evovpo.store import RunHead
-from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout, Run, Tell
+from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout, Tell
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
@@ -215,7 +216,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     last = figures.points[-1] if figures.points else None
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
     solved = best is not None and best.passed == len(problem.objectives)
-    config = _config(run)
+    config = _config(run.config_json)
     return {
         "id": run.id,
         "problem": run.problem_id,
@@ -244,10 +245,11 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     }
 
 
-def _config(run: Run) -> Config | None:
+@lru_cache(maxsize=1000)
+def _config(config_json: str) -> Config | None:
     """Return the settings of a run, or None where this evovpo cannot read them: the rest can be shown."""
     try:
-        return Config.from_json(run.config_json)
+        return Config.from_json(config_json)
     except EvovpoError:
         return None
 

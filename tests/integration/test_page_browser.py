@@ -1,0 +1,234 @@
+"""A browser walks through all views of the page, while a run is searched, and over a run of attacks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the page needs the extra ui")
+pytest.importorskip("playwright", reason="browsers are driven by playwright, of the extra dev")
+
+from attack_runs import ATTACKS, RUN_ID, write_attacks
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+from store_conformance import PROBLEM, RUN, append, scripted_history
+
+from evovpo.page.export import export_html
+from evovpo.page.source import Source
+from evovpo.store import Store
+from evovpo.types import PolicyVersion
+
+CHROMIUM = os.environ.get("EVOVPO_CHROMIUM") or shutil.which("chromium")
+PATIENCE_MS = 120_000
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no browser: `.ci/chromium` installs one"),
+]
+
+
+class Walk:
+    """A page, and all that it asked for and complained about."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        self.address = address
+        self.complaints: list[str] = []
+        self.requests: set[str] = set()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on(
+            "console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text)
+        )
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.add(re.sub(r"(?<=\w)/.*|\?.*", "", request.url)))
+
+    def open(self, place: str) -> None:
+        """Go to a view and wait until it is drawn."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.address}#/{place}")
+        self.page.wait_for_selector("main h1")
+
+    def text(self, selector: str = "main") -> str:
+        return self.page.inner_text(selector)
+
+    def fact(self, name: str) -> str:
+        """Return what a run's overview says of something."""
+        return self.page.locator("dl.facts div", has_text=name).locator("dd").first.inner_text()
+
+    def serious(self) -> list[str]:
+        """Return what axe-core calls a serious or critical fault of this view."""
+        found: Any = Axe().run(self.page).response["violations"]
+        grave = [one for one in found if one["impact"] in ("serious", "critical")]
+        return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in grave]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a finished run, a run of attacks, and a policy version."""
+    path = tmp_path_factory.mktemp("page") / "runs.db"
+    with Store.open(str(path)) as store:
+        store.add_problem(PROBLEM)
+        store.add_run(RUN)
+        append(store, "run-a", scripted_history("run-a", 3, 40))
+        write_attacks(store)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(stored: Path) -> Iterator[str]:
+    """A server over the store."""
+    with running("serve", "--port", "0", "--no-browser", store=stored) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+
+
+@contextlib.contextmanager
+def running(*command: str, store: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a command of evovpo on a store until the block ends."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    whole = [sys.executable, "-m", "evovpo", *command, "--store", str(store)]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        yield process
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as player:
+        opened = player.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def walk(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Walk]:
+    """A wide light page, and a dark one as wide as a phone; nothing on them may fail or leave the machine."""
+    width = 1200 if request.param == "light" else 390
+    with browser.new_context(color_scheme=request.param, viewport={"width": width, "height": 800}) as context:
+        found = Walk(context.new_page(), address)
+        yield found
+        assert found.complaints == []
+        assert found.requests <= {address.rstrip("/"), "about:blank", "data:,"}
+
+
+def test_every_view_opens_fits_and_can_be_used_by_everybody(walk: Walk) -> None:
+    walk.open("runs")
+    program = walk.page.evaluate(
+        "fetch('/api/runs/run-a').then((answer) => answer.json()).then((run) => run.best_program_id)"
+    )
+    run = "run/run-a"
+    places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
+    for place in (
+        *places,
+        f"{run}/settings",
+        f"program/{program}?run=run-a",
+        "policies",
+        "compare?runs=run-a",
+    ):
+        walk.open(place)
+        assert walk.serious() == [], place
+        width = walk.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert width <= 0, place
+
+
+def test_a_user_sorts_filters_and_follows_a_lineage(walk: Walk) -> None:
+    walk.open("runs")
+    walk.page.click("button.sort:has-text('evaluations')")
+    walk.page.wait_for_selector("th[aria-sort=descending]:has-text('evaluations')")
+    walk.page.fill("input[type=search]", "no such problem")
+    walk.page.wait_for_selector("text=No run fits these filters.")
+    assert "problem=no+such+problem" in walk.page.url
+    assert walk.page.evaluate("document.activeElement.type") == "search"
+    walk.page.fill("input[type=search]", "phones")
+    walk.page.click("a:has-text('phones')")
+    walk.page.click("a:has-text('Lineage')")
+    node = walk.page.locator("g.node:has-text('seed')").first
+    node.focus()
+    walk.page.keyboard.press("Enter")
+    walk.page.wait_for_selector("h2:has-text('What')")
+    assert "child=" in walk.page.url
+    walk.page.go_back()
+    walk.page.wait_for_selector("pre.diff .added")
+    walk.page.click("a:has-text('Programs')")
+    walk.page.click("button.sort:has-text('mean')")
+    walk.page.wait_for_selector("th[aria-sort=descending]:has-text('mean')")
+    means = walk.page.locator("tbody tr td:nth-child(2)").all_inner_texts()
+    assert means == sorted(means, reverse=True)
+
+
+def test_the_page_follows_a_run_that_is_searched(stored: Path, address: str, browser: Browser) -> None:
+    problem = (
+        "strings-hard/" + sorted((Path(__file__).parents[2] / "problems/strings-hard").glob("*/"))[0].name
+    )
+    with (
+        browser.new_context() as context,
+        running("evolve", problem, "-n", "100000", "--proposer", "random", store=stored),
+    ):
+        walk = Walk(context.new_page(), address)
+        walk.open(f"runs?problem={problem}")
+        walk.page.click(f"a:has-text('{problem}')")
+        walk.page.wait_for_selector("dl.facts")
+        before = walk.fact("evaluations")
+        walk.page.wait_for_function(
+            "(before) => [...document.querySelectorAll('dl.facts div')].some("
+            "(one) => one.innerText.startsWith('evaluations\\n') && !one.innerText.includes(before))",
+            arg=before,
+        )
+        assert walk.text("#state") == "live"
+        assert walk.complaints == []
+
+
+def test_no_text_of_a_store_does_anything_but_stand_there(walk: Walk, stored: Path, tmp_path: Path) -> None:
+    walk.open("runs")
+    ids = walk.page.evaluate(
+        f"fetch('/api/runs/{RUN_ID}/programs').then((answer) => answer.json())"
+        ".then((found) => found.programs.map((one) => one.program_id))"
+    )
+    run = f"run/{RUN_ID}"
+    places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
+    places += [f"{run}/settings", "policies", *(f"program/{one}?run={RUN_ID}" for one in ids)]
+    file = tmp_path / "run.html"
+    file.write_text(export_html(Source(str(stored)), RUN_ID).page, encoding="utf-8")
+    exported = Walk(walk.page.context.new_page(), file.as_uri())
+    for shown, place in [*((walk, place) for place in places), *((exported, place) for place in places[1:7])]:
+        shown.open(place)
+        for details in shown.page.locator("details").all():
+            details.locator("summary").click()
+        assert shown.page.evaluate("window.hacked") is None, place
+        assert shown.page.locator("main").locator("script, iframe, img, object, embed, [onload]").count() == 0
+    assert exported.complaints == []
+    walk.open(f"program/{ids[-1]}?run={RUN_ID}")
+    for attack in ATTACKS[:5]:
+        assert attack in walk.text()
+    assert "\\u202e" in walk.text()
+    assert "\u202e" not in walk.text()
+
+
+def test_the_page_says_that_a_store_is_gone_and_goes_on_when_it_is_back(
+    browser: Browser, tmp_path: Path, stored: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    with (
+        running("serve", "--port", "0", "--no-browser", store=path) as server,
+        browser.new_context() as context,
+    ):
+        assert server.stdout is not None
+        page = context.new_page()
+        page.goto(server.stdout.readline().strip())
+        page.wait_for_selector("#fault:has-text('there is no such store')", timeout=PATIENCE_MS)
+        with Store.open(str(path)) as store:
+            store.add_policy_version(PolicyVersion(0, None, "built-in"))
+        page.wait_for_selector("text=No run yet.", timeout=PATIENCE_MS)
+        assert page.locator("#fault").is_hidden()
