@@ -15,18 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from evovpo.errors import ConfigError, SandboxError
+from evovpo.sandbox import paths
 from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.local import Pool
 from evovpo.sandbox.openings import Openings
-from evovpo.sandbox.paths import (
-    COPIED_BYTES,
-    COPIED_FILES,
-    PACKAGE,
-    SYSTEM_PATHS,
-    project_copy,
-    python_paths,
-    reading_rules,
-)
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Report, WholeResult, judge_whole
 from evovpo.sandbox.watched import EvaluatorServer, Surroundings
@@ -99,14 +91,14 @@ class WholeSandbox(Pool[EvaluatorServer]):
         self._openings = openings
         hidden_paths = tuple(os.fspath(path) for path in hidden)
         kernels = ("/proc", "/sys") if level is Level.BWRAP_LANDLOCK_SECCOMP else SYSTEM_FACTS
-        roots = [*python_paths(), *SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder)]
-        rules = reading_rules([*roots, *openings.readable], [*hidden_paths, str(PACKAGE)])
+        roots = [*paths.python_paths(), *paths.SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder)]
+        rules = paths.reading_rules([*roots, *openings.readable], [*hidden_paths, str(paths.PACKAGE)])
         if not any(path == str(self._folder) for path, _ in rules):
             raise SandboxError(
-                f"the evaluator's folder {folder} is hidden from programs; move it out of {PACKAGE} and of "
-                "whatever else is hidden"
+                f"the evaluator's folder {folder} is hidden from programs; move it out of {paths.PACKAGE} "
+                "and of whatever else is hidden"
             )
-        copied, self._is_linked = project_copy(self._folder, hidden_paths)
+        copied, self._is_linked = paths.project_copy(self._folder, hidden_paths)
         around = Surroundings(level, self._folder, rules, copied, openings)
         # Of these only candidates with processes of their own make use.
         settings = Settings(candidates_level, tuple(preload), (*hidden_paths, str(self._folder)))
@@ -118,8 +110,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
         reason = next((worker.reason for worker in self.workers if worker.reason), "")
         cold = f"the evaluator is imported anew for every evaluation, which is slower: importing it {reason}"
         large = (
-            f"{self._folder}: more than {COPIED_FILES} files or {COPIED_BYTES >> 20} MiB, so evaluations get "
-            "links to its files instead of copies, and cannot write them"
+            f"{self._folder}: more than {paths.COPIED_FILES} files or {paths.COPIED_BYTES >> 20} MiB, so "
+            "evaluations get links to its files instead of copies, and cannot write them"
         )
         return (*([cold] if reason else []), *([large] if self._is_linked else []))
 

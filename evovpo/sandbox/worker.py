@@ -14,16 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from evovpo.errors import SandboxError
+from evovpo.sandbox import paths
 from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.forkserver import processes
-from evovpo.sandbox.paths import (
-    PACKAGE,
-    SYSTEM_PATHS,
-    library_paths,
-    python_executable,
-    python_paths,
-    reading_rules,
-)
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
 from evovpo.sandbox.start import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, bwrap_command, memory_files
@@ -103,7 +96,7 @@ class Server:
         What was put into `_opened` is closed with the process. Raises `SandboxError` about `what` if it does
         not start within `seconds`.
         """
-        python = python_executable()
+        python = paths.python_executable()
         with contextlib.ExitStack() as opened:
             opened.push(self._opened.pop_all())
             try:
@@ -246,7 +239,7 @@ class ForkServer(Server):
         settings = self._settings
         around: list[str] = []
         if settings.level is Level.BWRAP_LANDLOCK_SECCOMP:
-            around = bwrap_command([*library_paths(settings.preload), str(SERVER_FOLDER)])
+            around = bwrap_command([*paths.library_paths(settings.preload), str(SERVER_FOLDER)])
         what = f"the fork-server (level {settings.level}, preload {list(settings.preload)})"
         self._begin("server", _server_settings(settings), what, around)
 
@@ -257,8 +250,10 @@ def _request(limits: Limits) -> bytes:
 
 
 def _server_settings(settings: Settings) -> dict[str, Json]:
-    libraries = library_paths(settings.preload)
-    rules = reading_rules([*python_paths(), *libraries, *SYSTEM_PATHS], [*settings.hidden, str(PACKAGE)])
+    libraries = paths.library_paths(settings.preload)
+    rules = paths.reading_rules(
+        [*paths.python_paths(), *libraries, *paths.SYSTEM_PATHS], [*settings.hidden, str(paths.PACKAGE)]
+    )
     has_seccomp = settings.level is not Level.NONE
     is_sealed = settings.level is Level.SECCOMP
     return {

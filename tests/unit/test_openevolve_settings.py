@@ -240,7 +240,7 @@ def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_
         "prompt.system_message",
         "database.feature_dimensions",
         "database.feature_bins",
-        *(f"llm.{name}" for name in (*keys.LEGACY_MODELS, *keys.FOR_EACH_MODEL)),
+        *(f"llm.{name}" for name in keys.OF_ONE_MODEL),
     }
     known = keys.MAPPED.keys() | keys.WITHOUT_EFFECT.keys() | handled
     assert {name for name in names if not name.rpartition(".")[2].startswith("_")} == known

@@ -10,21 +10,10 @@ from typing import NamedTuple
 
 from evovpo.config_tree import toml_value
 from evovpo.errors import ProblemError
-from evovpo.problem.importers import psb2, score
+from evovpo.problem.importers import psb2, score, tasks
 from evovpo.problem.importers.humaneval import HumanEvalRecord
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
 from evovpo.problem.importers.mbpp import MbppRecord
-from evovpo.problem.importers.tasks import (
-    Case,
-    Comparison,
-    Record,
-    Skipped,
-    Task,
-    TaskFormat,
-    UnusableError,
-    read_records,
-    usable,
-)
 
 MOST_COMPONENTS = 16
 """More tests than this are dealt out to as many components (see `evovpo/analysis/grouping.py` for why)."""
@@ -38,7 +27,7 @@ class Written(NamedTuple):
     """What became of the tasks of a file."""
 
     folders: tuple[Path, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[tasks.Skipped, ...]
     tests: int
     heldout: int
     left_out: Counter[str]
@@ -57,7 +46,7 @@ def check_empty(out: Path) -> None:
         raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
 
 
-def _held_out(task: Task) -> Task:
+def _held_out(task: tasks.Task) -> tasks.Task:
     """Return the task with some of its tests held out, where that can be done and the file did not do it.
 
     A problem with a scorer has no held-out rows: there those of the file are left out, and counted.
@@ -74,12 +63,12 @@ def _held_out(task: Task) -> Task:
     )
 
 
-def _is_by_example(task: Task) -> bool:
+def _is_by_example(task: tasks.Task) -> bool:
     """True if all tests of a task compare by equality, so that rows alone say what is right."""
-    return all(test.comparison is Comparison.EQUAL for test in (*task.tests, *task.heldout))
+    return all(test.comparison is tasks.Comparison.EQUAL for test in (*task.tests, *task.heldout))
 
 
-def write_problem(folder: Path, task: Task) -> None:
+def write_problem(folder: Path, task: tasks.Task) -> None:
     """Write one problem: by example if all its tests compare by equality, else with a scorer."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
@@ -121,10 +110,10 @@ def dealt(count: int) -> list[list[int]]:
     return [list(range(hand, count, hands)) for hand in range(hands)]
 
 
-def _row(test: Case, hand: int) -> dict[str, object]:
+def _row(test: tasks.Case, hand: int) -> dict[str, object]:
     row: dict[str, object] = test._asdict() | {"objective": f"tests-{hand}"}
     tolerance = row.pop("tolerance")
-    return row | ({"tolerance": tolerance} if test.comparison is Comparison.CLOSE else {})
+    return row | ({"tolerance": tolerance} if test.comparison is tasks.Comparison.CLOSE else {})
 
 
 def _listed(rows: Iterable[dict[str, object]]) -> str:
@@ -132,28 +121,30 @@ def _listed(rows: Iterable[dict[str, object]]) -> str:
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
 
 
-_FORMATS: dict[TaskFormat, tuple[type[Record] | None, str]] = {
-    TaskFormat.HUMANEVAL: (HumanEvalRecord, "Tasks of HumanEval."),
-    TaskFormat.MBPP: (MbppRecord, "Tasks of MBPP."),
-    TaskFormat.LIVECODEBENCH: (LiveCodeBenchRecord, "Tasks of LiveCodeBench."),
-    TaskFormat.PSB2: (None, "Problems of PSB2."),
+_FORMATS: dict[tasks.TaskFormat, tuple[type[tasks.Record] | None, str]] = {
+    tasks.TaskFormat.HUMANEVAL: (HumanEvalRecord, "Tasks of HumanEval."),
+    tasks.TaskFormat.MBPP: (MbppRecord, "Tasks of MBPP."),
+    tasks.TaskFormat.LIVECODEBENCH: (LiveCodeBenchRecord, "Tasks of LiveCodeBench."),
+    tasks.TaskFormat.PSB2: (None, "Problems of PSB2."),
 }
 """What a file of a format holds, none for one whose tasks are folders, and what its suite is called."""
 
 
-def load_tasks(task_format: TaskFormat, path: Path, limit: int | None = None) -> list[Task | Skipped]:
+def load_tasks(
+    task_format: tasks.TaskFormat, path: Path, limit: int | None = None
+) -> list[tasks.Task | tasks.Skipped]:
     """Return the first `limit` tasks of a file; raises `ProblemError` for one that is not of the format."""
-    loaded: list[Task | Skipped] = []
+    loaded: list[tasks.Task | tasks.Skipped] = []
     kind, _ = _FORMATS[task_format]
-    for record in psb2.read_problems(path, limit) if kind is None else read_records(path, kind, limit):
+    for record in psb2.read_problems(path, limit) if kind is None else tasks.read_records(path, kind, limit):
         try:
-            loaded.append(usable(record.task()))
-        except UnusableError as error:
-            loaded.append(Skipped(record.name, str(error)))
+            loaded.append(tasks.usable(record.task()))
+        except tasks.UnusableError as error:
+            loaded.append(tasks.Skipped(record.name, str(error)))
     return loaded
 
 
-def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | None = None) -> Written:
+def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: int | None = None) -> Written:
     """Write a problem folder for each of the first `limit` tasks of a file, and `suite.toml`.
 
     `out` is a new or empty folder. Raises `ProblemError`, having written nothing, for a file that is not of
@@ -161,9 +152,9 @@ def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | No
     """
     check_empty(out)
     loaded = load_tasks(task_format, file, limit)
-    tasks = [_held_out(task) for task in loaded if isinstance(task, Task)]
-    skipped = tuple(task for task in loaded if isinstance(task, Skipped))
-    if not tasks:
+    kept = [_held_out(task) for task in loaded if isinstance(task, tasks.Task)]
+    skipped = tuple(task for task in loaded if isinstance(task, tasks.Skipped))
+    if not kept:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in skipped[:3])
         raise ProblemError(
             f"none of {len(skipped)} tasks can be turned into a problem ({reasons}); is it the right format?"
@@ -172,7 +163,7 @@ def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | No
     taken: Counter[str] = Counter()
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for task in tasks:
+        for task in kept:
             words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
             taken[words] += 1
             folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
@@ -186,7 +177,7 @@ def import_tasks(task_format: TaskFormat, file: Path, out: Path, limit: int | No
     return Written(
         tuple(folders),
         skipped,
-        tests=sum(len(task.tests) for task in tasks),
-        heldout=sum(len(task.heldout) for task in tasks),
-        left_out=Counter(reason for task in tasks for reason in task.left_out),
+        tests=sum(len(task.tests) for task in kept),
+        heldout=sum(len(task.heldout) for task in kept),
+        left_out=Counter(reason for task in kept for reason in task.left_out),
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-THEIR_PROMPTS = "prompt.openevolve"
+PROMPTS = "prompt.openevolve"
 """The setting that has OpenEvolve make the prompts."""
 OFF_BY_NULL = (
     *("suggest_simplification_after_chars", "include_changes_under_chars"),
@@ -46,7 +46,7 @@ _SETTINGS = {
     "llm.retries": "proposer.attempts",
     "prompt.num_top_programs": "search.top_programs",
     "prompt.num_diverse_programs": "search.diverse_programs",
-    **{f"prompt.{name}": THEIR_PROMPTS for name in (*_NAMES, *OFF_BY_NULL)},
+    **{f"prompt.{name}": PROMPTS for name in (*_NAMES, *OFF_BY_NULL)},
     "enforce_evolve_blocks": "prompt.enforce_blocks",
     "prompt.include_artifacts": "evaluator.artifacts",
     "prompt.max_artifact_bytes": "evaluator.artifact_bytes",
@@ -68,7 +68,7 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     # A negative patience there means: stop where a score is exactly the threshold.
     "search.patience": lambda c: c.early_stopping_patience if c.early_stopping_patience > 0 else None,
     "proposer.attempts": lambda c: c.llm.retries + 1,
-    THEIR_PROMPTS: _their_prompts,
+    PROMPTS: _their_prompts,
     "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
     "evaluator.artifact_bytes": lambda c: min(c.prompt.max_artifact_bytes, 20_480),
     "search.elites": _elites,
@@ -131,10 +131,11 @@ _REASONS = {
 """Why keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 """Key -> why it has no effect here."""
+KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
-FOR_EACH_MODEL = ("top_p", "reasoning_effort")
-"""Keys of `llm` that have a place only in the table of a model."""
+OF_ONE_MODEL = (*LEGACY_MODELS, "top_p", "reasoning_effort")
+"""Keys of `llm` that name models, or have a place only in the table of one."""
 TOP_LEVEL_WORKERS = "parallel_evaluations"
 OF_MODEL = {
     "api_base": "base_url",

@@ -14,18 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import ConfigError
-from evovpo.problem.openevolve.keys import (
-    FOR_EACH_MODEL,
-    LEGACY_MODELS,
-    MAPPED,
-    NO_JUDGE,
-    NO_SETTING,
-    OF_MODEL,
-    OFF_BY_NULL,
-    THEIR_PROMPTS,
-    TOP_LEVEL_WORKERS,
-    WITHOUT_EFFECT,
-)
+from evovpo.problem.openevolve import keys as theirs
 from evovpo.types import Feature
 
 
@@ -103,7 +92,7 @@ def read_settings(path: Path) -> Settings:
     keys = [Key(name, Effect.NONE, "given twice; the later one counts") for name in twice]
     for name, value in _leaves(raw):
         section, _, last = name.rpartition(".")
-        setting, of = MAPPED.get(name, ("", None))
+        setting, of = theirs.MAPPED.get(name, ("", None))
         mapped = None if of is None or value is None else of(loaded)
         if value is None:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
@@ -116,26 +105,26 @@ def read_settings(path: Path) -> Settings:
             keys.append(Key(name, Effect.MAPPED, "what prompts say of the task"))
         elif name.startswith("database.feature_"):
             keys.append(Key(name, Effect.MAPPED, "axes: length for complexity, metrics; diversity has none"))
-        elif section == "llm.models[]" or (section == "llm" and last in (*LEGACY_MODELS, *FOR_EACH_MODEL)):
+        elif section == "llm.models[]" or (section == "llm" and last in theirs.OF_ONE_MODEL):
             keys.append(_model_key(name, last))
         elif setting and mapped is None:
             ours = "the prompts here are other ones, unless there is prompt.template_dir"
             none = f"{setting} has no such value; it stays as it is"
-            keys.append(Key(name, Effect.NONE, ours if setting == THEIR_PROMPTS else none))
+            keys.append(Key(name, Effect.NONE, ours if setting == theirs.PROMPTS else none))
         elif setting:
             values[setting] = mapped
-            told = "OpenEvolve's own prompts, without {changes}" if setting == THEIR_PROMPTS else mapped
+            told = "OpenEvolve's own prompts, without {changes}" if setting == theirs.PROMPTS else mapped
             keys.append(Key(name, Effect.MAPPED, f"{setting} = {told}"))
-        elif name == TOP_LEVEL_WORKERS:
+        elif name == theirs.TOP_LEVEL_WORKERS:
             values["sandbox.workers"] = value
             keys.append(Key(name, Effect.MAPPED, f"sandbox.workers = {value}; OpenEvolve ignores it here"))
         else:
             is_judge = name.startswith("llm.evaluator_models[].")
-            reason = NO_JUDGE if is_judge else WITHOUT_EFFECT.get(name)
+            reason = theirs.NO_JUDGE if is_judge else theirs.WITHOUT_EFFECT.get(name)
             effect = Effect.NONE if reason else Effect.UNKNOWN
-            if reason == NO_JUDGE and "evaluator.judges" in values:
+            if reason == theirs.NO_JUDGE and "evaluator.judges" in values:
                 effect, reason = Effect.MAPPED, "evaluator.judges: models that score programs too"
-            keys.append(Key(name, effect, reason or NO_SETTING))
+            keys.append(Key(name, effect, reason or theirs.NO_SETTING))
     own = [model for model in models if model.keys() - {"name", "weight"}]
     tables = tuple(models) if len(models) > 1 or own else ()
     if models:
@@ -163,7 +152,7 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
         raise ConfigError(f"{path}: expected YAML: {_one_line(error)}; correct it") from error
     if raw is None:
         return {}, []
-    known = {field.name for field in dataclasses.fields(Config)} | {TOP_LEVEL_WORKERS}
+    known = {field.name for field in dataclasses.fields(Config)} | {theirs.TOP_LEVEL_WORKERS}
     if not isinstance(raw, dict) or not known & raw.keys():
         found = ", ".join(str(key) for key in list(raw)[:8]) if isinstance(raw, dict) else f"{raw!r:.80}"
         raise ConfigError(
@@ -224,7 +213,7 @@ def _without_secrets(value: Any) -> Any:
         return {
             key: _without_secrets(inner)
             for key, inner in value.items()
-            if (inner is not None or key in OFF_BY_NULL) and key != "api_key"
+            if (inner is not None or key in theirs.OFF_BY_NULL) and key != "api_key"
         }
     return [_without_secrets(inner) for inner in value] if isinstance(value, list) else value
 
@@ -233,7 +222,7 @@ def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
     """Yield every key of the file with its value, sections and lists of sections taken apart."""
     for key, inner in value.items():
         name = f"{prefix}{key}"
-        if isinstance(inner, dict) and inner and name not in WITHOUT_EFFECT and name not in MAPPED:
+        if isinstance(inner, dict) and inner and name not in theirs.KNOWN:
             yield from _leaves(inner, f"{name}.")
         elif isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
             for item in inner:
@@ -272,7 +261,7 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
         table: dict[str, Any] = {"name": str(model.name)}
         for key in ("api_base", "temperature", "max_tokens"):
             if entry.get(key) is not None:
-                table[OF_MODEL[key]] = entry[key]
+                table[theirs.OF_MODEL[key]] = entry[key]
         if model.top_p is not None:
             table["top_p"] = float(model.top_p)
         if model.reasoning_effort is not None:
@@ -300,16 +289,16 @@ def _variable(secret: object) -> str | None:
 
 
 def _model_key(name: str, last: str) -> Key:
-    if last in ("name", "weight", *LEGACY_MODELS):
+    if last in ("name", "weight", *theirs.LEGACY_MODELS):
         key = "weight" if last.endswith("weight") else "name"
         return Key(
             name, Effect.MAPPED, f"models.{key}" + ", or proposer.model of a single one" * (key == "name")
         )
-    if last in OF_MODEL:
-        return Key(name, Effect.MAPPED, f"models.{OF_MODEL[last]}")
-    reason = WITHOUT_EFFECT.get(f"llm.{last}")
+    if last in theirs.OF_MODEL:
+        return Key(name, Effect.MAPPED, f"models.{theirs.OF_MODEL[last]}")
+    reason = theirs.WITHOUT_EFFECT.get(f"llm.{last}")
     if last == "system_message":
         reason = "the prompt's own is sent, as OpenEvolve does"
-    elif reason is None and f"llm.{last}" in MAPPED:
+    elif reason is None and f"llm.{last}" in theirs.MAPPED:
         reason = "one value for all models: give it in llm"
-    return Key(name, Effect.UNKNOWN if reason is None else Effect.NONE, reason or NO_SETTING)
+    return Key(name, Effect.UNKNOWN if reason is None else Effect.NONE, reason or theirs.NO_SETTING)
