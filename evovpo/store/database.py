@@ -13,15 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import URL, Connection, Table, create_engine, event, insert, inspect, make_url, text
-from sqlalchemy.exc import (
-    ArgumentError,
-    IntegrityError,
-    NoSuchModuleError,
-    OperationalError,
-    SQLAlchemyError,
-    StatementError,
-)
+from sqlalchemy import URL, Connection, Table, create_engine, event, exc, insert, inspect, make_url, text
 from sqlalchemy.pool import StaticPool
 
 from evovpo.errors import StoreError
@@ -59,7 +51,7 @@ def parse_url(url: str | None) -> URL:
         return URL.create("sqlite", database=url if url == ":memory:" else str(Path(url).expanduser()))
     try:
         return make_url(url)
-    except ArgumentError:
+    except exc.ArgumentError:
         raise StoreError(
             "the store address is not a database URL; expected a path, sqlite:///PATH, or for example "
             "postgresql+psycopg://USER:PASSWORD@HOST/NAME"
@@ -92,7 +84,7 @@ class Database:
                 if self._is_sqlite:
                     options["connect_args"] = {"timeout": self._busy_seconds}
                 self._pool = create_engine(url, **options)
-            except (NoSuchModuleError, ModuleNotFoundError) as error:
+            except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
                 raise StoreError(
                     f"{self.name}: the driver for this kind of database is not installed ({error}); install "
                     "it, for example `pip install 'psycopg[binary]'` for postgresql+psycopg://"
@@ -158,10 +150,10 @@ class Database:
             for attempt in count(1):
                 try:
                     return work()
-                except IntegrityError:
+                except exc.IntegrityError:
                     if self._is_sqlite or attempt == _ATTEMPTS:
                         raise
-                except OperationalError as error:
+                except exc.OperationalError as error:
                     if "database is locked" not in str(error.orig) or time.monotonic() > until:
                         raise
                     time.sleep(_RETRY_SECONDS)
@@ -242,8 +234,8 @@ class Database:
         """Turn what SQLAlchemy and drivers raise into one StoreError that says what to do."""
         try:
             yield
-        except SQLAlchemyError as error:
-            cause = error.orig if isinstance(error, StatementError) and error.orig else error
+        except exc.SQLAlchemyError as error:
+            cause = error.orig if isinstance(error, exc.StatementError) and error.orig else error
             reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
             advice = "".join(f"; {what}" for sign, what in _ADVICE if sign in reason)
             raise StoreError(f"{self.name}: {self._without_secrets(reason)}{advice}") from error

@@ -7,14 +7,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+import pydantic
 
 from evovpo.errors import ProblemError
 from evovpo.prompts.showing import suffix_of
@@ -24,16 +17,16 @@ _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 """Numbers that its writer lets through and JSON does not know, as text."""
 
 
-def _else(default: object) -> WrapValidator:
+def _else(default: object) -> pydantic.WrapValidator:
     """Return what makes a field `default` where a file has something of another type there."""
 
-    def validated(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    def validated(value: object, validate: pydantic.ValidatorFunctionWrapHandler) -> object:
         try:
             return validate(value)
-        except ValidationError:
+        except pydantic.ValidationError:
             return default
 
-    return WrapValidator(validated)
+    return pydantic.WrapValidator(validated)
 
 
 def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
@@ -45,23 +38,23 @@ def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
     return tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in found)
 
 
-class Evolved(BaseModel, strict=True):
+class Evolved(pydantic.BaseModel, strict=True):
     """One program of a checkpoint."""
 
     id: str
     """Its id there."""
     code: str
     language: Annotated[str, _else("")] = ""
-    parent: Annotated[str | None, _else(None)] = Field(None, alias="parent_id")
-    iteration: Annotated[int, _else(0)] = Field(0, alias="iteration_found")
+    parent: Annotated[str | None, _else(None)] = pydantic.Field(None, alias="parent_id")
+    iteration: Annotated[int, _else(0)] = pydantic.Field(0, alias="iteration_found")
     timestamp: Annotated[float, _else(0.0)] = 0.0
     island: int = 0
     metrics: Annotated[
         tuple[tuple[str, Any], ...],
-        BeforeValidator(lambda value: tuple(value.items()) if isinstance(value, dict) else ()),
+        pydantic.BeforeValidator(lambda value: tuple(value.items()) if isinstance(value, dict) else ()),
     ] = ()
     """Not finite numbers as text."""
-    artifacts: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_artifacts)] = Field(
+    artifacts: Annotated[tuple[tuple[str, str], ...], pydantic.BeforeValidator(_artifacts)] = pydantic.Field(
         (), alias="artifacts_json"
     )
     metadata: Annotated[dict[str, Any], _else({})] = {}
@@ -132,7 +125,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             continue
         try:
             program = Evolved.model_validate(data)
-        except ValidationError:
+        except pydantic.ValidationError:
             faults.append(f"{file.name}: expected a program with id and code, found other keys")
             continue
         own = program.metadata.get("island")
