@@ -5,8 +5,6 @@ that the problem's folder has here. A task whose process or machine is lost is r
 nothing: a judgement is stored by the run, not by the task.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -10,14 +10,7 @@ from collections.abc import Mapping, Sequence
 from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.selftest.run import (
-    HIDDEN_FILE,
-    Outcome,
-    exposed_target,
-    measure_costs,
-    run_attacks,
-    run_mode_attacks,
-)
+from evovpo.sandbox.selftest import run
 from evovpo.types import Json
 
 LEVELS = [level for level in Level if level is not Level.NONE]
@@ -40,11 +33,11 @@ def main() -> int:
 
 def _selftest(level: Level | None, is_json: bool) -> int:
     with (
-        exposed_target() as target,
+        run.exposed_target() as target,
         Sandbox(
             workers=1,
             preload=(),
-            hidden=[HIDDEN_FILE],
+            hidden=[run.HIDDEN_FILE],
             level=level,
             minimum_level=level or Level.LANDLOCK_SECCOMP,
             retries=0,
@@ -54,12 +47,12 @@ def _selftest(level: Level | None, is_json: bool) -> int:
         if not is_json:
             print(f"level {level}, user {os.geteuid()}; {probe().describe()}")
         outcomes = []
-        modes = run_mode_attacks(level, target) if level.has_landlock else ()
-        for outcome in itertools.chain(run_attacks(sandbox, target), modes):
+        modes = run.run_mode_attacks(level, target) if level.has_landlock else ()
+        for outcome in itertools.chain(run.run_attacks(sandbox, target), modes):
             outcomes.append(outcome)
             if not is_json:
                 print(_row(outcome), flush=True)
-    costs = measure_costs(level)
+    costs = run.measure_costs(level)
     found = report(outcomes, costs, level)
     if is_json:
         print(json.dumps(found))
@@ -73,12 +66,12 @@ def _selftest(level: Level | None, is_json: bool) -> int:
     return 1 if found["failed"] else 0
 
 
-def report(outcomes: Sequence[Outcome], costs: Mapping[str, float | None], level: Level) -> dict[str, Json]:
+def report(found: Sequence[run.Outcome], costs: Mapping[str, float | None], level: Level) -> dict[str, Json]:
     """Return the machine-readable report."""
-    failed: list[Json] = [outcome.name for outcome in outcomes if not outcome.is_held]
+    failed: list[Json] = [outcome.name for outcome in found if not outcome.is_held]
     return {
-        "passed": len(outcomes) - len(failed),
-        "total": len(outcomes),
+        "passed": len(found) - len(failed),
+        "total": len(found),
         "level": str(level),
         "uid": os.geteuid(),
         **{f"cpu_ms_{name}": None if cost is None else round(cost, 3) for name, cost in costs.items()},
@@ -86,7 +79,7 @@ def report(outcomes: Sequence[Outcome], costs: Mapping[str, float | None], level
     }
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: run.Outcome) -> str:
     detail = outcome.detail.partition("\n")[0]
     remark = f"{outcome.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"

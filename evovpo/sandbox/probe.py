@@ -1,7 +1,5 @@
 """What this machine offers for isolation, found by trying it: version numbers and system files mislead."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import platform
@@ -9,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from evovpo.errors import SandboxError
 from evovpo.sandbox.filters import filter_path
@@ -32,7 +31,7 @@ class Level(StrEnum):
         """True for a level at which the kernel says which files may be read."""
         return self.is_at_least(Level.LANDLOCK_SECCOMP)
 
-    def is_at_least(self, other: Level) -> bool:
+    def is_at_least(self, other: Self) -> bool:
         """True if this level holds a candidate as well as `other` or better."""
         order = list(Level)
         return order.index(self) >= order.index(other)

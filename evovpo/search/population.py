@@ -5,14 +5,12 @@ vector the shorter stays, and of too many the one whose loss costs least goes. B
 the moment they are known, so that a cell number never changes its meaning within a run.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +37,7 @@ class Member:
         """The mean over the components, for reports and for strategies that need one number."""
         return sum(self.rewards) / len(self.rewards)
 
-    def replaces(self, other: Member) -> bool:
+    def replaces(self, other: Self) -> bool:
         """True if `other` has no place beside this one: dominated, or equal and not shorter."""
         if self.rewards == other.rewards:
             return (len(self.source), self.order) < (len(other.source), other.order)
