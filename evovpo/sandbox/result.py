@@ -228,12 +228,10 @@ def _ending(
 
 def _verdict(report: Report, said: Said, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
     """Return status and detail: the kernel's word first, that of the untrusted process last."""
+    most = limits.processes + limits.threads
     ended = {
         "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),
-        "tasks": (
-            Status.FORBIDDEN,
-            f"more than {limits.processes + limits.threads} processes and threads besides the first",
-        ),
+        "tasks": (Status.FORBIDDEN, f"more than {most} processes and threads besides the first"),
         "memory": (Status.MEMORY, f"all processes together used far more than {limits.memory_mb} MiB"),
         "disk": (Status.OUTPUT_LIMIT, f"more than {limits.disk_mb} MiB in the private folder"),
         "log": (Status.OUTPUT_LIMIT, "standard output without end"),

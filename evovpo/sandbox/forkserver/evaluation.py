@@ -132,7 +132,9 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
                 raise AttributeError(f"the evaluator defines no function {name!r}")
             result = function(path)
             if hasattr(result, "__await__"):
-                result = _awaited(result)
+                import asyncio  # slow to import, and few evaluators need it
+
+                result = asyncio.run(_awaited(result))
             found.update(strict_json.metrics_of(result))
             artifacts.update(strict_json.artifacts_of(result))
             thresholds = job["thresholds"]
@@ -202,13 +204,8 @@ def seed_generators(state: Any) -> None:
         numpy.seed()
 
 
-def _awaited(result: Any) -> Any:
-    import asyncio  # slow to import, and few evaluators need it
-
-    async def wait() -> Any:
-        return await result
-
-    return asyncio.run(wait())
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _trace(error: BaseException) -> str:
