@@ -40,9 +40,7 @@ def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
 
     Raises `SandboxError` if there is none.
     """
-    left = [
-        place for place, chain in enumerate(chains) if all(answer.rewards is not None for answer in chain)
-    ]
+    left = [place for place, chain in enumerate(chains) if all(one.rewards is not None for one in chain)]
     if not left:
         raise SandboxError(
             f"the sandbox failed on each of the {len(chains)} completions of a task; try again, or run"
@@ -175,7 +173,5 @@ def measure_groups(groups: Iterable[Group]) -> Measure:
         ):
             # Of a repeat the first counts: groups hold zeros for the others.
             first = dict(zip(programs[::-1], rewards[::-1], strict=True))
-            chains.append(
-                [JudgedAnswer(program, first[program] if is_valid else None) for program in programs]
-            )
+            chains.append([JudgedAnswer(key, first[key] if is_valid else None) for key in programs])
     return measure(chains)

@@ -56,12 +56,10 @@ def read_edits(answer: str) -> list[Edit]:
             elif named := named_path(line):
                 path = named
         elif _REPLACE.fullmatch(line):
-            dividers = [at for at, text in enumerate(body) if _DIVIDER.fullmatch(text)]
-            if not dividers:
+            marks = [at for at, text in enumerate(body) if _DIVIDER.fullmatch(text)]
+            if not marks:
                 raise AnswerError(f"edit {len(edits) + 1} has no line '=======' between SEARCH and REPLACE")
-            readings = tuple(
-                (tuple(body[:at]), tuple(body[at + 1 :])) for at in reversed(dividers[:_READINGS])
-            )
+            readings = tuple((tuple(body[:at]), tuple(body[at + 1 :])) for at in reversed(marks[:_READINGS]))
             edits.append(Edit(len(edits) + 1, readings, path))
             body, path = None, ""
         elif _SEARCH.fullmatch(line):
@@ -126,9 +124,9 @@ def editable_ranges(files: Mapping[str, str]) -> dict[str, list[tuple[int, int]]
 
 def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
     """Return the one place of an edit. Raises `AnswerError` if there is not exactly one."""
-    its_search = f"edit {edit.number}: its SEARCH text is"
+    its = f"edit {edit.number}: its SEARCH text is"
     if not any(line.strip() for line in edit.readings[-1][0]):
-        raise AnswerError(f"{its_search} empty; begin with the lines that are there now")
+        raise AnswerError(f"{its} empty; begin with the lines that are there now")
     for exactness in range(3):
         for search, replace in edit.readings:
             places = [
@@ -136,21 +134,17 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
             ]
             if len(places) > 1:
                 named = ", ".join(f"{start + 1}{_in_file(path)}" for path, start in places[:5])
-                raise AnswerError(
-                    f"{its_search} found in {len(places)} places (lines {named}); give more lines"
-                )
+                raise AnswerError(f"{its} found in {len(places)} places (lines {named}); give more lines")
             if places:
                 path, start = places[0]
                 if exactness == 2:
                     window = files[path][start : start + len(search)]
                     old, new = _indent(search), _indent(window)
                     if any(line.strip() and not line.startswith(old) for line in replace):
-                        raise AnswerError(
-                            f"{its_search} indented otherwise than the program, and REPLACE less so"
-                        )
+                        raise AnswerError(f"{its} indented otherwise than the program, and REPLACE less so")
                     replace = tuple(new + line[len(old) :] if line.strip() else "" for line in replace)
                 return _Place(path, start, tuple(search), tuple(replace))
-    raise AnswerError(f"{its_search} {_nearest(files, edit.readings[-1][0])}")
+    raise AnswerError(f"{its} {_nearest(files, edit.readings[-1][0])}")
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
@@ -195,10 +189,8 @@ def _outside(place: _Place, ranges: Mapping[str, list[tuple[int, int]]] | None) 
         return "adds an EVOLVE-BLOCK marker; the markers stay as they are"
     if is_inside:
         return ""
-    named = f"line {first + 1}" if end - first <= 1 else f"lines {first + 1} to {end}"
-    return (
-        f"changed {named}{_in_file(place.path)}, outside of the EVOLVE-BLOCKs; only what is inside may change"
-    )
+    at = f"line {first + 1}" if end - first <= 1 else f"lines {first + 1} to {end}"
+    return f"changed {at}{_in_file(place.path)}, outside of the EVOLVE-BLOCKs; only what is inside may change"
 
 
 def _has_end(lines: Sequence[str]) -> bool:

@@ -79,10 +79,8 @@ def capped(text: str, characters: int) -> str:
     if len(text) <= characters:
         return text
     head = characters // 3
-    left_out = len(text) - characters
-    return (
-        f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[len(text) - (characters - head) :]}"
-    )
+    cut = len(text) - characters
+    return f"{text[:head]}\n[... {cut} characters left out ...]\n{text[len(text) - (characters - head) :]}"
 
 
 def quoted(text: str, characters: int | None = None) -> str:

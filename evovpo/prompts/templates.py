@@ -129,6 +129,4 @@ def _filled(paragraph: str, values: Mapping[str, str]) -> str | None:
     places = [found[2] for found in _PLACE.finditer(paragraph) if found[2] is not None]
     if places and not any(values.get(place) for place in places):
         return None
-    return _PLACE.sub(
-        lambda found: f"{{{found[1]}}}" if found[2] is None else values.get(found[2], ""), paragraph
-    )
+    return _PLACE.sub(lambda one: f"{{{one[1]}}}" if one[2] is None else values.get(one[2], ""), paragraph)

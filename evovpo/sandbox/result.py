@@ -14,7 +14,7 @@ from evovpo.sandbox.forkserver.strict_json import capped, read_object
 from evovpo.sandbox.probe import Level
 from evovpo.types import Json, Limits, Status
 
-_TEXT_LIMIT = 300
+_LONGEST = 300
 
 
 class Said(NamedTuple):
@@ -44,7 +44,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Said:
             index = line.get("i")
             if "exc" in line:
                 place = f" (line {line['line']})" if isinstance(line.get("line"), int) else ""
-                detail = f"{line['exc']}: {line.get('msg')}"[:_TEXT_LIMIT] + place
+                detail = f"{line['exc']}: {line.get('msg')}"[:_LONGEST] + place
                 raised = _exception_status(line), detail
             elif line.get("done") is True:
                 is_done = True
@@ -53,13 +53,11 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Said:
             elif "out" in line and not impurity:
                 outputs[index] = line["out"]
             else:
-                errors[index] = str(line.get("err") or line.get("bad") or impurity or "no output")[
-                    :_TEXT_LIMIT
-                ]
+                errors[index] = str(line.get("err") or line.get("bad") or impurity or "no output")[:_LONGEST]
                 if not per_case:
                     raise ValueError(errors[index])
         except (ValueError, RecursionError) as error:
-            fault = f"unusable output: {error}"[:_TEXT_LIMIT]
+            fault = f"unusable output: {error}"[:_LONGEST]
             return Said({"outputs": [None] * cases, "errors": [None] * cases}, fault=fault)
     return Said({"outputs": outputs, "errors": errors}, is_done, raised)
 
@@ -76,7 +74,7 @@ def read_line(written: bytes) -> Said:
         if "exc" not in line and not is_done:
             raise ValueError("a line without its end")
     except (ValueError, RecursionError) as error:
-        return Said({}, fault=f"unusable result: {error}"[:_TEXT_LIMIT])
+        return Said({}, fault=f"unusable result: {error}"[:_LONGEST])
     raised = None
     if "exc" in line:
         detail = f"{line['exc']}: {line.get('msg')}\n{line.get('trace') or ''}".strip()

@@ -101,12 +101,10 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
     namespaces = bwrap_command([], is_user_changed=is_user_changed)
     command = [*namespaces, python_executable(), "-I", "-S", "-c", ""]
     try:
-        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
+        ran = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not start ({error})"
-    return (
-        "" if tried.returncode == 0 else f"refused ({tried.stderr.decode(errors='replace').strip()[-120:]})"
-    )
+    return "" if ran.returncode == 0 else f"refused ({ran.stderr.decode(errors='replace').strip()[-120:]})"
 
 
 @functools.cache

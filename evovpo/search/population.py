@@ -233,9 +233,7 @@ class Island:
     @property
     def filled_cells(self) -> dict[Cell, tuple[str, ...]]:
         """The program ids in each filled cell."""
-        return {
-            cell: tuple(m.program_id for m in front.members) for cell, front in sorted(self._cells.items())
-        }
+        return {cell: tuple(m.program_id for m in kept.members) for cell, kept in sorted(self._cells.items())}
 
 
 class Population:

@@ -78,7 +78,5 @@ class Standing:
                 self._improved_at = self.proposed
             self.best, self._rank = new, rank
             self.gains[-1] = evaluation.mean_reward - self._mean_before
-        combined = (
-            None if self.problem.has_one_score else number(dict(evaluation.metrics or ()).get(COMBINED))
-        )
-        self._reached = max(self._reached, found if combined is None else combined)
+        score = None if self.problem.has_one_score else number(dict(evaluation.metrics or ()).get(COMBINED))
+        self._reached = max(self._reached, found if score is None else score)

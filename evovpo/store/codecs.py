@@ -137,9 +137,7 @@ FLOATS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *
 VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)
-PROBLEM = Encoded(
-    Text(), lambda problem: dump_json(asdict(problem)), lambda text: _as(Problem, json.loads(text))
-)
+PROBLEM = Encoded(Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text)))
 """A whole problem, training and held-out rows included; what older rows are without has its default."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
 

@@ -125,7 +125,7 @@ class Trainings(Database):
         links = zip(training.runs, training.after, training.through, strict=True)
         columns = ("training_id", "position", "run_id", "after_prompt", "through_prompt")
         rows = [
-            dict(zip(columns, (training.id, number, *link), strict=True)) for number, link in enumerate(links)
+            dict(zip(columns, (training.id, place, *link), strict=True)) for place, link in enumerate(links)
         ]
         append(connection, training_runs, rows)
         return True

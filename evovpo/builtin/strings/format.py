@@ -112,9 +112,7 @@ class ExpressionFormat(ChainFormat):
         if parent is not None:
             expression = STRINGS.from_source(parent.program.source, problem.entry)
             got = [_got(problem, parent.evaluation, row) for row in rows][:MAX_ROWS]
-        text = encode_prompt(
-            inputs, [str(example.output) for example in chosen], request.answers, expression, got
-        )
+        text = encode_prompt(inputs, [str(row.output) for row in chosen], request.answers, expression, got)
         return (Message("user", text),)
 
 

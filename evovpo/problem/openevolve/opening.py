@@ -47,10 +47,8 @@ def open_project(
     config = config.changed(evaluator={"allow": ", ".join(words)})
     loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
     if words:
-        is_shared = loaded.problem.trust is Trust.LOW
-        who = (
-            "and for every candidate, which shares its process" if is_shared else "candidates have none of it"
-        )
+        is_low = loaded.problem.trust is Trust.LOW
+        who = "and for every candidate, which shares its process" if is_low else "candidates have none of it"
         remark = f"opened for the evaluator, {who}: {', '.join(words)}"
         loaded = loaded._replace(remarks=(remark, *loaded.remarks))
     return loaded

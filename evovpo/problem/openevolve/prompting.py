@@ -41,9 +41,7 @@ class TheirPrompts:
         self._sampler.config = dataclasses.replace(config, template_variations=drawn)
         told = {"feedback": parent.evaluation.feedback}
         told |= {f"an earlier answer, {one.reason[:300]}": one.text for one in request.attempts}
-        artifacts = {
-            harmless(name): capped(harmless(text), self._most) for name, text in told.items() if text
-        }
+        artifacts = {harmless(key): capped(harmless(text), self._most) for key, text in told.items() if text}
         others = [_record(shown) for shown in request.inspirations]
         top = others[: config.num_top_programs]
         try:

@@ -211,9 +211,7 @@ async def _awaited(result: Any) -> Any:
 def _trace(error: BaseException) -> str:
     """Return the innermost lines of a traceback, without this file's."""
     own = (str(Path(__file__).parent), "<frozen importlib")
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)
-    ]
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(own)]
     return "".join(traceback.format_list(frames[-_TRACE_FRAMES:]))[-_TRACE_LIMIT:]
 
 
