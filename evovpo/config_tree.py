@@ -81,12 +81,10 @@ class Section(BaseModel):
             if key not in cls.model_fields:
                 faults.append(f"unknown key {cls.section()}.{key}; {nearest_hint(key, cls.model_fields)}")
                 continue
-            field, advice = cls.model_fields[key], "change it"
+            field, hint = cls.model_fields[key], "change it"
             if isinstance(value, str) and get_origin(field.annotation) is Literal:
-                advice = nearest_hint(value, get_args(field.annotation))
-            faults.append(
-                f"{cls.section()}.{key}: expected {expected(field)}, found {value!r:.200}; {advice}"
-            )
+                hint = nearest_hint(value, get_args(field.annotation))
+            faults.append(f"{cls.section()}.{key}: expected {expected(field)}, found {value!r:.200}; {hint}")
         return faults
 
 

@@ -144,10 +144,8 @@ class Evaluator:
                 status = Status.ERROR
             elif self._scorer is not None:
                 with self._scorer_lock:  # people write scorers without a thought of threads
-                    returned, feedback = self._scorer.answer(result, str(problem.scorer_path))
-                rewards = checked_rewards(
-                    returned, problem.objectives, f"{problem.scorer_path}: score(outputs)"
-                )
+                    given, feedback = self._scorer.answer(result, str(problem.scorer_path))
+                rewards = checked_rewards(given, problem.objectives, f"{problem.scorer_path}: score(outputs)")
                 if raised:
                     feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
             else:
@@ -190,12 +188,10 @@ class Evaluator:
             judge = Evaluator(unseen_rows(self._problem), self._sandbox)
         else:
             return ()
-        evaluation = judge.evaluate(program)
-        if evaluation.rewards is None:
-            raise SandboxError(
-                f"the held-out rows of {self._problem.id} could not be run: {evaluation.feedback}"
-            )
-        return tuple(reward == 1.0 for reward in evaluation.rewards)
+        found = judge.evaluate(program)
+        if found.rewards is None:
+            raise SandboxError(f"the held-out rows of {self._problem.id} could not be run: {found.feedback}")
+        return tuple(reward == 1.0 for reward in found.rewards)
 
 
 def unseen_rows(problem: Problem) -> Problem:

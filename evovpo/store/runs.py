@@ -171,10 +171,8 @@ class Runs(Database):
     def _call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
         """Return the sums over the requests of runs; zeros for unknown ones."""
         of_runs = calls.c.run_id.in_(run_ids)
-        tokens = [
-            func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)
-        ]
-        sums = select(func.count(), *tokens, func.sum(calls.c.cost)).where(of_runs)
+        both = [func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)]
+        sums = select(func.count(), *both, func.sum(calls.c.cost)).where(of_runs)
         sent, asked, answered, cost = connection.execute(sums).one()
         failed = select(calls.c.reason, func.count()).where(of_runs, calls.c.outcome != CallOutcome.OK)
         faults = {row[0]: row[1] for row in connection.execute(failed.group_by(calls.c.reason))}
@@ -206,13 +204,11 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 def with_status() -> Select[Any]:
     """Return the query for all runs, each with its latest status and the settings of its latest part."""
-    events = run_events.alias()
-    latest = select(func.max(events.c.number)).where(events.c.run_id == runs.c.id).correlate(runs)
+    event = run_events.alias()
+    latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
-    parts = select(events.c.config_json).where(
-        events.c.run_id == runs.c.id, events.c.config_json.is_not(None)
-    )
-    part = parts.order_by(events.c.number.desc()).limit(1).correlate(runs).scalar_subquery().label("latest")
+    parts = select(event.c.config_json).where(event.c.run_id == runs.c.id, event.c.config_json.is_not(None))
+    part = parts.order_by(event.c.number.desc()).limit(1).correlate(runs).scalar_subquery().label("latest")
     ends = (run_events.c.status, run_events.c.heldout_passed, run_events.c.heldout_total)
     return select(runs, *ends, part).select_from(runs).join(run_events, of_run)
 

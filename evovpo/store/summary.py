@@ -148,14 +148,12 @@ class Summaries(Runs):
         The best mean reward comes first; of several programs the shortest, then the lowest id.
         """
         pairs = select(candidates.c.program_id, candidates.c.evaluation_id)
-        judged = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
+        told = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
         rows = connection.execute(
-            select(
-                judged.c.program_id, judged.c.evaluation_id, func.length(programs.c.source), rewards.c.value
-            )
-            .join(programs, programs.c.id == judged.c.program_id)
-            .join(rewards, rewards.c.evaluation_id == judged.c.evaluation_id)
-            .order_by(judged.c.evaluation_id, rewards.c.objective)
+            select(told.c.program_id, told.c.evaluation_id, func.length(programs.c.source), rewards.c.value)
+            .join(programs, programs.c.id == told.c.program_id)
+            .join(rewards, rewards.c.evaluation_id == told.c.evaluation_id)
+            .order_by(told.c.evaluation_id, rewards.c.objective)
         )
         found: dict[str, tuple[int, tuple[float, ...]]] = {}
         for (program_id, _, length), components in groupby(rows, key=itemgetter(0, 1, 2)):

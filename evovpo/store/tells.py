@@ -185,7 +185,7 @@ def _append_evaluations(
     query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared.values()))
     digests: dict[str, str] = {row.id: row.digest for row in connection.execute(query)}
     ids: dict[str, str] = {}
-    evaluation_rows: list[Row] = []
+    judged: list[Row] = []
     reward_rows: list[Row] = []
     for candidate_id, evaluation in judgements:
         evaluation_id, private_to = shared[evaluation.program_id], ""
@@ -196,14 +196,12 @@ def _append_evaluations(
         if evaluation_id in digests:
             continue
         digests[evaluation_id] = digest
-        evaluation_rows.append(
-            row_of(evaluations, evaluation, id=evaluation_id, private_to=private_to, digest=digest)
-        )
+        judged.append(row_of(evaluations, evaluation, id=evaluation_id, private_to=private_to, digest=digest))
         reward_rows.extend(
             {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
             for index, value in enumerate(reward_values(evaluation))
         )
-    append(connection, evaluations, evaluation_rows)
+    append(connection, evaluations, judged)
     append(connection, rewards, reward_rows)
     return ids
 

@@ -23,13 +23,11 @@ class HumanEvalRecord(Record):
 
     def task(self) -> Task:
         seed = self.prompt.rstrip() + "\n    return None\n"
-        function = signature(seed, self.entry_point)
-        statement = f"Write the function {function.name}, which begins like this:\n\n{self.prompt.strip()}\n"
+        found = signature(seed, self.entry_point)
+        statement = f"Write the function {found.name}, which begins like this:\n\n{self.prompt.strip()}\n"
         for node in parse(self.test).body:
             match node:
                 case ast.FunctionDef(name="check", args=ast.arguments(args=[candidate]), body=body):
-                    tests, left_out = read_tests(body, candidate.arg, function)
-                    return Task(
-                        self.name, statement, function.name, function.parameters, seed, tests, (), left_out
-                    )
+                    tests, left_out = read_tests(body, candidate.arg, found)
+                    return Task(self.name, statement, found.name, found.parameters, seed, tests, (), left_out)
         raise UnusableError("its test defines no check(candidate)")
