@@ -59,6 +59,14 @@ def show(
         int | None,
         option("K", "Also show the K programs to keep together, none of which does all.", min=1),
     ] = None,
+    alpha: Annotated[
+        float,
+        option(
+            "A",
+            "Of the portfolio's weightings, Dirichlet(A): near 0 one objective counts at a time.",
+            min=0.01,
+        ),
+    ] = 1.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, where it came from, and the curve of the search.
@@ -80,7 +88,7 @@ def show(
         view = read_run(store, find_run(store, run))
         ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
         coverage = sets.read_coverage(store, view)
-        kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio)
+        kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio, alpha)
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
             write_curve_png(view, picture, coverage)
@@ -89,9 +97,11 @@ def show(
                 file.write(script(view.problem, view.best))
             say(f"Best program written to {out}", stderr=True)
         if as_json:
-            covered = {"coverage": [point._asdict() for point in coverage]}
-            together = {} if kept is None else sets.portfolio_json(kept)
-            print_json({**run_json(view, ancestors), **covered, **together, "png": picture})
+            covered: dict[str, Any] = {"coverage": [point._asdict() for point in coverage]}
+            if kept is not None:
+                best = kept[-1].together if kept else None
+                covered |= {"portfolio": [one._asdict() for one in kept], "expected_best": best}
+            print_json({**run_json(view, ancestors), **covered, "png": picture})
             return
         show_answer(run_report(view, ancestors))
         if coverage:

@@ -12,33 +12,36 @@ from evovpo.analysis.portfolio import Coverage, choose_portfolio, coverage_curve
 from evovpo.reports.text import one_line, plain_table, right
 from evovpo.runs.stored import RunView
 from evovpo.store import Store
-from evovpo.types import Json, Problem, Program, Rewards
+from evovpo.types import Problem, Rewards
 
 
 class Kept(NamedTuple):
-    """A program of a portfolio."""
+    """A program of a portfolio; its fields are those of `evovpo show --portfolio K --json`."""
 
-    program: Program
+    program_id: str
+    source: str
     rewards: Rewards
     share: float
     """Of the random weightings, those under which it is the best of the portfolio."""
-    expected_best: float
+    together: float
     """E_w max w·r of the portfolio up to this program."""
 
 
-def read_portfolio(store: Store, view: RunView, size: int) -> list[Kept]:
+def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -> list[Kept]:
     """Return up to `size` programs of a run that together have the highest expected best reward.
 
-    Under weightings of the components that a trainer sees, Dirichlet(1); fewer where one more adds nothing.
+    Under weightings of the components that a trainer sees, Dirichlet(alpha): near 0 one component counts at a
+    time. Fewer where one more adds nothing.
     """
     vectors = store.vectors([view.run.id])
     if not vectors:
         return []
     rewards_N_D = grouped(view.problem, [vector for _, vector in vectors])  # noqa: N806
-    found = choose_portfolio(rewards_N_D, weightings(rewards_N_D.shape[1]), size)
+    found = choose_portfolio(rewards_N_D, weightings(rewards_N_D.shape[1], alpha), size)
+    chosen = [vectors[place] for place in found.chosen]
     return [
-        Kept(store.program(vectors[place][0]), vectors[place][1], share, expected)
-        for place, share, expected in zip(*found, strict=True)
+        Kept(name, store.program(name).source, rewards, share, expected)
+        for (name, rewards), share, expected in zip(chosen, found.shares, found.expected_best, strict=True)
     ]
 
 
@@ -53,21 +56,6 @@ def read_coverage(store: Store, view: RunView) -> list[Coverage]:
     return coverage_curve(list(zip((at for at, _ in order), rewards_N_D, strict=True)), weights)
 
 
-def portfolio_json(kept: list[Kept]) -> dict[str, Json]:
-    """Return for machines what `portfolio_table` shows."""
-    programs: list[Json] = [
-        {
-            "program_id": one.program.id,
-            "source": one.program.source,
-            "rewards": list(one.rewards),
-            "share": one.share,
-            "expected_best_so_far": one.expected_best,
-        }
-        for one in kept
-    ]
-    return {"portfolio": programs, "expected_best": kept[-1].expected_best if kept else None}
-
-
 def portfolio_table(problem: Problem, kept: list[Kept]) -> Table:
     """Return a row for each program in the order in which they were chosen."""
     title = f"{len(kept)} programs to keep together, each for its share of random weightings"
@@ -76,11 +64,11 @@ def portfolio_table(problem: Problem, kept: list[Kept]) -> Table:
     )
     for one in kept:
         mean = float(np.mean(one.rewards))
-        cells = (f"{one.share:.0%}", f"{one.expected_best:.3f}", f"{mean:.3f}")
-        table.add_row(*cells, Text(one_line(one.program.source, problem.entry)))
+        cells = (f"{one.share:.0%}", f"{one.together:.3f}", f"{mean:.3f}")
+        table.add_row(*cells, Text(one_line(one.source, problem.entry)))
     table.caption = (
         "together: expected best reward of this program and those above it, under weightings drawn from "
-        "Dirichlet(1); the set reaches at least 63 % of what the best set of its size does."
+        "Dirichlet(--alpha); the set reaches at least 63 % of what the best set of its size does."
     )
     return table
 

@@ -2,7 +2,7 @@
 
     nice -n 10 python tests/bench/family_pilot.py pilot.jsonl --seed 0 --tasks 110
 
-Each task of `trainer/recipes/family_strings.py` is searched under ten seeds that no measurement uses (islands
+Each task of `tests/bench/string_families.py` is searched under ten seeds that no measurement uses (islands
 with joins, default settings, 60 evaluations: near the middle, by its logarithm, of the 12 to 600 that studies
 look at). One that all or none of the first three searches solve is given up at once, which leaves out more
 of what is rarely or nearly always solved. A row is `{"task", "searches": [[seed, evaluations, right on
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from string_families import SEARCHES, is_kept, named
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.choice import built_in_format
@@ -35,7 +36,6 @@ from evovpo.runs.group import GroupJudge
 from evovpo.sandbox import Sandbox
 from evovpo.search.search import Search
 from evovpo.types import Evaluation, PolicyVersion, Problem, Prompt, Rollout, Sampling
-from trainer.recipes.family_strings import SEARCHES, is_kept, named
 from trainer.recipes.hard_strings import write_task
 
 SEEDS = range(9000, 9000 + SEARCHES)

@@ -152,6 +152,27 @@ def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
     assert (folder / "bin-packing-or3.png").exists()
 
 
+def test_portfolios_of_rules_pack_new_instances(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'packing.db'}"
+    search = ("evolve", "portfolio/packing", "--proposer", "random", "--evaluations", "8", "--store", store)
+    ended(("-m", "evovpo", *search, "--set", "search.target=0.01"))
+    common = ("--store", store, "--instances", "1", "--out", tmp_path)
+    said = run("portfolio_rules.py", "portfolio/packing", *common)
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == 8
+    assert "| portfolio of 8, by instance |" in said
+    assert all(row["excess"]["best fit"] >= 0 for row in rows)
+
+
+def test_families_of_string_tasks_are_those_of_the_bundled_suite(tmp_path: Path) -> None:
+    bundled, made = ROOT / "problems" / "strings-family", tmp_path / "made"
+    assert "tasks are kept" in run("string_families.py", "--out", made, "--pilot", bundled / "pilot.jsonl")
+    for folder in (bundled, made):
+        assert len(list(folder.rglob("*"))) > 60
+    for path in bundled.rglob("*"):
+        assert path.is_dir() or (made / path.relative_to(bundled)).read_bytes() == path.read_bytes(), path
+
+
 def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(tmp_path: Path) -> None:
     rows = tmp_path / "pilot.jsonl"
     lines = (ROOT / "problems" / "strings-family" / "pilot.jsonl").read_text().splitlines(keepends=True)

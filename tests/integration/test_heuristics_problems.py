@@ -76,7 +76,37 @@ def test_the_check_passes_and_seeds_get_what_they_get_without_a_sandbox(name: st
 
 
 def test_both_packing_problems_are_judged_by_the_same_file() -> None:
-    assert (SUITE / PACKING[0] / "score.py").read_bytes() == (SUITE / PACKING[1] / "score.py").read_bytes()
+    portfolio = SUITE.parent / "portfolio" / "packing" / "score.py"
+    texts = [path.read_bytes() for path in (*(SUITE / name / "score.py" for name in PACKING), portfolio)]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_families_of_the_portfolio_want_different_rules() -> None:
+    folder = SUITE.parent / "portfolio" / "packing"
+    scorer = runpy.run_path(str(folder / "score.py"))
+
+    def rewards(rule: Rule) -> dict[str, float]:
+        found: dict[str, float] = scorer["score"](table(scorer, rule))
+        return found
+
+    def two_constants(tight: int, wide: int) -> Rule:
+        """A gap of at most `tight` is best, then one of at least `wide`, then an empty bin."""
+
+        def rule(item: int, remaining: int) -> float:
+            gap = remaining - item
+            base = 1000 if gap <= tight else 500 if gap >= wide else 0
+            return 1 if remaining == scorer["CAPACITY"] else base - gap
+
+        return rule
+
+    found = [rewards(rule) for rule in (lambda item, remaining: item - remaining, two_constants(2, 25))]
+    names = [objective.name for objective in load_problem(folder).objectives]
+    assert set(found[0]) == set(names)
+    better = {name for name in names if found[0][name] > found[1][name] + 0.05}
+    worse = {name for name in names if found[0][name] < found[1][name] - 0.05}
+    assert better >= {"weibull-narrow"}
+    assert worse >= {"weibull-long", "wide-long"}
+    assert load_suite(SUITE.parent / "portfolio")[0].path == folder
 
 
 def test_a_packing_worked_by_hand() -> None:

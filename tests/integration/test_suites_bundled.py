@@ -24,7 +24,7 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
 from trainer.domains.domain import open_domain
 from trainer.domains.strings.tasks import run_own
-from trainer.recipes import family_strings, hard_strings, list_tasks, run_recipe
+from trainer.recipes import hard_strings, list_tasks, run_recipe
 from trainer.recipes.hard_references import REFERENCES
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
@@ -283,15 +283,6 @@ def test_tasks_of_families_have_enough_rows_of_both_sides() -> None:
         inputs = [[str(text) for text in row.inputs] for row in problem.train]
         for side in (tree.body, tree.orelse):  # neither is right alone
             assert run_own(ast.unparse(side), inputs) != [row.output for row in problem.train]
-
-
-@pytest.mark.slow
-def test_families_are_what_their_seed_and_number_give(tmp_path: Path) -> None:
-    entries = {entry.path.name: entry.path for entry in load_suite(FAMILY)}
-    numbers = sorted({int(name[1:4]) for name in entries})
-    for name, drawn in family_strings.named(0, numbers[:3] + numbers[-1:]):
-        if name in entries:
-            assert files(hard_strings.write_task(tmp_path, drawn, name)) == files(entries[name])
 
 
 # ---------------------------------------------------------------- the others

@@ -1,7 +1,7 @@
 """The suite `strings-family`: families of string tasks that searches of the start model solve now and then.
 
     python tests/bench/family_pilot.py pilot.jsonl --seed 0
-    python -m trainer.recipes.family_strings --out problems/strings-family --pilot pilot.jsonl --seed 0
+    python tests/bench/string_families.py --out problems/strings-family --pilot pilot.jsonl --seed 0
 
 A family is a column (or two) of text and a program that branches, drawn as `trainer/recipes/hard_strings.py`
 draws its tasks but from random numbers of its own. Its siblings have rows of their own and the same test;
@@ -108,7 +108,7 @@ def make_suite(
     rows = {row["task"]: row for row in sorted(map(json.loads, lines), key=lambda row: str(row["task"]))}
     families = list(dict.fromkeys(int(name[1:4]) for name, row in rows.items() if is_kept(row)))
     suite = [
-        "# Made by python -m trainer.recipes.family_strings; pilot.jsonl has what the searches found.\n",
+        "# Made by python tests/bench/string_families.py; pilot.jsonl has what the searches found.\n",
         '[suite]\nname = "strings-family"',
         f'description = "String tasks in {len(families)} families; 1 to 9 of 10 pilot searches solved each."',
     ]
