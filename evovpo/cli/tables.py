@@ -58,7 +58,7 @@ def apply(
     outcome = view.outcome(0.0)
     if not outcome.solved:
         count = f"{outcome.train_passed} of {outcome.train_total}"
-        say(f"note: the program is right on {count} training rows or objectives", stderr=True)
+        say(f"note: the program is right on {count} training examples or objectives", stderr=True)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
     rows = read_table(table)

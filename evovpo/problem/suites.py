@@ -2,7 +2,6 @@
 
 import shutil
 import tomllib
-from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -79,18 +78,13 @@ def resolve_problem(name_or_path: str | Path) -> Path:
         )
     if path.is_dir():
         return path.resolve()  # loading it says what is missing
+    same_end = [known for known in names if known.rpartition("/")[2] == text.rpartition("/")[2]]
+    close = same_end or get_close_matches(text, names)
+    guess = f"did you mean {' or '.join(map(repr, close))}? " * bool(close)
     raise ProblemError(
         f"{text}: expected a problem folder or the name of a bundled problem, or a table "
-        f"({', '.join(TABLES)}), found none; {_name_hint(text, names)}"
+        f"({', '.join(TABLES)}), found none; {guess}`evovpo problems` lists those, `evovpo new` makes one"
     )
-
-
-def _name_hint(name: str, names: Collection[str]) -> str:
-    """Return a hint that also knows a bundled problem by the last part of its name."""
-    same_end = [known for known in names if known.rpartition("/")[2] == name.rpartition("/")[2]]
-    close = same_end or get_close_matches(name, names)
-    guess = f"did you mean {' or '.join(map(repr, close))}? " * bool(close)
-    return f"{guess}`evovpo problems` lists those, `evovpo new` makes one"
 
 
 def load_suite(path: Path | str) -> list[SuiteEntry]:

@@ -55,7 +55,7 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
         toml = f"{problem.folder}/problem.toml" if problem.folder else "problem.toml"
         nearly = f', or partial = "edit" under [problem] of {toml}' * (not problem.partial)
-        yield f"right in no program: training rows {rows}, if they are no mistakes; more like them{nearly}"
+        yield f"right in no program: training examples {rows}, if no mistakes; more like them{nearly}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
     if config.proposer.name != "openai":

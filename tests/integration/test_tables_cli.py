@@ -128,7 +128,7 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert "row 2, given 'Dahl N.', found 'Dahl, Nils'" in said
     nowhere = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "no/out.csv")
     assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
-    assert "note: the program is right on 4 of 6 training rows" in nowhere.err
+    assert "note: the program is right on 4 of 6 training examples" in nowhere.err
     itself = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "people.csv")
     assert (itself.code, "expected another file than the table itself" in itself.err) == (2, True)
     renamed = PEOPLE.replace("Surname", "Name")

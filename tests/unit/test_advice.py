@@ -61,7 +61,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
             "it still got better after 90 of 100 evaluations: evovpo resume run --evaluations 200",
         ),
         ({}, [FIRST_ROWS_RIGHT, LAST_ROWS_RIGHT], "two of its programs are right on all rows together"),
-        ({}, [FIRST_ROWS_RIGHT], "right in no program: training rows 7, 8, if they are no mistakes; "),
+        ({}, [FIRST_ROWS_RIGHT], "right in no program: training examples 7, 8, if no mistakes; "),
         (
             {"by_parse_status": {ParseStatus.PARSED: 40, ParseStatus.DUPLICATE: 60}},
             THIRDS,
@@ -93,4 +93,4 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
         "60 of 100 programs ended with crash",
         "right in no program",
     ]
-    assert 'training rows 7, 8, if they are no mistakes; more like them, or partial = "edit"' in found[2]
+    assert 'training examples 7, 8, if no mistakes; more like them, or partial = "edit"' in found[2]

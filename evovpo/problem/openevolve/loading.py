@@ -233,7 +233,7 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     if problem.has_one_score:
         yield (
             f"searched for {COMBINED} alone (else the mean), as OpenEvolve does; other numbers are shown."
-            " A metrics.toml makes objectives of them; `evovpo bounds RUN` writes one"
+            " A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)"
         )
     for feature in problem.features if initial is not None else ():
         name = feature.name.removeprefix("metric:")
