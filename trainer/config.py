@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Tree
+from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 
 ObjectiveName = Literal[
     "grpo", "max-at-k", "multi-rlvr", "random-weight", "gdpo", "maxrl", "vpo", "vpo-at-c", "vpo-to-go",
@@ -46,6 +46,8 @@ class UpdateConfig(Section):
 
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
     """Of AdamW, constant; about 1e-5 for full weights of models of billions of parameters."""
+    warmup_steps: Count = 3
+    """First steps of a training, in which the rate grows; more where its first steps jump."""
     kl: NotNegative = 0.05
     """Weight of the KL term to the start model; raise it if answers grow alike."""
     clip: AboveZero = 0.2
@@ -81,6 +83,19 @@ class DataConfig(Section):
     """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
 
 
+class ImitateConfig(Section):
+    """What is learned from programs that the searches hold, whoever wrote them."""
+
+    share: Share = 0.0
+    """Share of the loss; 0 learns from rewards alone, 1 imitates alone. Above 0 it begins at version 0."""
+    passes: Annotated[int, Field(ge=1, le=1000)] = 8
+    """How often each target is shown on average where it is imitated alone."""
+    targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """Targets in a step; more for steadier and fewer steps."""
+    replay: Annotated[float, Field(ge=0.0, le=0.9)] = 0.5
+    """Share of pretraining data beside targets; other models than the built-in one have update.kl alone."""
+
+
 class ProbeConfig(Section):
     """How a new version is compared with its parent before it is served."""
 
@@ -88,6 +103,8 @@ class ProbeConfig(Section):
     """Held-out problems; more for a finer comparison, 0 for none at all."""
     answers: Annotated[int, Field(ge=2, le=10_000)] = 48
     """Answers sampled for each problem; at least the budget of the search that matters."""
+    evaluations: Count = 60
+    """Budget of the search of each of these problems, beside the answers; 0 leaves searches out."""
     serve_worse: bool = False
     """Serve a version even if it is clearly worse than its parent; for those who judge for themselves."""
 
@@ -107,5 +124,6 @@ class TrainConfig(Tree):
     objective: ObjectiveConfig = ObjectiveConfig()
     update: UpdateConfig = UpdateConfig()
     data: DataConfig = DataConfig()
+    imitate: ImitateConfig = ImitateConfig()
     probe: ProbeConfig = ProbeConfig()
     run: RunConfig = RunConfig()

@@ -63,6 +63,11 @@ class ChainFormat:
             role is ParentRole.PARENT and self.language.from_source(program.source, problem.entry) is not None
         )
 
+    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
+        """Return a chain of this one program, end mark included; empty if it is not of the language."""
+        expression = self.language.from_source(program.source, problem.entry)
+        return "" if expression is None else join_chain([expression])
+
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:

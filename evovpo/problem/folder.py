@@ -27,7 +27,7 @@ from evovpo.types import Example, Feature, Limits, Objective, Problem, content_i
 _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
-_LATER_FIELDS = {"suffix": ".py", "evaluator": None, "partial": ""}
+_LATER_FIELDS = {"suffix": ".py", "evaluator": None, "partial": "", "validation": ()}
 """Fields of a problem that came after the first stored ones, with the value that says nothing."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 """The same for limits."""

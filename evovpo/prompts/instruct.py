@@ -94,6 +94,10 @@ class _InstructFormat:
         missing = f"the reply has only {len(texts)} of {answers} answers"
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
+    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
+        """Return the program in a code block; of a folder program, all its files."""
+        return f"```{showing.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
+
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
         """Return the program that an answer is a new version of; None where it is written from nothing."""
         raise NotImplementedError
@@ -167,6 +171,11 @@ class DiffFormat(_InstructFormat):
         return parent or next(iter(problem.seeds), None)
 
     _read = staticmethod(read_diff)
+
+    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
+        """Return one edit that replaces all lines of what the program is an answer to."""
+        base = self._base(problem, parent) or program
+        return f"<<<<<<< SEARCH\n{base.source.rstrip()}\n=======\n{program.source.rstrip()}\n>>>>>>> REPLACE"
 
 
 def _template(request: Request) -> str:

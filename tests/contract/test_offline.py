@@ -258,3 +258,50 @@ def test_what_follows_the_last_answer_gets_that_of_the_last() -> None:
 
 def test_a_completion_without_answers_counts_as_its_first() -> None:
     assert spread_advantages(np.array([[1.0, 2.0]]), [[None, None]], [2])[0].tolist() == [1.0, 1.0]
+
+
+def test_the_rate_grows_over_the_warm_up_and_carried_moments_do_not_change_it() -> None:
+    def moved(updater: Updater) -> float:
+        before = [p.detach().clone() for p in updater.model.parameters()]
+        updater.update(rollouts())
+        pairs = zip(before, updater.model.parameters(), strict=True)
+        return max(float((new - old).detach().abs().max()) for old, new in pairs)
+
+    settings = UpdateSettings(kl=0.0, learning_rate=1e-3, warmup_steps=3)
+    updater = Updater(tiny_model(), settings)
+    # The first step of AdamW is the rate itself, in every weight that has a gradient.
+    assert moved(updater) == pytest.approx(1e-3 / 4, rel=1e-3)
+    after = Updater(tiny_model(), settings.changed(learning_rate=4e-3, warmup_steps=0))
+    after.load_moments(updater.state_dict()["optimizer"])
+    # Not the first step of an optimiser any more, and not at the rate that the moments came with.
+    assert 1e-3 < moved(after) <= 4e-3 * 1.01
+
+
+def test_texts_to_imitate_have_their_share_of_the_gradient() -> None:
+    groups, texts = rollouts(), [group[0] for group in rollouts()]
+    settings = UpdateSettings(kl=0.0, max_grad_norm=1e9)
+
+    def gradient(share: float) -> torch.Tensor:
+        model = tiny_model()
+        Updater(model, settings).update(groups, texts, share)
+        return gradients(model)
+
+    slow, found = tiny_model(), []
+    for row in texts:
+        start, tokens = len(row.prompt_ids), list(row.completion_ids)
+        logits = slow(input_ids=torch.tensor([[*row.prompt_ids, *tokens]])).logits[0, start - 1 : -1]
+        found.append(torch.log_softmax(logits, -1)[range(len(tokens)), tokens])
+    logprobs = torch.cat(found)
+    (-logprobs.mean()).backward()
+    assert torch.allclose(gradient(1.0), gradients(slow), atol=2e-6)
+    assert torch.allclose(gradient(0.25), 0.75 * gradient(0.0) + 0.25 * gradient(1.0), atol=2e-6)
+
+
+def test_texts_are_held_to_the_reference_by_the_kl_of_whole_distributions() -> None:
+    texts = [group[0] for group in rollouts()]
+    model, reference = tiny_model(), tiny_model(seed=1)
+    figures = Updater(model, UpdateSettings(kl=0.5), reference).update([], texts, 1.0)
+    assert figures["kl"] > 0
+    assert figures["tokens"] == sum(len(row.completion_ids) for row in texts)
+    same = Updater(tiny_model(), UpdateSettings(kl=0.5), tiny_model()).update([], texts, 1.0)
+    assert same["kl"] == pytest.approx(0.0, abs=1e-6)

@@ -32,7 +32,7 @@ from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
 from trainer.loop.probe import generated_problems
 from trainer.loop.retrain import RetrainResult, default_policies, only_trainer, retrain
-from trainer.loop.steps import latest_checkpoint, save_checkpoint
+from trainer.loop.steps import MOMENTS_FILE, latest_checkpoint, save_checkpoint
 from trainer.loop.training_plan import Watch, make_plan
 
 pytestmark = pytest.mark.slow
@@ -175,11 +175,11 @@ def test_a_training_ends_in_a_new_version_that_is_served(trained: Trained) -> No
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
-def test_what_is_left_of_a_finished_training_are_its_curves(trained: Trained) -> None:
+def test_what_is_left_of_a_finished_training_are_its_curves_and_moments(trained: Trained) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     (folder,) = (trained.place.policies / "trainings").iterdir()
-    assert [path.name for path in folder.iterdir()] == ["tensorboard"]
+    assert sorted(path.name for path in folder.iterdir()) == [MOMENTS_FILE, "tensorboard"]
     curves = EventAccumulator(str(folder / "tensorboard"))
     curves.Reload()
     steps = steps_of(trained.place)
@@ -430,13 +430,15 @@ def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(t
     here.model.symlink_to(BUILT_IN_MODEL)
     with here.store() as store:
         write_run(store, here.model, RUN, groups=2, rollouts=2)
-    ruined = configured("update.learning_rate=0.03", "probe.answers=4", "update.groups_per_step=1")
+    ruined = configured(
+        "update.learning_rate=0.03", "probe.answers=4", "update.groups_per_step=1", "probe.evaluations=8"
+    )
     problems = generated_problems(6)
     told: list[tuple[int, int]] = []
     result = here.retrain(ruined, problems=problems, watch=Watch(probed=lambda *at: told.append(at)))
     assert told == [(done, 12) for done in range(1, 13)]
     assert isinstance(result.probe, dict)
-    assert set(result.probe) == {"version", "parent", "verdict"}
+    assert set(result.probe) >= {"version", "parent", "verdict", "values"}
     with here.store() as store:
         metrics = dict(store.policy_version(1).metrics)
         assert metrics["probe.best_at_1"] < metrics["probe.parent.best_at_1"]
@@ -446,7 +448,11 @@ def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(t
     assert (last.number, last.kind) == (1, PolicyEventKind.REFUSED)
     assert "clearly worse at best@1" in last.detail
     asked = configured(
-        "update.learning_rate=0.03", "probe.answers=4", "update.groups_per_step=1", "probe.serve_worse=true"
+        "update.learning_rate=0.03",
+        "probe.answers=4",
+        "update.groups_per_step=1",
+        "probe.evaluations=8",
+        "probe.serve_worse=true",
     )
     assert here.retrain(asked, problems=problems).policy_version == 2
     with here.store() as store:

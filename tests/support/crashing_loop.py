@@ -43,7 +43,7 @@ def make_loop(store: Store) -> Loop:
     )
     train = TrainConfig(
         update=UpdateConfig(learning_rate=1e-3, groups_per_step=1, checkpoint_steps=1),
-        probe=ProbeConfig(problems=1, answers=2, serve_worse=True),
+        probe=ProbeConfig(problems=1, answers=2, evaluations=0, serve_worse=True),
     )
     return Loop(tuple(problems[:2]), tuple(problems[2:]), search, train)
 

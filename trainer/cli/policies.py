@@ -22,6 +22,14 @@ _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 Objective = Annotated[
     str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo-at-k")
 ]
+Imitate = Annotated[
+    float | None,
+    option(
+        "SHARE",
+        "Share of the loss that imitates the best programs of the runs, joins too; 1 imitates alone.",
+        default="0",
+    ),
+]
 Policies = Annotated[
     Path | None, option("FOLDER", "Where policy versions go.", default="policies, beside the database")
 ]
@@ -70,6 +78,7 @@ def retrain(
         argument("RUN...", "Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on."),
     ] = None,
     objective: Objective = None,
+    imitate: Imitate = None,
     store_url: options.StoreUrl = None,
     policies: Policies = None,
     servers: Servers = None,
@@ -89,11 +98,14 @@ def retrain(
 
     [dim]Examples:[/dim]  evovpo retrain latest --dry-run
                evovpo retrain 3f2a 81c0 --objective union-at-k --set update.passes=2
+               evovpo retrain 3f2a 81c0 --imitate 1
                evovpo evolve invoices --set proposer.policy=served
     """
     from trainer.config import TrainConfig
 
-    config = TrainConfig.load(config_file, settings(overrides, {"objective.name": objective}))
+    config = TrainConfig.load(
+        config_file, settings(overrides, {"objective.name": objective, "imitate.share": imitate})
+    )
     if show_config:
         say(config.to_toml().rstrip("\n"))
         return

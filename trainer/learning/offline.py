@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from evovpo.config_tree import AboveZero
+from evovpo.config_tree import AboveZero, Count
 from evovpo.errors import DivergedError
 from trainer.config import UpdateConfig
 from trainer.learning.packing import Batch, TrainingRow, batches, collate
@@ -26,10 +26,12 @@ class UpdateSettings(UpdateConfig):
 
     temperature: AboveZero = 1.0
     """That the rollouts were sampled at."""
+    warmup_steps: Count = 0
+    """None on policy, where the first steps are no bolder than others."""
 
 
 class Updater:
-    """A model with its optimiser (AdamW, constant rate) and frozen reference.
+    """A model with its optimiser (AdamW, constant rate after a warm-up) and frozen reference.
 
     `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
     `reference` is the policy that the KL term holds on to; none with a PEFT model means: the model without
@@ -41,6 +43,7 @@ class Updater:
             raise ValueError("a KL term needs a reference model, or a model with an adapter; give one")
         self.model, self.settings, self.reference = model, settings, reference
         self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._made = 0
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=settings.learning_rate, betas=(0.9, 0.999), weight_decay=0.0
         )
@@ -48,35 +51,50 @@ class Updater:
     def state_dict(self) -> dict[str, Any]:
         """Return the trained weights and the optimiser's state."""
         trained = {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
-        return {"model": trained, "optimizer": self._optimizer.state_dict()}
+        return {"model": trained, "optimizer": self._optimizer.state_dict(), "made": self._made}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was taken."""
         self.model.load_state_dict(state["model"], strict=False)  # what is not trained is not there
-        self._optimizer.load_state_dict(state["optimizer"])
+        self._made = state["made"]
+        self.load_moments(state["optimizer"])
 
-    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> dict[str, float]:
-        """Make one optimiser step over these groups and return its figures.
+    def load_moments(self, state: dict[str, Any]) -> None:
+        """Take over the optimiser's state of an earlier training of the same weights, but for its rate."""
+        self._optimizer.load_state_dict(state)
 
-        The rows of a group share their prompt. Figures: `loss`, `kl` (nats a token, to the reference; 0
+    def update(
+        self,
+        groups: Sequence[Sequence[TrainingRow]],
+        texts: Sequence[TrainingRow] = (),
+        share: float = 0.0,
+    ) -> dict[str, float]:
+        """Make one optimiser step over these groups and texts, and return its figures.
+
+        The rows of a group share their prompt. The likelihood of `texts` has this share of the loss, mean
+        over their tokens. Figures: `loss`, `kl` (nats a token, to the reference; 0
         without a KL term), `entropy` (nats a token), `clip_share` (tokens whose ratio was cut), `ratio_max`,
         `grad_norm` (before clipping), `tokens` (completion tokens). Raises `DivergedError`, with the weights
         as they were, if the loss or the gradient is not finite; `ValueError` if a group mixes prompts.
         """
-        groups = [group for group in groups if group]
-        tokens = sum(len(row.completion_ids) for group in groups for row in group)
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
         ratio_max = 0.0
         self.model.train()
         self._optimizer.zero_grad(set_to_none=True)
-        for batch in batches(groups, self.model.device):
-            logits = completion_logits(self.model, batch, self.settings.bf16)
-            losses = _token_losses(logits, batch, self._reference(batch), self.settings)
-            loss = losses["loss"].sum() / tokens
-            loss.backward()
-            for name in sums:
-                sums[name] += float(losses[name].detach().sum()) / tokens
-            ratio_max = max(ratio_max, float(losses["ratio"].detach().max()))
+        parts = [(1.0 - share, groups, _token_losses), (share, [[row] for row in texts], _text_losses)]
+        trained = 0
+        for weight, rows, token_losses in parts:
+            kept = [group for group in rows if group] if weight else []
+            tokens = sum(len(row.completion_ids) for group in kept for row in group)
+            trained += tokens
+            for batch in batches(kept, self.model.device):
+                logits = completion_logits(self.model, batch, self.settings.bf16)
+                losses = token_losses(logits, batch, self._reference(batch), self.settings)
+                loss = weight * losses["loss"].sum() / tokens
+                loss.backward()
+                for name in sums:
+                    sums[name] += weight * float(losses[name].detach().sum()) / tokens
+                ratio_max = max(ratio_max, float(losses["ratio"].detach().max()))
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm))
         if not (math.isfinite(sums["loss"]) and math.isfinite(norm)):
             self._optimizer.zero_grad(set_to_none=True)
@@ -84,8 +102,12 @@ class Updater:
                 f"training diverged: loss {sums['loss']}, gradient norm {norm}; the step was not taken; "
                 f"lower the learning rate (it is {self.settings.learning_rate:g})"
             )
+        self._made += 1
+        for parameters in self._optimizer.param_groups:
+            share_of_rate = min(1.0, self._made / (self.settings.warmup_steps + 1))
+            parameters["lr"] = self.settings.learning_rate * share_of_rate
         self._optimizer.step()
-        return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(tokens)}
+        return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(trained)}
 
     def _reference(self, batch: Batch) -> Tensor | None:
         if self.settings.kl == 0:
@@ -94,7 +116,7 @@ class Updater:
         model = self.model if self.reference is None else self.reference
         with torch.no_grad(), adapter:
             logits = completion_logits(model, batch, self.settings.bf16)
-        return _chosen(_log_softmax(logits, self.settings.temperature), batch.completion_ids)
+        return _log_softmax(logits, self.settings.temperature)
 
 
 def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float = 1.0) -> list[Tensor]:
@@ -178,10 +200,24 @@ def _token_losses(
     loss = -gain - settings.entropy * entropy
     kl = torch.zeros_like(loss)
     if reference is not None:
-        difference = reference - logprobs
+        difference = _chosen(reference, batch.completion_ids) - logprobs
         kl = torch.exp(difference) - difference - 1
         loss = loss + settings.kl * kl
     return {"loss": loss, "kl": kl, "entropy": entropy, "clip_share": is_cut, "ratio": ratio}
+
+
+def _text_losses(
+    logits: Tensor, batch: Batch, reference: Tensor | None, settings: UpdateSettings
+) -> dict[str, Tensor]:
+    """Return the same figures of tokens to imitate; KL is that of whole distributions, reference first."""
+    distribution = _log_softmax(logits, settings.temperature)
+    loss = -_chosen(distribution, batch.completion_ids)
+    none = torch.zeros_like(loss)
+    kl = none if reference is None else (reference.exp() * (reference - distribution)).sum(-1)
+    entropy = -(distribution.exp() * distribution).sum(-1)
+    return {
+        "loss": loss + settings.kl * kl, "kl": kl, "entropy": entropy, "clip_share": none, "ratio": none + 1
+    }  # fmt: skip
 
 
 def _log_softmax(logits: Tensor, temperature: float) -> Tensor:

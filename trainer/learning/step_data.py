@@ -1,5 +1,7 @@
 """Which groups share an optimiser step, the rows of a step with their advantages, and its figures."""
 
+import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -11,6 +13,7 @@ from evovpo.analysis.statistics import diversity
 from evovpo.types import Rollout
 from trainer.config import ObjectiveConfig, TrainConfig
 from trainer.learning.data import TrainingGroup
+from trainer.learning.imitation import Targets
 from trainer.learning.offline import spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
@@ -22,6 +25,8 @@ class StepData(NamedTuple):
     groups: tuple[TrainingGroup, ...]
     alike: tuple[TrainingGroup, ...]
     """Without spread: they count in the figures only."""
+    texts: tuple[TrainingRow, ...] = ()
+    """Targets to imitate."""
 
 
 def plan_steps(
@@ -43,6 +48,32 @@ def plan_steps(
             for part, other in zip(parts, others, strict=True)
         ]
     return steps
+
+
+def with_texts(steps: Sequence[StepData], targets: Targets, config: TrainConfig) -> list[StepData]:
+    """Return the steps with targets to imitate in each; without steps as many as `imitate.passes` needs.
+
+    Lengths and sources are balanced: targets of one source and one third of the lengths form a class, and a
+    class of n is drawn as often as the square root of n says.
+    """
+    found, size = targets.found, config.imitate.targets_per_step
+    if not found:
+        return list(steps)
+    steps = steps or [StepData((), ())] * -(-len(found) * config.imitate.passes // size)
+    rng = np.random.default_rng([config.run.seed, 3])
+    order = np.argsort([len(target.rows[0].completion_ids) for target in found], kind="stable")
+    classes = defaultdict(list)
+    for rank, place in enumerate(order.tolist()):
+        classes[found[place].source, 3 * rank // len(found)].append(place)
+    weights: Floats = np.zeros(len(found))
+    for places in classes.values():
+        weights[places] = len(places) ** -0.5
+    drawn = rng.choice(len(found), (len(steps), size), p=weights / weights.sum()).tolist()
+    turns = [itertools.cycle(target.rows) for target in found]
+    return [
+        step._replace(texts=tuple(next(turns[place]) for place in places))
+        for step, places in zip(steps, drawn, strict=True)
+    ]
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
@@ -71,6 +102,9 @@ def row_of(rollout: Rollout, advantages: npt.NDArray[np.float64] | None = None) 
     tokens = rollout.token_ids or ()
     given = np.zeros(len(tokens)) if advantages is None else advantages
     return TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), given)
+
+
+_OF_STEP = ("zero_spread_share", "staleness")
 
 
 class GroupFigures(NamedTuple):
@@ -119,6 +153,8 @@ def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]
     The weightings of the two scores are the same in every step, so that steps compare.
     """
     groups = [*step.groups, *step.alike]
+    if not groups:
+        return dict.fromkeys((*GroupFigures._fields[:-1], "distinct_programs", *_OF_STEP), 0.0)
     found = []
     for group in groups:
         weights = draw_weights(group.rewards[0].shape[1], objective, np.random.default_rng(0))

@@ -1,5 +1,10 @@
-"""The guard: a new policy version is compared with its parent, and is not served if it is clearly worse."""
+"""The guard: a new policy version is compared with earlier ones, and is not served if it is clearly worse.
 
+Earlier ones are its parent, version 0 and the best so far, in sampling and in searches with joins. All that
+was trained and probed on the same problems is compared with version 0 together: small losses add up.
+"""
+
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,8 +19,10 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.store import Store
-from evovpo.types import Json, PolicyVersion, Problem
+from evovpo.types import Json, PolicyVersion, Problem, content_id
 from trainer.learning.policies import Trainable, save_model
 from trainer.loop.probe import ProbeResult, generated_problems, probe
 from trainer.loop.steps import writing
@@ -73,6 +80,32 @@ def clearly_worse(new: ProbeResult, parent: ProbeResult, *, budget: int, margin:
     return Verdict(is_worse, differences, f"{said}: {shown}")
 
 
+Values = dict[str, list[float]]
+"""By figure, one value for each problem that was probed."""
+
+
+def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> list[str]:
+    """Return in words in which figures `new` is clearly worse than which earlier version."""
+    found = []
+    for name, old in earlier.items():
+        for figure in new.keys() & old.keys():
+            interval = bootstrap_interval([new[figure]], [old[figure]], np.random.default_rng(0))
+            if interval.is_below_zero and interval.mean < -margin and interval.n >= FEWEST_PROBLEMS:
+                found.append(f"{figure} than {name} ({interval:+.3f})")
+    return sorted(found)
+
+
+def solved_in_searches(version: PolicyVersion, problems: Sequence[Problem], config: Config) -> list[float]:
+    """Return for each problem 1.0 if a search of its own solves it, on held-out rows too."""
+    proposer = {"name": "local", "model": version.path, "policy": "start"}
+    found = []
+    for problem in problems:
+        with Store.open("sqlite://") as store:
+            outcome = start(RunRequest(problem, config.changed(proposer=proposer)), store)
+        found.append(float(outcome.solved and outcome.solved_heldout is not False))
+    return found
+
+
 def differences_by_k(
     new: ProbeResult, parent: ProbeResult, figure: str, ks: Sequence[int]
 ) -> dict[int, Interval]:
@@ -89,7 +122,7 @@ def differences_by_k(
     return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
-def compare_with_parent(
+def compare_with_earlier(
     store: Store,
     plan: Plan,
     trained: Trainable,
@@ -97,10 +130,11 @@ def compare_with_parent(
     problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Probe the trained model and its parent, keep the comparison in a file, and return its figures.
+    """Probe the trained model and earlier versions, keep the comparison in a file, and return its figures.
 
     None for `problems` stands for generated ones. Without problems, or where the built-in format does not fit
-    the runs, nothing is compared.
+    the runs, nothing is compared. What an earlier training of the folder probed on the same problems in the
+    same way is read from its file.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:
@@ -114,25 +148,59 @@ def compare_with_parent(
     with writing(candidate):
         save_model(candidate, trained)
     lengths = Counter(len(rows) for one in plan.data for group in one.groups for rows in group.rewards)
+    settings, seed = plan.config.probe, plan.config.run.seed
+    budget = max(run.evaluations for run in runs)
+    evaluations = min(settings.evaluations, budget)
+    search = Config.from_json(runs[-1].config_json).changed(
+        search={"evaluations": max(1, evaluations)}, run={"seed": seed}
+    )
+    names = [f"{problem.id} {problem.version}" for problem in problems]
+    probed_on = content_id(settings.model_dump_json(), str(budget), str(seed), *names)
+    known = _values_known(store, folder.parent, probed_on)
+    best = max(known, key=lambda at: sum(map(np.mean, known[at].values())), default=0)
+    numbers = list(dict.fromkeys((plan.start.number, 0, best)))
+    left = [number for number in numbers[1:] if number not in known]
+    done = 0
 
-    def probed(version: PolicyVersion, before: int) -> ProbeResult:
-        return probe(
+    def probed(version: PolicyVersion) -> tuple[ProbeResult, Values]:
+        nonlocal done
+        result = probe(
             version,
             problems,
-            answers=lengths.most_common(1)[0][0],
-            k_max=plan.config.probe.answers,
-            seed=plan.config.run.seed,
+            answers=lengths.most_common(1)[0][0] if lengths else 1,
+            k_max=settings.answers,
+            seed=seed,
             sampling=plan.sampling,
             config=Config(store=StoreConfig(url=store.name)),
-            on_problem=lambda done, total: on_problem(before + done, 2 * total),
+            on_problem=lambda at, total: on_problem(done + at, (2 + len(left)) * total),
         )
+        done += len(problems)
+        ks = sorted({1, min(budget, result.sampled)})
+        columns = result.values("best_at_k", ks).T.tolist()
+        values = {f"best@{k}": column for k, column in zip(ks, columns, strict=True)}
+        if evaluations:
+            values["solved in searches"] = solved_in_searches(version, problems, search)
+        return result, values
 
-    parent = probed(plan.start, 0)
-    new = probed(PolicyVersion(plan.start.number + 1, plan.start.number, str(candidate)), len(problems))
-    verdict = clearly_worse(new, parent, budget=max(run.evaluations for run in runs))
-    found: dict[str, Json] = {"version": new.summary(), "parent": parent.summary()}
-    found["verdict"] = verdict.summary()
-    is_refused = verdict.is_worse and not plan.config.probe.serve_worse
+    parent, known[plan.start.number] = probed(plan.start)
+    known |= {number: probed(store.policy_version(number))[1] for number in left}
+    new, values = probed(PolicyVersion(-1, plan.start.number, str(candidate)))
+    together = [values, *(found for number, found in known.items() if number)]
+    pooled = {figure: np.mean([found[figure] for found in together], 0).tolist() for figure in values}
+    lost = losses(values, {f"version {number}": known[number] for number in numbers})
+    lost += [f"{one}, all trained versions together" for one in losses(pooled, {"version 0": known[0]})]
+    verdict = clearly_worse(new, parent, budget=budget)
+    if lost and not verdict.is_worse:
+        verdict = verdict._replace(is_worse=True, reason=f"clearly worse at {'; '.join(lost)}")
+    by_version = {"new": values} | {str(number): found for number, found in known.items()}
+    found: dict[str, Json] = {
+        "version": new.summary(),
+        "parent": parent.summary(),
+        "verdict": verdict.summary(),
+        "probed_on": probed_on,
+        "values": json.loads(json.dumps(by_version)),
+    }
+    is_refused = verdict.is_worse and not settings.serve_worse
     with writing(folder / PROBE_FILE):
         write_json(folder / PROBE_FILE, found)
     return {
@@ -144,3 +212,15 @@ def compare_with_parent(
             for k, value in result.means(f"{figure}_k").items()
         },
     }
+
+
+def _values_known(store: Store, trainings: Path, probed_on: str) -> dict[int, Values]:
+    """Return by number what is known of versions that were probed on the same problems in the same way."""
+    numbers = {version.config_hash: version.number for version in store.policy_versions()}
+    known: dict[int, Values] = {}
+    for file in trainings.glob(f"*/{PROBE_FILE}"):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if found.get("probed_on") == probed_on and file.parent.name in numbers:
+            known[numbers[file.parent.name]] = found["values"].pop("new")
+            known |= {int(number): values for number, values in found["values"].items()}
+    return known

@@ -15,17 +15,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import DivergedError, FileHeldError, TrainingError
-from evovpo.files import hold
+from evovpo.files import hold, write_json
 from evovpo.proposers.server import VLLMServer
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
 from trainer.config import TrainConfig
 from trainer.learning.data import RunPart
 from trainer.learning.policies import Trainable, load_trainable
-from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_parent
+from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
 from trainer.loop.publish import publish_policy, serve_policy
-from trainer.loop.steps import make_steps
+from trainer.loop.steps import make_steps, writing
 from trainer.loop.training_plan import Plan, Watch, make_plan
+
+TARGETS_FILE = "targets.json"
+"""In the folder of a training: the programs that it imitated, each with its run and its source."""
 
 
 class RetrainResult(NamedTuple):
@@ -40,6 +43,12 @@ class RetrainResult(NamedTuple):
     steps: int
     tokens: int
     """Completion tokens trained on, each as often as it was."""
+    groups: int
+    """As `groups_used`."""
+    targets: int
+    """Programs of the runs that were imitated."""
+    targets_by_source: dict[str, int]
+    targets_left_out: dict[str, int]
     seconds: float
     """Wall-clock seconds of this process's part."""
     probe: Json
@@ -75,7 +84,10 @@ def retrain(
         if version is None:
             serve_start_model(store, plan.start_model)
             store.add_training(plan.training)
+            cpu = time.process_time()
             trained = _train(store, plan, folder, watch)
+            cpu = time.process_time() - cpu
+            _write_targets(folder / TARGETS_FILE, plan)
             steps = store.training_steps(plan.training.id)
             metrics = {
                 "steps": float(len(steps)),
@@ -83,8 +95,9 @@ def retrain(
                 "tokens": float(sum(step.tokens for step in steps)),
                 "kl": steps[-1].kl,
                 "entropy": steps[-1].entropy,
+                "cpu_seconds": cpu,  # of this process: less than the training took if it was cut short
             }
-            metrics |= compare_with_parent(store, plan, trained, folder, problems, watch.probed)
+            metrics |= compare_with_earlier(store, plan, trained, folder, problems, watch.probed)
             through = [last for last in plan.training.through if last]
             made = PolicyVersion(
                 number=-1,
@@ -120,6 +133,10 @@ def preview(plan: Plan, seconds: float) -> RetrainResult:
         groups_skipped=plan.groups_skipped,
         steps=len(plan.steps),
         tokens=plan.tokens,
+        groups=plan.groups_used,
+        targets=len(plan.targets.found),
+        targets_by_source=plan.targets.by_source(),
+        targets_left_out={str(reason): count for reason, count in plan.targets.left_out.items()},
         seconds=round(seconds, 3),
         probe=None,
     )
@@ -171,6 +188,14 @@ def _train(store: Store, plan: Plan, folder: Path, watch: Watch) -> Trainable:
         store.add_policy_event(event)
         raise DivergedError(f"{error}. Policy version {plan.start.number} is still served") from error
     return trained._replace(model=trained.model.cpu())
+
+
+def _write_targets(path: Path, plan: Plan) -> None:
+    """Keep beside a training what it imitated, and where that came from."""
+    rows = [target._asdict() | {"rows": len(target.rows)} for target in plan.targets.found]
+    if rows:
+        with writing(path):
+            write_json(path, rows)
 
 
 def _serve(

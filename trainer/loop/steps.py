@@ -5,6 +5,7 @@ number of steps made and what `Updater.state_dict` gives; all other state (order
 derives from the seed and the step. The store needs nothing from here: what is lost is time.
 """
 
+import contextlib
 import dataclasses
 import io
 import shutil
@@ -12,25 +13,32 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
+from evovpo.builtin.strings.format import PROMPT_END
 from evovpo.errors import DivergedError, TrainingError
 from evovpo.files import written_whole
 from evovpo.store import Store
 from evovpo.types import TrainingStep, content_id
+from trainer.config import TrainConfig
+from trainer.domains.strings.tasks import sample_sequence
+from trainer.learning.imitation import text_row
 from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import Trainable
-from trainer.learning.step_data import row_of, step_figures, training_rows
+from trainer.learning.step_data import StepData, row_of, step_figures, training_rows
 from trainer.loop.training_plan import Plan, Watch
 
 LOGPROB_TOLERANCE = 0.05
 """Mean difference, in nats a token, up to which logged log-probabilities count as those of their version:
 far above what bfloat16 servers differ by, far below another temperature or model."""
 _CHECKED_ROWS = 16
+MOMENTS_FILE = "moments.pt"
+"""In the folder of a training: the optimiser's state at its end, from which one of its version goes on."""
 
 
 def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch: Watch) -> None:
@@ -47,14 +55,18 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
     updater = Updater(trained.model, update, trained.reference)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     done = 0
+    before = folder.parent / (plan.start.config_hash or "none") / MOMENTS_FILE
     if checkpoint is not None:
         done, state = checkpoint
         updater.load_state_dict(state)
+    elif before.is_file():
+        with contextlib.suppress(ValueError):  # of other weights: an adapter, or all in place of one
+            updater.load_moments(torch.load(before, map_location="cpu", weights_only=True))
     watch.planned(plan, done)
     curves = folder / "tensorboard"
     with writing(curves, is_kept=True), SummaryWriter(curves, purge_step=done) as writer:
         for number in range(done, len(plan.steps)):
-            step = _make_step(updater, plan, number)
+            step = _make_step(updater, plan, number, trained.tokenizer)
             store.add_training_step(step)
             for name, value in dataclasses.asdict(step).items():
                 if name not in ("training_id", "step"):
@@ -62,7 +74,10 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
             if (number + 1) % settings.checkpoint_steps == 0 or number + 1 == len(plan.steps):
                 save_checkpoint(folder / "checkpoints", number + 1, updater.state_dict())
             watch.stepped(step)
-    behind = -_differences(plan, trained.model, _rows(plan))
+    with writing(folder / MOMENTS_FILE), written_whole(folder / MOMENTS_FILE) as partial:
+        torch.save(updater.state_dict()["optimizer"], partial)
+    ends = _rows(plan) or [text for step in plan.steps for text in step.texts][:_CHECKED_ROWS]
+    behind = -_differences(plan, trained.model, ends)
     if not (behind.exp() - behind - 1).mean().isfinite():  # the KL term, and nan where a log-probability is
         raise DivergedError(
             "training diverged: after its last step the loss is not finite any more; lower the learning rate "
@@ -70,11 +85,12 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
         )
 
 
-def _make_step(updater: Updater, plan: Plan, number: int) -> TrainingStep:
+def _make_step(updater: Updater, plan: Plan, number: int, tokenizer: Any) -> TrainingStep:
     began = time.perf_counter()
     data, config = plan.steps[number], plan.config
     torch.manual_seed(int(content_id(str(config.run.seed), str(number)), 16) >> 1)  # dropout, if there is any
-    figures = updater.update(training_rows(data, config, number))
+    texts = [*data.texts, *_replayed(data, config, number, tokenizer)]
+    figures = updater.update(training_rows(data, config, number), texts, plan.share)
     return TrainingStep(
         training_id=plan.training.id,
         step=number,
@@ -84,6 +100,17 @@ def _make_step(updater: Updater, plan: Plan, number: int) -> TrainingStep:
         tokens=int(figures["tokens"]),
         seconds=time.perf_counter() - began,
     )
+
+
+def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
+    """Return pretraining pairs of other seeds, `imitate.replay` of the sequences of step `number`.
+
+    So that little is forgotten; none for a model of another language than the built-in one's.
+    """
+    share = config.imitate.replay if PROMPT_END in tokenizer.get_vocab() else 0.0
+    rng = Random(f"replay:{config.run.seed}:{number}")
+    pairs = [sample_sequence(rng) for _ in range(round(len(step.texts) * share / (1.0 - share)))]
+    return [text_row(*(tokenizer(text)["input_ids"] for text in pair)) for pair in pairs]
 
 
 def _check_logprobs(plan: Plan, model: Any) -> None:

@@ -27,8 +27,9 @@ from evovpo.types import (
 )
 from trainer.config import TrainConfig
 from trainer.learning.data import Reader, RunData, RunPart, Skip, nothing_left, read_run
+from trainer.learning.imitation import Targets, nothing_to_imitate, read_targets
 from trainer.learning.policies import load_tokenizer
-from trainer.learning.step_data import StepData, plan_steps
+from trainer.learning.step_data import StepData, plan_steps, with_texts
 
 
 class Plan(NamedTuple):
@@ -46,6 +47,8 @@ class Plan(NamedTuple):
     """That the rollouts were sampled with."""
     published: PolicyVersion | None
     """The version that this very training made before, or none."""
+    targets: Targets = Targets((), {})
+    """What is imitated."""
 
     @property
     def groups_used(self) -> int:
@@ -59,9 +62,17 @@ class Plan(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Completion tokens trained on, each as often as it is."""
+        """Completion tokens trained on, each as often as it is; without those of pretraining data."""
         groups = (group for step in self.steps for group in step.groups)
-        return sum(len(rollout.token_ids or ()) for group in groups for rollout in group.rollouts)
+        texts = (len(text.completion_ids) for step in self.steps for text in step.texts)
+        return sum(len(one.token_ids or ()) for group in groups for one in group.rollouts) + sum(texts)
+
+    @property
+    def share(self) -> float:
+        """Share of the loss that imitates: 1 without groups, 0 without targets."""
+        return (
+            self.config.imitate.share if self.targets.found and self.groups_used else bool(self.targets.found)
+        )
 
 
 def ignore(*_: object) -> None:
@@ -95,7 +106,9 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
         )
     for run in runs:
         _check_model(store, run, versions[0])
-    start = store.served() or versions[0]
+    imitate = config.imitate.share
+    # Imitation begins anew, on all that was found: what was learned from fewer finds is not built upon.
+    start = versions[0] if imitate else store.served() or versions[0]
     tokenizer = load_tokenizer(start)
     reader = Reader(
         objective=config.objective,
@@ -106,12 +119,14 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
         staleness_limit=config.data.staleness_limit,
         joined_rollouts=config.data.rollouts,
     )
-    data = tuple(read_run(store, part, reader) for part in parts)
+    data = () if imitate == 1 else tuple(read_run(store, part, reader) for part in parts)
     groups = [group for one in data for group in one.groups]
-    if not groups:
+    targets = read_targets(store, ids, config, tokenizer) if imitate else Targets((), {})
+    if not groups and not targets.found:
         skipped = sum((Counter(one.skipped) for one in data), Counter[Skip]())
-        why = nothing_left(sum(one.total for one in data), skipped)
-        raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {why}")
+        whys = [] if imitate == 1 else [nothing_left(sum(one.total for one in data), skipped)]
+        whys += [nothing_to_imitate(targets)] if imitate else []
+        raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {'; '.join(whys)}")
     found: dict[float, str] = {}
     for group in groups:
         for rollout in group.judged.rollouts:
@@ -123,14 +138,17 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
             "distribution: train on runs of one temperature"
         )
     shapes = [(group.judged.prompt.id, [rows.shape for rows in group.rewards]) for group in groups]
+    taught = [f"{target.run_id} {target.program_id} {target.source}" for target in targets.found]
+    steps = plan_steps(groups, [group for one in data for group in one.alike], config) if groups else []
+    settings = Config.from_json(runs[-1].config_json)
     training = Training(
-        id=content_id(config.to_json(), str(start), json.dumps(shapes), *ids),
+        id=content_id(config.to_json(), str(start), json.dumps(shapes), *ids, *taught),
         objective=config.objective.name,
         config_json=config.to_json(),
         start_version=start.number,
         runs=tuple(ids),
         after=tuple(part.after for part in parts),
-        through=tuple(one.through for one in data),
+        through=tuple(one.through for one in data) or tuple(part.through for part in parts),
         seed=config.run.seed,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -143,9 +161,12 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
         start=start,
         start_model=versions[0],
         data=data,
-        steps=tuple(plan_steps(groups, [group for one in data for group in one.alike], config)),
-        sampling=groups[-1].judged.rollouts[-1].sampling,
+        steps=tuple(with_texts(steps, targets, config)),
+        sampling=groups[-1].judged.rollouts[-1].sampling
+        if groups
+        else Sampling(settings.sampling.temperature, settings.sampling.max_tokens or Sampling().max_tokens),
         published=made[0] if made else None,
+        targets=targets,
     )
 
 

@@ -29,7 +29,7 @@ class TheirPrompts:
         self._sampler = PromptSampler(self._config)
         self._ours, self._most = ours, settings.feedback_characters
         self.reply_tokens, self.max_rows = ours.reply_tokens, ours.max_rows
-        self.can_show, self.answers = ours.can_show, ours.answers
+        self.can_show, self.reply, self.answers = ours.can_show, ours.reply, ours.answers
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return a system and a user message; raises `ConfigError` for a template that cannot be filled."""

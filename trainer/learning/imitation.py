@@ -1,0 +1,294 @@
+"""Programs that searches hold, as targets to imitate: which ones, under which prompts, and what is left out.
+
+For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
+whole front is taught and not one winner. A target is an answer to prompts in the search's own format that
+show only rows on which it is right; the sides of a join are targets too, each under its own rows, because a
+model that writes whole branches only leaves nothing to join. Nothing here reads held-out rows.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.grouping import grouped
+from evovpo.config import Config, StoreConfig
+from evovpo.judging.evaluator import open_evaluator
+from evovpo.problem.folder import with_folder_grouping
+from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.runs.choices import choose_format
+from evovpo.store import Store
+from evovpo.types import (
+    Evaluation,
+    Message,
+    ParentRole,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    Sampling,
+    content_id,
+)
+from trainer.config import TrainConfig
+from trainer.learning.packing import TrainingRow
+from trainer.objectives import draw_weights
+
+SIDE = "side of a join"
+SOURCES = {
+    PromptKind.SEED: "imported",
+    PromptKind.ROOT: "sampled",
+    PromptKind.MUTATE: "mutated",
+    PromptKind.CROSSOVER: "crossed",
+    PromptKind.REPAIR: "repaired",
+    PromptKind.JOIN: "joined",
+}
+"""Where a program of a run came from, by the kind of its ticket; the problem's own programs are no finds."""
+_PROMPTS = 8
+"""Prompts made for a target, each with an order of rows of its own."""
+_PARENT_SHARE = 1 / 3
+"""Of them show a program that the target was made of."""
+_FEWEST_TO_SPLIT = 8
+"""Training rows from which on searches can do without a quarter of them."""
+_FEWEST_ROWS = 2
+"""On fewer rows than these a program explains nothing."""
+
+
+class LeftOut(StrEnum):
+    """Why a program that is best under some weighting is no target."""
+
+    WRONG = "wrong on validation rows"
+    TWICE = "found by another run"
+    FEW_ROWS = "right on fewer than two rows"
+    UNWRITABLE = "not in the model's language"
+    TOO_LONG = "too long for the model"
+
+
+class Find(NamedTuple):
+    """A program that a run holds."""
+
+    program: Program
+    evaluation: Evaluation
+    source: str
+    """A value of `SOURCES`, or `SIDE`; empty for a program of the problem's own."""
+    made_of: tuple[str, ...]
+    """Ids of the programs that it was made of; of a join its sides."""
+
+    def right(self) -> list[int]:
+        """Return the objectives at full reward."""
+        return [row for row, reward in enumerate(self.evaluation.rewards or ()) if reward >= 1.0]
+
+
+class Target(NamedTuple):
+    """A program to imitate, under the prompts that it is taught with."""
+
+    run_id: str
+    program_id: str
+    source: str
+    rows: tuple[TrainingRow, ...]
+    """One for each prompt: the prompt, and what answers it with this program."""
+
+
+class Targets(NamedTuple):
+    """What the runs of a training have to imitate."""
+
+    found: tuple[Target, ...]
+    left_out: Mapping[LeftOut, int]
+
+    def by_source(self) -> dict[str, int]:
+        """Return how many targets came from where."""
+        return dict(Counter(target.source for target in self.found))
+
+
+def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
+    """Return a given text as a row: no policy sampled it, and it has no advantage."""
+    tokens = len(completion)
+    return TrainingRow(tuple(prompt), tuple(completion), (0.0,) * tokens, np.zeros(tokens))
+
+
+def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, tokenizer: Any) -> Targets:
+    """Return the targets that runs hold by now, one for each different program of a problem.
+
+    Raises `SandboxError` if the sandbox fails where validation rows have to be run.
+    """
+    found: list[Target] = []
+    left_out: Counter[LeftOut] = Counter()
+    taught: set[tuple[str, str]] = set()
+    for run_id in run_ids:
+        run = store.run(run_id)
+        problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
+        held = finds(store, run_id, problem)
+        rng = np.random.default_rng([config.run.seed, 2, int(content_id(run_id), 16)])
+        chosen = choose(problem, held, config, rng)
+        teachable = confirmed(problem, chosen, held, store)
+        left_out[LeftOut.WRONG] += len(chosen) - sum(find in teachable for find in chosen)
+        writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held)
+        for find in teachable:
+            is_new = (problem.version, find.program.id) not in taught
+            taught.add((problem.version, find.program.id))
+            target = writer.target(run_id, find, rng) if is_new else LeftOut.TWICE
+            if isinstance(target, Target):
+                found.append(target)
+            else:
+                left_out[target] += 1
+    return Targets(tuple(found), +left_out)
+
+
+def finds(store: Store, run_id: str, problem: Problem) -> dict[str, Find]:
+    """Return the judged programs of a run by id, in the order in which it came to hold them."""
+    own = {seed.id for seed in problem.seeds}
+    kinds: dict[str, PromptKind] = {}
+    held: dict[str, Find] = {}
+    for event in store.history(run_id):
+        if isinstance(event, Prompt):
+            kinds[event.id] = event.kind
+            continue
+        for candidate, evaluation in ((one.candidate, one.evaluation) for one in event.judged):
+            program = candidate.program
+            if program is None or evaluation is None or evaluation.rewards is None or program.id in held:
+                continue
+            source = "" if program.id in own else SOURCES[kinds[event.prompt_id]]
+            made_of = (p.program_id for p in candidate.parents if p.role is not ParentRole.INSPIRATION)
+            held[program.id] = Find(program, evaluation, source, tuple(made_of))
+    return held
+
+
+def choose(
+    problem: Problem, held: Mapping[str, Find], config: TrainConfig, rng: np.random.Generator
+) -> list[Find]:
+    """Return the finds that are best under some weighting of the rows that choose; of equals the shortest."""
+    everything = sorted(held.values(), key=lambda find: len(find.program.source))
+    if not everything:
+        return []
+    vectors = np.array([find.evaluation.rewards for find in everything])
+    columns = grouped(problem, vectors) if problem.groups else vectors[:, choosing_rows(problem)]
+    weights = draw_weights(columns.shape[1], config.objective, rng)
+    best = np.round(columns @ weights.T, 9).argmax(axis=0)
+    return [everything[place] for place in sorted(set(best.tolist())) if everything[place].source]
+
+
+def with_validation(problem: Problem) -> Problem:
+    """Return a problem whose searches do not see a quarter of its training rows: those are for validation.
+
+    The problem itself if it has fewer than eight rows, groups of them, or validation rows already.
+    """
+    kept = choosing_rows(problem)
+    if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):
+        return problem
+    return replace(
+        problem,
+        version=content_id("without validation rows", problem.version),
+        train=tuple(problem.train[row] for row in kept),
+        objectives=tuple(problem.objectives[row] for row in kept),
+        validation=tuple(row for place, row in enumerate(problem.train) if place not in kept),
+    )
+
+
+def choosing_rows(problem: Problem) -> list[int]:
+    """Return the objectives that finds are chosen by; the other training rows are for validation.
+
+    All of them where a problem has validation rows of its own, or no rows; else three quarters, by a hash.
+    """
+    rows = list(range(len(problem.objectives)))
+    if not problem.is_by_example or problem.validation or problem.groups:
+        return rows
+    kept = Random(f"validation:{problem.version}").sample(rows, len(rows) - len(rows) // 4)
+    return sorted(kept)
+
+
+def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find], store: Store) -> list[Find]:
+    """Return the chosen finds that validation rows confirm, and the sides of the joins among them.
+
+    A find that is right on all rows that chose it must be right on every validation row, and another on one
+    of them where there are several. Problems with validation rows of their own have them run in the sandbox.
+    """
+    chooses = choosing_rows(problem)
+    unseen: list[list[bool]] = [[] for _ in chosen]
+    if problem.validation and chosen:
+        config = Config(store=StoreConfig(url=store.name))
+        with open_evaluator(replace(problem, heldout=problem.validation), config) as judge:
+            unseen = [list(judge.evaluate_heldout(find.program)) for find in chosen]
+    kept: dict[str, Find] = {}
+    for find, right_there in zip(chosen, unseen, strict=True):
+        right = find.right()
+        right_there += [row in right for row in range(len(problem.objectives)) if row not in chooses]
+        must = all if set(chooses) <= set(right) else any
+        if len(right_there) < (1 if must is all else _FEWEST_ROWS) or must(right_there):
+            kept[find.program.id] = find
+    joins = [find for find in kept.values() if find.source == SOURCES[PromptKind.JOIN]]
+    for side in (held[made_of] for find in joins for made_of in find.made_of):
+        # A side may have branches of its own that its rows have no use for.
+        rights = [find for find in held.values() if set(side.right()) <= set(find.right())]
+        plain = min(rights, key=lambda find: len(find.program.source))
+        if plain.source:
+            kept.setdefault(plain.program.id, plain._replace(source=SIDE))
+    return list(kept.values())
+
+
+class _Writer:
+    """Writes targets of one run as its proposer would have been asked for them and would have answered."""
+
+    def __init__(self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, Find]) -> None:
+        self._problem, self._tokenizer, self._held = problem, tokenizer, held
+        self._format: PromptFormat = choose_format(problem, config)
+        self._is_chat = config.proposer.name == "openai" and config.proposer.endpoint == "chat"
+        self._longest = config.sampling.max_tokens or self._format.reply_tokens
+
+    def target(self, run_id: str, find: Find, rng: np.random.Generator) -> Target | LeftOut:
+        """Return a find as a target, or why it is none."""
+        rows = find.right() if self._problem.is_by_example else []
+        if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
+            return LeftOut.FEW_ROWS
+        made = [self._row(find, rows, rng) for _ in range(_PROMPTS)]
+        if None in made:
+            return LeftOut.UNWRITABLE
+        room = self._tokenizer.model_max_length
+        fitting = tuple(
+            row
+            for row in made
+            if row and len(row.completion_ids) <= min(self._longest, room - len(row.prompt_ids))
+        )
+        return Target(run_id, find.program.id, find.source, fitting) if fitting else LeftOut.TOO_LONG
+
+    def _row(self, find: Find, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
+        """Return the find under a prompt that shows these rows, or none if the format cannot write it."""
+        problem, made_by = self._problem, self._format
+        origins = [self._held[one] for one in find.made_of if one in self._held]
+        parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
+        parent = None
+        if parents and rng.random() < _PARENT_SHARE:
+            origin = parents[int(rng.integers(len(parents)))]
+            parent = Shown(origin.program, origin.evaluation)
+        base = None if parent is None else parent.program
+        text = made_by.reply(problem, find.program, base)
+        rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
+        read = made_by.answers(problem, rollout, 1, base)[0].program
+        if read is None or read.source.strip() != find.program.source.strip():
+            return None
+        shown = choose_rows(len(problem.train), made_by.max_rows, rng, only=rows)
+        kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
+        request = Request(1, kind, parent, rows=shown, draw=int(rng.integers(2**31)))
+        completion = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        end = self._tokenizer.eos_token_id
+        completion += [end] * (completion[-1] != end)
+        return text_row(self._encode(made_by.messages(problem, request)), completion)
+
+    def _encode(self, messages: Sequence[Message]) -> list[int]:
+        if self._is_chat:
+            turns = [{"role": message.role, "content": message.content} for message in messages]
+            made = self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+            return list(self._tokenizer(made, add_special_tokens=False)["input_ids"])
+        return list(self._tokenizer("".join(message.content for message in messages))["input_ids"])
+
+
+def nothing_to_imitate(targets: Targets) -> str:
+    """Return the end of an error about runs that hold nothing to imitate: what was left out, and why."""
+    left_out = ", ".join(f"{count} {reason}" for reason, count in targets.left_out.items())
+    return (
+        f"no program to imitate ({left_out or 'the runs found none'}); search longer or more problems, or "
+        "learn from rewards alone (--imitate 0)"
+    )
