@@ -81,6 +81,8 @@ class RunFigures:
         self.run_id = run_id
         self.position = self.last = -1
         """Of the last tell that is in the figures, and of the last one that was seen in the store."""
+        self.has_all = False
+        """True once all of a finished run was read."""
         self.points: list[Point] = []
         self.lines: list[Line] = []
         self.best: Line | None = None
@@ -104,9 +106,8 @@ class RunFigures:
         """True if all tells that the store had at the last look are counted."""
         return self.position >= self.last
 
-    def update(self, store: Store, seconds: float) -> None:
-        """Read the tells that are new, for about so many seconds; the next call goes on from there."""
-        until = time.monotonic() + seconds
+    def update(self, store: Store, until: float) -> None:
+        """Read the tells that are new, to about that time; the next call goes on from there."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             through = min(self.last, self.position + _PAGE_TELLS)

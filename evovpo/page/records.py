@@ -54,11 +54,11 @@ class Page(NamedTuple):
 def runs_record(source: Source, page: Page, problem: str = "", status: str = "") -> Record:
     """Return runs, newest first, with their figures; `more` says whether others follow."""
     heads = source.store().run_heads(page.offset, page.limit + 1, problem, status)
-    shown = heads[: page.limit]
+    shown, until = heads[: page.limit], source.deadline()
     return {
         "offset": page.offset,
         "more": len(heads) > page.limit,
-        "runs": [_run(source, head, source.figures(head.run)) for head in shown],
+        "runs": [_run(source, head, source.figures(head.run, until)) for head in shown],
     }
 
 

@@ -1,6 +1,7 @@
 """The store behind the page: opened when it is first asked for, and again after it failed or was replaced."""
 
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
 
@@ -47,8 +48,11 @@ class Source:
                 self._store, self._identity = opened, _identity(opened.file)
             return self._store
 
-    def figures(self, run: Run) -> RunFigures:
-        """Return the figures of a run, brought up to date as far as one look may take."""
+    def figures(self, run: Run, until: float | None = None) -> RunFigures:
+        """Return the figures of a run, brought up to date as far as one look may take.
+
+        `until` is when a look at several runs has taken long enough, by the clock of `deadline`.
+        """
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -62,8 +66,16 @@ class Source:
                 self._figures.popitem(last=False)
             lock, figures = self._figures[run.id]
         with lock:
-            figures.update(store, self._update_seconds)
+            if until is not None and time.monotonic() > until:
+                figures.last = max(figures.last, 0)  # read later: until then it is not whole
+            elif not (run.status.is_finished and figures.has_all):
+                figures.update(store, self.deadline() if until is None else until)
+                figures.has_all = run.status.is_finished and figures.is_whole
         return figures
+
+    def deadline(self) -> float:
+        """Return when a look that begins now has taken long enough."""
+        return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:
         """Return the problem of a run."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,22 @@ def test_a_suite_is_counted_by_proposer(tmp_path: Path) -> None:
 def test_a_step_of_the_search_is_timed() -> None:
     found = last_json(run("search_cost.py", "--programs", "60", "--samples", "2", "--json"))
     assert set(found) == {"ask_tell_ms_median", "ask_tell_ms_p99", "commit_ms_median", "store_mb"}
+
+
+@pytest.mark.skipif(find_spec("starlette") is None, reason="the page needs the extra ui")
+def test_the_page_is_timed_on_a_large_store() -> None:
+    found = json.loads(run("page_cost.py", "--runs", "3", "--programs", "40", "--looks", "1", "--json"))
+    assert found["runs"] == 4
+    assert found["programs"].keys() == {"wall", "cpu"}
+
+
+@pytest.mark.skipif(
+    shutil.which("chromium") is None or find_spec("playwright") is None,
+    reason="no browser: `.ci/chromium` installs one",
+)
+def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
+    run("page_pictures.py", "--out", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"overview.png", "lineage.png", "population.png"}
 
 
 def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ from store_conformance import RUN, TRAINING, append, make_step, scripted_history
 import evovpo
 from evovpo.cli import page as commands
 from evovpo.errors import ConfigError
-from evovpo.page import figures
+from evovpo.page import figures, records
 from evovpo.page.export import export_html
+from evovpo.page.records import Page
 from evovpo.page.server import ASSETS, application
 from evovpo.page.source import Source
 from evovpo.reports.pictures import COLOURS
@@ -195,6 +196,7 @@ def test_a_long_run_is_read_over_several_looks(path: Path, monkeypatch: pytest.M
     whole = Source(str(path), update_seconds=float("inf"))
     assert source.figures(run).points == whole.figures(run).points
     assert source.figures(run).reached == whole.figures(run).reached
+    assert records.runs_record(Source(str(path), update_seconds=-1.0), Page())["runs"][0]["read"] == [0, 1]
     source.close()
     whole.close()
 

@@ -171,7 +171,7 @@ const PROGRAM_COLUMNS = [
   column("seconds", "seconds", (one) => one.seconds), column("at", "after", null, (one) => number(one.evaluations)),
   column("status", "status", null, (one) => one.status, false), column("kind", "kind", null, (one) => one.kind, false),
   column("island", "island", null, (one) => one.island), column("policy", "policy", null, (one) => one.policy_version ?? "–"),
-  { key: "begins", name: "begins", cell: (one) => el("code", {}, shorten(one.begins.replace(/\s+/g, " "), 70)) },
+  { key: "begins", name: "begins", cell: (one) => el("code", { class: "begins" }, shorten(one.begins.replace(/\s+/g, " "), 70)) },
 ];
 // The API sorts these falling by themselves; the table says so with its sign.
 const FALLING = ["mean_reward", "passed", "seconds"];
