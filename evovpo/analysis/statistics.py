@@ -32,6 +32,8 @@ Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
 """Resamples; the ends of a 95 % interval then move by some 2 % of its width between generators."""
+_ORDERS = 2000
+"""Of the chains of a task, from which `pair_at_k` is estimated."""
 _EXACT_TASKS = 14
 """Up to so many tasks all 2^T patterns of signs are tried instead of a sample."""
 
@@ -84,6 +86,25 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N8
     the unbiased estimator 1 - C(N - c, k) / C(N, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
     """
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
+
+
+def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+    """Return for each k the probability that two of k answers, or one, are together right on every component.
+
+    What a search that joins programs needs. Answers come in chains of m, drawn as in `best_at_k`. An
+    estimate over 2,000 orders of the chains, always the same: its standard error is .011 at most.
+    """
+    rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
+    chains, length, components = rewards.shape
+    kinds, kind_N = np.unique(rewards.reshape(-1, components) >= 1.0, axis=0, return_inverse=True)  # noqa: N806
+    first, second = np.nonzero((kinds[:, None] | kinds).all(axis=2))
+    if not first.size:
+        return np.zeros(len(ks))
+    ranks = np.random.default_rng(0).random((_ORDERS, chains)).argsort(axis=1)
+    places = (ranks[:, :, None] * length + np.arange(length)).reshape(_ORDERS, -1)
+    earliest = np.stack([places[:, kind_N.ravel() == kind].min(axis=1) for kind in range(len(kinds))])
+    found = np.maximum(earliest[first], earliest[second]).min(axis=0)
+    return np.array([np.mean(found < k) for k in ks])
 
 
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:  # noqa: N803

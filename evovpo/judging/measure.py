@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pass_at_k
+from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
 from evovpo.types import Group, Problem, Program, Rewards
@@ -93,6 +93,24 @@ class Measure:
         E_w max w·r, the objective of VPO (arXiv 2605.22817), of a set of k.
         """
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
+
+    def expected_best_at_k(self, ks: Sequence[int]) -> Array:
+        """Return the same over 64 weightings from Dirichlet(1), the same for all measures of D components."""
+        weights = np.random.default_rng(0).dirichlet(np.ones(self.rewards_C_m_D.shape[2]), 64)
+        return self.expected_at_k(ks, weights)
+
+    def pair_at_k(self, ks: Sequence[int]) -> Array:
+        """Return for each k the probability that two of k answers, or one, are right on every component."""
+        return pair_at_k(self.rewards_C_m_D, self._within(ks))
+
+    def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
+        """Return the figures by k that rows of studies hold."""
+        return {
+            "best_at_k": self.best_at_k(ks),
+            "pass_at_k": self.pass_at_k(ks),
+            "expected_at_k": self.expected_best_at_k(ks),
+            "pair_at_k": self.pair_at_k(ks),
+        }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
         """Return for each k the share that k answers cover together: the mean over components of the best.

@@ -31,8 +31,6 @@ from trainer.objectives import batch_advantages, draw_weights
 
 _PROMPTS_AT_ONCE = 12
 """Prompts sampled in one batch when measuring."""
-_WEIGHTINGS = ObjectiveConfig(draws=64)
-"""Of `expected_at_k`, the same for all models."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +96,8 @@ class TaskMeasure(NamedTuple):
     tokens: int
 
     def figures(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return the figures by k, all exact but for the weightings of `expected_at_k`, which are fixed."""
-        components = self.measure.rewards_C_m_D.shape[2]
-        weights = draw_weights(components, _WEIGHTINGS, np.random.default_rng(0))
-        return {
-            "best_at_k": self.measure.best_at_k(ks),
-            "pass_at_k": self.measure.pass_at_k(ks),
-            "expected_at_k": self.measure.expected_at_k(ks, weights),
-        }
+        """Return the figures by k."""
+        return self.measure.by_k(ks)
 
 
 def measure(

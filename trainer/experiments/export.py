@@ -147,7 +147,7 @@ def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...])
     }
     if ks:
         found = measure_groups(store.groups(run_id))
-        for name, values in (("best_at_k", found.best_at_k(ks)), ("pass_at_k", found.pass_at_k(ks))):
+        for name, values in found.by_k(ks).items():
             row[name] = dict(zip(map(str, ks), np.round(values, 6).tolist(), strict=True))
         row |= {
             "distinct_share": round(found.distinct_share, 4),

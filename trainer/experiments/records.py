@@ -147,11 +147,13 @@ class Study(Part):
 
     @property
     def figures(self) -> dict[str, str]:
-        """The figures by k that rows hold, with their titles."""
-        found = {"best_at_k": "best@k", "pass_at_k": "pass@k"}
-        if self.test.tasks:
-            found["expected_at_k"] = "E_w best@k under random weightings"
-        return found
+        """The figures by k that rows hold, with their titles; older rows lack the last two, or the last."""
+        return {
+            "best_at_k": "best@k",
+            "pass_at_k": "pass@k",
+            "expected_at_k": "E_w best@k under random weightings",
+            "pair_at_k": "pair@k: two of k are together right on every component",
+        }
 
     def arm(self, name: str) -> StudyArm:
         """Return an arm by name."""

@@ -131,6 +131,10 @@ class _Rows:
         """Return the same of a figure by k."""
         return self.values(lambda row: row[figure][str(k)])
 
+    def has(self, figure: str) -> bool:
+        """True if every row holds a figure by k."""
+        return all(figure in row for rows in self._whole.values() for row in rows)
+
     def solved(self, after: float = math.inf) -> Array:
         """Return the same of whether it was solved within so many evaluations: 1 or 0."""
         return self.values(lambda row: row["is_right"] and row["solved_after"] <= after)
@@ -184,10 +188,16 @@ class _Summary:
                 return rows
         return None
 
-    def _by_k(self, figure_at: Callable[[str, int], _Figure]) -> dict[str, dict[int, _Figure]]:
-        """Return what `figure_at` gives for each figure by k."""
+    def _by_k(
+        self, figure_at: Callable[[str, int], _Figure], *samples: _Rows
+    ) -> dict[str, dict[int, _Figure]]:
+        """Return what `figure_at` gives for each figure by k that all rows hold."""
         study = self._study
-        return {figure: {k: figure_at(figure, k) for k in study.ks} for figure in study.figures}
+        return {
+            figure: {k: figure_at(figure, k) for k in study.ks}
+            for figure in study.figures
+            if all(rows.has(figure) for rows in samples)
+        }
 
     def _arm_result(self, arm: StudyArm) -> ArmResult:
         trainings, samples = self._export.trainings, self._samples(arm)
@@ -195,7 +205,7 @@ class _Summary:
         sampled: dict[str, Any] = {}
         if samples is not None:
             sampled = {
-                "at_k": self._by_k(lambda figure, k: mean(samples.at_k(figure, k))),
+                "at_k": self._by_k(lambda figure, k: mean(samples.at_k(figure, k)), samples),
                 "distinct_share": float(samples.field("distinct_share").mean()),
                 "diversity": float(samples.field("diversity").mean()),
                 "sampled_tokens": samples.of_a_seed("tokens"),
@@ -231,7 +241,9 @@ class _Summary:
             arm=arm.name,
             reference=reference.name,
             at_k={} if samples is None or baseline is None else self._by_k(
-                lambda figure, k: difference(samples.at_k(figure, k), baseline.at_k(figure, k))
+                lambda figure, k: difference(samples.at_k(figure, k), baseline.at_k(figure, k)),
+                samples,
+                baseline,
             ),
             solved={name: difference(*pair, len(problems)) for name, pair in solved.items()},
             unlocked={name: unlocked(*pair, problems) for name, pair in solved.items()},

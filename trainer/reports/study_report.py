@@ -57,7 +57,7 @@ def report_json(results: Results) -> dict[str, Any]:
         }
         arms[found.arm.name] = {
             "seeds": len(found.searched[main].seeds) if main in found.searched else 0,
-            **{figure: found.at_k.get(figure, {}) for figure in study.figures},
+            **_named(found.at_k),
             **by_strategy.get(main, {"solved_by_search": None, "unlocked": None}),
             "by_strategy": by_strategy,
             "distinct_share": found.distinct_share,
@@ -75,7 +75,7 @@ def report_json(results: Results) -> dict[str, Any]:
             {
                 "arm": one.arm,
                 "reference": one.reference,
-                **{figure: one.at_k.get(figure, {}) for figure in study.figures},
+                **_named(one.at_k),
                 "solved_by_search": one.solved,
                 "unlocked": one.unlocked,
                 "locked": one.locked,
@@ -89,6 +89,12 @@ def report_json(results: Results) -> dict[str, Any]:
         "verdict": verdict(results),
     }
     return {key: _json(value) for key, value in figures.items()}
+
+
+def _named(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
+    """Return the figures by k as JSON names them; rows without any have the first two, empty."""
+    expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
+    return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 
 
 def _json(value: Any) -> Any:
@@ -184,7 +190,7 @@ def _rounded(at_k: Mapping[str, Mapping[int, Interval | Difference]]) -> dict[st
             str(k): {name: round(getattr(_interval(one), name), 5) for name in ("mean", "low", "high")}
             for k, one in by_k.items()
         }
-        for figure, by_k in at_k.items()
+        for figure, by_k in _named(at_k).items()
     }
 
 
@@ -223,9 +229,11 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _at_k_tables(results: Results) -> Iterator[str]:
     head = [f"k = {k}" for k in results.study.ks]
     for figure, title in results.study.figures.items():
-        shown = {arm.arm.name: arm.at_k[figure] for arm in results.arms if arm.at_k}
-        # On mazes no answer is ever right: a table of zeros says nothing.
-        if results.study.test.tasks and not any(one.mean for by_k in shown.values() for one in by_k.values()):
+        shown = {arm.arm.name: arm.at_k[figure] for arm in results.arms if figure in arm.at_k}
+        # On mazes no answer is ever right: a table of zeros says nothing, nor one of rows without the figure.
+        if (results.study.test.tasks or not shown) and not any(
+            one.mean for by_k in shown.values() for one in by_k.values()
+        ):
             continue
         lines = [[name, *(_text(one, 3) for one in by_k.values())] for name, by_k in shown.items()]
         yield markdown_table([title, *head], lines)
@@ -233,7 +241,7 @@ def _at_k_tables(results: Results) -> Iterator[str]:
             lines = [
                 [one.arm, *(_text(found, 3) for found in one.at_k[figure].values())]
                 for one in results.comparisons
-                if one.reference == reference and one.at_k
+                if one.reference == reference and figure in one.at_k
             ]
             if lines:
                 yield markdown_table([f"{title} minus {reference}'s", *head], lines)
@@ -310,9 +318,9 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
         curves = [
             Curve(one.arm, ks, tuple(found.interval for found in one.at_k[figure].values()))
             for one in results.comparisons
-            if one.reference == reference and one.at_k
+            if one.reference == reference and figure in one.at_k
         ]
-        if curves:
+        if curves and figure != "pair_at_k":
             path = folder / f"{figure.replace('_', '-')}.png"
             above = f"{title} of i.i.d. answers, {results.study.name}"
             write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
