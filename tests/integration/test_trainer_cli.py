@@ -56,13 +56,22 @@ def test_retrain_prints_one_line_of_json_with_the_agreed_fields(evovpo: Shell, t
 
 
 def test_retrain_shows_what_it_reads_and_what_came_of_it(evovpo: Shell, tmp_path: Path) -> None:
-    answer = evovpo("retrain", "first", "--policies", "elsewhere", "--set", "update.groups_per_step=2")
+    answer = evovpo(
+        "retrain",
+        "first",
+        "--policies",
+        "elsewhere",
+        "--objective",
+        "vpo",
+        "--set",
+        "update.groups_per_step=2",
+    )
     assert answer.code == 0
     assert re.search(r"first-run\s+4\s+4\b", answer.out)
     assert "set score" in answer.out
     assert "Policy version 1 is served." in answer.out
     assert "evovpo evolve PROBLEM --set proposer.policy=served" in answer.out
-    assert "2 steps with vpo-at-k from policy version 0" in answer.err
+    assert "2 steps with vpo from policy version 0" in answer.err
     assert (tmp_path / "elsewhere" / "v0001").is_dir()
     again = evovpo("retrain", "first", "--policies", "elsewhere", "--json")
     assert again.json["policy_version"] == 2
@@ -73,14 +82,14 @@ def test_a_dry_run_shows_counts_by_reason_and_changes_nothing(
 ) -> None:
     with Store.open() as store:
         write_run(store, model, "alike", groups=3, judge=lambda tokens, rng: (1.0, 0.0, 1.0))
-    answer = evovpo("retrain", "alike", "first-run", "--dry-run")
+    answer = evovpo("retrain", "alike", "first-run", "--dry-run", "--objective", "vpo")
     assert answer.code == 0
     assert re.search(r"run\s+complete\s+used\s+no spread", answer.out)
     assert re.search(r"alike\s+3\s+0\s+3\s*\n", answer.out)
     assert re.search(r"first-run\s+4\s+4\s+0\s*\n", answer.out)
     assert re.search(r"all\s+7\s+4\s+3\s*\n", answer.out)
-    assert re.search(r"Would make 1 step with vpo-at-k from policy version 0, on 4 groups", answer.out)
-    found = evovpo("retrain", "alike", "first-run", "--dry-run", "--json").json
+    assert re.search(r"Would make 1 step with vpo from policy version 0, on 4 groups", answer.out)
+    found = evovpo("retrain", "alike", "first-run", "--dry-run", "--objective", "vpo", "--json").json
     assert list(found) == FIELDS
     assert (found["policy_version"], found["groups_used"], found["groups_skipped"]) == (None, 4, 3)
     assert evovpo("policies", "--json").json == []
