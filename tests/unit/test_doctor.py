@@ -396,10 +396,10 @@ def test_single_completions_ask_for_groups() -> None:
     assert "search.rollouts=8" in text
 
 
-def test_single_answers_ask_for_chains() -> None:
+def test_single_answers_are_trained_on_as_they_are() -> None:
     found, text = verdict(*[[[answer] for chain in GOOD for answer in chain]] * 4)
-    assert found is Verdict.CHANGE
-    assert "search.answers=3" in text
+    assert found is Verdict.WORTH
+    assert "search.answers=3 only for --objective vpo" in text
 
 
 def test_unreadable_answers_ask_for_the_format() -> None:

@@ -56,12 +56,15 @@ def advise(sample: Sample, figures: Figures) -> Advice:
         # A chain earns something with probability p; (1 - p)^G = 1/4 leaves one group in four without any.
         needed = math.log(0.25) / math.log(1 - figures.rewarded_chains)
         rollouts = min(MOST_ROLLOUTS, max(rollouts, math.ceil(needed)))
+    # n specialists cover n behaviours; a larger set has nothing to add.
+    answers = min(SET_SIZE, max(2, math.ceil(effective_rank(answers_N_C) - 0.5)))
+    if sample.answers == 1:
+        answers = 1  # sets are drawn from the answers to a prompt
     return Advice(
         groups=groups,
         alpha=alpha,
         ungrouped_alpha=fitting_alpha(sample.different_N_D),
-        # n specialists cover n behaviours; a larger set has nothing to add.
-        answers=min(SET_SIZE, max(2, math.ceil(effective_rank(answers_N_C) - 0.5))),
+        answers=answers,
         rollouts=rollouts,
         scores=score_sets(sample, groups, alpha),
     )
