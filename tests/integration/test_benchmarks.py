@@ -154,6 +154,15 @@ def test_objectives_are_timed_in_real_steps() -> None:
     assert 0 < found["objective_share"]["vpo"] < 1
 
 
+def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(tmp_path: Path) -> None:
+    lines = run("doctor_prediction.py", "--png", tmp_path / "predicted.png").splitlines()
+    assert {tuple(line.split(" | ")[:2]) for line in lines} >= {
+        ("| maze", "`grpo`"),
+        ("| maze", "`max-at-k`"),
+    }
+    assert (tmp_path / "predicted.png").stat().st_size > 10_000
+
+
 def test_searches_that_train_stand_beside_frozen_ones(tmp_path: Path) -> None:
     weights = ROOT / "evovpo" / "builtin" / "weights" / "strings"
     rows = run("search_training.py", tmp_path, "--model", weights, "--problems", "1", "--evaluations", "24",

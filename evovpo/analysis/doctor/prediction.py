@@ -47,19 +47,21 @@ class Prediction(NamedTuple):
     now: Gain
     """The two figures before."""
     gains: dict[str, Gain]
-    """By objective, simpler ones first."""
+    """By objective, in the order of preference where they gain alike."""
 
     @property
     def objective(self) -> str | None:
         """The objective to train with; `None` if none gains anything, so that there is nothing to learn.
 
-        Of those that gain most in E_w best@k but for a twentieth, those that gain most in pair@k but for as
-        much, and of these the simplest.
+        Of those that gain most in E_w best@k, but for a twentieth, those that gain most in pair@k, but for as
+        much; of these grpo, then vpo-at-k, whose weightings count once a scalar saturates, then the others.
         """
         best = dict(self.gains)
         for figure in (0, 1):
             most = max(gain[figure] for gain in best.values())
-            best = {name: gain for name, gain in best.items() if gain[figure] >= most - abs(most) / 20}
+            best = {
+                name: gain for name, gain in best.items() if gain[figure] >= most - max(abs(most) / 20, 0.005)
+            }
         name = next(iter(best))
         return name if max(self.gains[name]) >= SMALLEST_GAIN else None
 
@@ -157,8 +159,8 @@ def _mean(prompt: _Prompt) -> Floats:
 
 OBJECTIVES: dict[str, Callable[[_Prompt], _Credit]] = {
     "grpo": lambda prompt: prompt.best_of(_mean(prompt), 1),
-    "max-at-k": lambda prompt: prompt.best_of(_mean(prompt), prompt.k),
     "vpo-at-k": lambda prompt: prompt.best_of(prompt.weights, prompt.k),
+    "max-at-k": lambda prompt: prompt.best_of(_mean(prompt), prompt.k),
     "union-at-k": lambda prompt: prompt.best_of(np.eye(prompt.rewards.shape[1]), prompt.k),
     "join-at-k": lambda prompt: prompt.best_join,
     "rosa": lambda prompt: prompt.best_of(prompt.weights, prompt.rolled),
