@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from evovpo.errors import FileHeldError
+from evovpo.errors import ConfigError, EvovpoError, FileHeldError
 
 PARTIAL = ".partial"
 """End of the name of what is still being written."""
@@ -48,6 +48,17 @@ def written_whole(path: Path) -> Iterator[Path]:
     except BaseException:
         _remove(partial)
         raise
+
+
+@contextlib.contextmanager
+def write_errors(
+    what: str, instead: str = "choose another place", kind: type[EvovpoError] = ConfigError
+) -> Iterator[None]:
+    """Raise an error of this kind where a block cannot write `what`; `instead` is what to do then."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what} cannot be written ({error.strerror or error}); {instead}") from error
 
 
 def write_json(path: Path, value: object, indent: int | None = None) -> None:

@@ -77,14 +77,14 @@ def print_json(value: object) -> None:
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
     """Give a file to write, whole or not at all; raises `ConfigError`, at once, where there can be none."""
-    from evovpo.errors import ConfigError
-    from evovpo.files import written_whole
+    from evovpo.files import write_errors, written_whole
 
-    try:
-        with written_whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
+    with (
+        write_errors(f"{path}:"),
+        written_whole(path) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
+        yield file
 
 
 def leave(code: int, *lines: str) -> NoReturn:

@@ -83,8 +83,31 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
     With `limit` only the first so many problems. What is wrong is added to `faults`; without that it raises
     `ConfigError` naming all of it. A file that is no TOML is always raised.
     """
-    found: list[str] = [] if faults is None else faults
-    batch = _read(name, found)
+    path, found = Path(name), list[str]() if faults is None else faults
+    data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
+    if data is None or "suite" in data:  # each of its problems once, with the defaults of everything
+        problems: tuple[Path, ...] = ()
+        try:
+            problems = tuple(entry.path for entry in load_suite(name))
+        except ProblemError as error:
+            found.append(f"{name}: expected a batch file or a suite; {error}")
+        title = path.resolve().parent.name if name.endswith(".toml") else path.name
+        batch = Batch(name=title, problems=problems, origin=name)
+    else:
+        reader = Reader(path, found)
+        batch = reader.part(
+            Batch,
+            data,
+            name=reader.name(data),
+            problems=reader.problems(data),
+            proposers=_variants(reader, data, "proposers"),
+            strategies=_variants(reader, data, "strategies"),
+            settings=reader.settings(data.get("settings", {}), "[settings]"),
+            origin=name,
+        )
+        count = len(batch.problems) * len(batch.arms) * len(batch.seeds)
+        if count > _MOST_CELLS:
+            reader.add(f"{count} cells; expected at most {_MOST_CELLS}: make several batches of it")
     if faults is None:
         raise_faults(found)
     return batch.model_copy(update={"problems": batch.problems[:limit]})
@@ -95,35 +118,6 @@ def cells(batch: Batch) -> Iterator[Cell]:
     for seed, path, arm in itertools.product(batch.seeds, batch.problems, batch.arms):
         problem = problem_id(path)
         yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
-
-
-def _read(name: str, faults: list[str]) -> Batch:
-    """Return what could be read, after adding what is wrong."""
-    path = Path(name)
-    data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
-    if data is None or "suite" in data:  # each of its problems once, with the defaults of everything
-        problems: tuple[Path, ...] = ()
-        try:
-            problems = tuple(entry.path for entry in load_suite(name))
-        except ProblemError as error:
-            faults.append(f"{name}: expected a batch file or a suite; {error}")
-        title = path.resolve().parent.name if name.endswith(".toml") else path.name
-        return Batch(name=title, problems=problems, origin=name)
-    reader = Reader(path, faults)
-    batch = reader.part(
-        Batch,
-        data,
-        name=reader.name(data),
-        problems=reader.problems(data),
-        proposers=_variants(reader, data, "proposers"),
-        strategies=_variants(reader, data, "strategies"),
-        settings=reader.settings(data.get("settings", {}), "[settings]"),
-        origin=name,
-    )
-    count = len(batch.problems) * len(batch.arms) * len(batch.seeds)
-    if count > _MOST_CELLS:
-        reader.add(f"{count} cells; expected at most {_MOST_CELLS}: make several batches of it")
-    return batch
 
 
 def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:

@@ -114,7 +114,8 @@ class LoggingClient(LLMInterface):  # type: ignore[misc]  # it has no types
                 store.add_call(call)
             self._sent.clear()
         texts = [slot_texts(reply.text, self._answers) for reply in replies]
-        chosen = _first_with_code(texts)
+        places = ((reply, slot, text) for reply, slots in enumerate(texts) for slot, text in enumerate(slots))
+        chosen = next((place[:2] for place in places if _EDIT.search(place[2]) or blocks(place[2])), (0, 0))
         tells = [_tell(prompt, reply, texts[reply.index], chosen) for reply in replies]
         store.add_tells(self._run_id, tells, self._told)
         self._told += len(tells)
@@ -229,12 +230,6 @@ def slot_texts(text: str, answers: int) -> list[str]:
     """Return the answers of a completion, as many as were asked for; one is the whole text."""
     found = [text] if answers == 1 else split_answers(text, answers)
     return found + [""] * (answers - len(found))
-
-
-def _first_with_code(texts: list[list[str]]) -> tuple[int, int]:
-    """Return completion and slot of the first answer with a code block or an edit, else the first of all."""
-    places = ((reply, slot, text) for reply, slots in enumerate(texts) for slot, text in enumerate(slots))
-    return next((place[:2] for place in places if _EDIT.search(place[2]) or blocks(place[2])), (0, 0))
 
 
 def _tell(prompt: Prompt, reply: Rollout, texts: list[str], chosen: tuple[int, int]) -> Tell:

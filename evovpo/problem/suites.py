@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
+from evovpo.files import write_errors
 from evovpo.problem.faults import TOML, Faults, read_toml, shown, tables
 from evovpo.problem.importers.tables import TABLES, is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
@@ -157,7 +158,7 @@ def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "exampl
     path, kinds = Path(folder), sorted(starter.name for starter in _STARTERS.iterdir())
     if kind not in kinds:
         raise ProblemError(f"kind of problem: found {kind!r}; {nearest_hint(kind, kinds)}")
-    try:
+    with write_errors(f"{path}: the folder", kind=ProblemError):
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise ProblemError(
@@ -165,8 +166,4 @@ def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "exampl
             )
         for file in (_STARTERS / kind).glob("*.*"):
             shutil.copyfile(file, path / file.name)
-    except OSError as error:
-        raise ProblemError(
-            f"{path}: the folder cannot be written: {error.strerror}; choose another place"
-        ) from error
     return path

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evovpo.errors import ConfigError, nearest_hint
+from evovpo.files import write_errors
 
 _PACKAGED = Path(__file__).parent / "templates"
 
@@ -100,12 +101,10 @@ def write_templates(folder: Path) -> list[Path]:
         raise ConfigError(
             f"{folder}: expected a folder without templates, found {', '.join(there)}; name another folder"
         )
-    try:
+    with write_errors(f"{folder}: the templates"):
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{folder}: templates cannot be written there: {error.strerror}") from error
     return list(files)
 
 

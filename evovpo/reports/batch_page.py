@@ -14,6 +14,7 @@ from typing import Any
 
 from evovpo.errors import ConfigError
 from evovpo.experiments.results import CellResult, Results, verdict
+from evovpo.files import write_errors
 from evovpo.reports import pictures
 from evovpo.reports.batch_tables import HeatMap, arm_rows, csv_tables, read_heat_map, short_label
 from evovpo.reports.text import counted, printable, reward_text
@@ -57,7 +58,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
         )
     maps = [found for problem in results.problems if (found := read_heat_map(store, results, problem))]
     tables = []
-    try:
+    with write_errors(f"{folder}: the report", "give another --out"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, columns, rows in csv_tables(results, maps):
             tables.append(folder / name)
@@ -65,10 +66,6 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
                 csv.writer(file, lineterminator="\n").writerows([columns, *rows])
         page = folder / "report.html"
         page.write_text(page_text(results, maps), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: the report cannot be written ({error.strerror}); give another --out"
-        ) from error
     return page, tables
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
-from evovpo.files import written_whole
+from evovpo.files import write_errors, written_whole
 from evovpo.reports.text import printable
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
@@ -296,10 +296,5 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
     Raises `ConfigError` if it cannot be written, which says what to give `instead`.
     """
-    try:
-        with written_whole(path) as partial:
-            figure.savefig(partial, format="png", metadata={"Software": None})
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the picture cannot be written ({error.strerror or error}); give {instead}"
-        ) from error
+    with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:
+        figure.savefig(partial, format="png", metadata={"Software": None})

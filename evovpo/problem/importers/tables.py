@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from evovpo.errors import ProblemError, nearest_hint
-from evovpo.files import written_whole
+from evovpo.files import write_errors, written_whole
 from evovpo.problem.importers import table_script
 from evovpo.problem.importers.table_script import (
     table_arguments,
@@ -178,14 +178,12 @@ def write_table(
     """
     task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")
-    try:
+    with write_errors(f"{place}:", kind=ProblemError):
         if folder is not None or not place.exists():
             check_empty(place)
             place.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(place) as partial:
                 write_problem(partial, task)
-    except OSError as error:
-        raise ProblemError(f"{place}: cannot be written: {error.strerror}; choose another place") from error
     return place, said
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from evovpo.config_tree import toml_value
 from evovpo.errors import ProblemError
+from evovpo.files import write_errors
 from evovpo.problem.importers import psb2, score, tasks
 from evovpo.problem.importers.humaneval import HumanEvalRecord
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
@@ -161,7 +162,7 @@ def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: in
         )
     folders: list[Path] = []
     taken: Counter[str] = Counter()
-    try:
+    with write_errors(f"{out}: the suite", kind=ProblemError):
         out.mkdir(parents=True, exist_ok=True)
         for task in kept:
             words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
@@ -170,10 +171,6 @@ def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: in
             write_problem(folders[-1], task)
         listing = suite_text(task_format.value, _FORMATS[task_format][1], [folder.name for folder in folders])
         (out / "suite.toml").write_text(listing, encoding="utf-8")
-    except OSError as error:
-        raise ProblemError(
-            f"{out}: the suite cannot be written: {error.strerror}; choose another place"
-        ) from error
     return Written(
         tuple(folders),
         skipped,
