@@ -118,8 +118,7 @@ def evolve(
     from evovpo.problem.importers.tables import is_table
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.runs.choices import check_proposer
-    from evovpo.runs.parts import with_origin
-    from evovpo.runs.request import open_request
+    from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.run import start
 
     if seed is not None and seeds is not None:

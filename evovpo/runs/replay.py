@@ -10,7 +10,7 @@ from evovpo.config import Config
 from evovpo.errors import ReplayError, SearchError
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
-from evovpo.runs.parts import with_originals
+from evovpo.runs.request import with_originals
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.store import Store

@@ -21,9 +21,8 @@ from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.choices import Servers, open_servers, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.parts import next_part, with_origin, with_originals
 from evovpo.runs.replay import build_search, rebuild
-from evovpo.runs.request import RunRequest
+from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store

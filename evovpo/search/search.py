@@ -75,7 +75,7 @@ class Search(Standing):
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Ask under other settings, but for those that `runs.parts` calls fixed, and with new patience."""
+        """Ask under other settings, but for those that `runs.request` calls fixed, and with new patience."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))

@@ -18,9 +18,8 @@ from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import ConfigError, ProblemError, ReplayError, StoreError
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
-from evovpo.runs.parts import with_origin
 from evovpo.runs.replay import rebuild, verify
-from evovpo.runs.request import RunRequest
+from evovpo.runs.request import RunRequest, with_origin
 from evovpo.runs.run import resume, start
 from evovpo.runs.stored import Outcome
 from evovpo.search.search import Search
