@@ -77,11 +77,8 @@ class _Logged(NamedTuple):
     tells: list[Tell]
 
 
-class _Answer(NamedTuple):
-    program: Program | None
-    text: str
-    theirs: Evaluation | None
-    """OpenEvolve's judgement; without one, a program is judged here."""
+_Answer = tuple[Program | None, str, Evaluation | None]
+"""Program, text and OpenEvolve's judgement; without one, a program is judged here."""
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
@@ -220,7 +217,7 @@ class _Importer:
         prompt = self._ask(PromptKind.SEED, island=island, parents=parents, proposals=programs)
         yield prompt
         judged = zip(programs, evolved, strict=True)
-        yield self._told(prompt, None, [_Answer(program, "", self._theirs(item)) for program, item in judged])
+        yield self._told(prompt, None, [(program, "", self._theirs(item)) for program, item in judged])
 
     def _parent(self, evolved: Evolved) -> Program | None:
         """Return the parent of a program if it was told before it."""
@@ -246,14 +243,14 @@ class _Importer:
             # A checkpoint has the text of a completion, and nothing of how it was sampled.
             rollout = text_rollout(prompt, 0, evolved.response, Sampling())
             rollout = dataclasses.replace(rollout, finish_reason="unknown")
-            yield self._told(prompt, rollout, [_Answer(program, evolved.response, theirs)])
+            yield self._told(prompt, rollout, [(program, evolved.response, theirs)])
             return
         for tell in call.tells:
             assert tell.rollout is not None
             answers: list[_Answer] = []
             for candidate in (item.candidate for item in tell.judged):
                 if candidate.reason == HANDED:
-                    answers.append(_Answer(program, candidate.text, theirs))
+                    answers.append((program, candidate.text, theirs))
                 elif self.judge is not None:
                     answers.append(self._other(tell.rollout, candidate.text, parent))
             if answers:
@@ -266,7 +263,7 @@ class _Importer:
         """Return an answer that OpenEvolve was not handed, read as edits or as a whole program."""
         reader = DiffFormat() if "<<<<<<< SEARCH" in text else RewriteFormat()
         read = reader.answers(self.problem, dataclasses.replace(rollout, text=text), 1, parent)[0]
-        return _Answer(read.program, text, None)
+        return read.program, text, None
 
     def _ask(self, kind: PromptKind, **fields: Any) -> Prompt:
         sequence, self.sequence = self.sequence, self.sequence + 1
