@@ -68,11 +68,6 @@ class _Sent(NamedTuple):
         """True if the account behind the key has nothing left to spend."""
         return self.refusal is not None and self.refusal.code == "insufficient_quota"
 
-    @property
-    def is_passing(self) -> bool:
-        """True for a fault that another try may not meet."""
-        return not self.is_broke and (self.status is None or self.status in _AGAIN or self.status >= 500)
-
 
 @dataclass(eq=False)
 class Client:
@@ -175,7 +170,7 @@ class Client:
                     elif sent.status == 404 and ticket.load is not None and not is_loaded:
                         is_loaded = True
                         await ticket.load()
-                    elif sent.is_passing or sent.is_broke:
+                    elif sent.is_broke or sent.status is None or sent.status in _AGAIN or sent.status >= 500:
                         failed += 1
                         if failed == self.settings.attempts or sent.is_broke:
                             raise ServerError(
