@@ -161,9 +161,10 @@ def csv_tables(
     """Yield the name, the columns and the rows of each CSV file."""
     arm = ["proposer", "strategy", "evaluations"]
     figures = CellResult._fields[1 : CellResult._fields.index("curve")]
-    cells = (  # a truth is written as 0 or 1
-        [run, problem, *of_arm, seed, *(int(one) if isinstance(one, bool) else one for one in values)]
-        for (run, problem, of_arm, seed), *values in (found[: 1 + len(figures)] for found in results.cells)
+    cells = (
+        [run, problem, *of_arm, seed, *(_plain(getattr(one, figure)) for figure in figures)]
+        for one in results.cells
+        for run, problem, of_arm, seed in [one.cell]
     )
     yield "cells.csv", ["run", "problem", *arm, "seed", *figures], cells
     counts, found_in = ["cells", "finished", "seeds", "problems"], ["solved_in_any", "unlocked"]
@@ -191,6 +192,11 @@ def csv_tables(
         for component, (name, reward) in enumerate(zip(found.components, vector, strict=True))
     )
     yield "rewards.csv", ["problem", "rank", "program", "alike", "component", "name", "reward"], rewards
+
+
+def _plain(value: object) -> object:
+    """Return a value as CSV files hold it: nothing for None, 0 or 1 for a truth."""
+    return "" if value is None else int(value) if isinstance(value, bool) else value
 
 
 def _bounds(interval: Interval | None) -> tuple[object, ...]:
