@@ -45,7 +45,7 @@ def by_example(
         parameters=("x",),
         objectives=tuple(Objective(f"row-{index + 1}") for index in range(len(train))),
         seeds=(),
-        limits=Limits(wall_seconds=2.0, cpu_seconds=1),
+        limits=Limits(wall_seconds=60.0, cpu_seconds=1),
         train=tuple(Example(tuple(inputs), output) for inputs, output in train),
         heldout=tuple(Example(tuple(inputs), output) for inputs, output in heldout),
     )

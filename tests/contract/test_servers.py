@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -85,6 +85,13 @@ def make(url: str, calls: list[Call], **options: Any) -> OpenAIProposer:
     )
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
 def outcomes(calls: Sequence[Call]) -> list[tuple[int, CallOutcome, str]]:
     return [(call.attempt, call.outcome, call.reason) for call in calls]
 
@@ -157,8 +164,7 @@ def test_a_cancelled_request_is_a_row(url: str, server: FakeServer, calls: list[
 
     async def use(proposer: Proposer) -> None:
         task = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
-        while not server.completions:
-            await asyncio.sleep(0.005)
+        await until(lambda: bool(server.completions))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -347,12 +353,14 @@ def test_a_prompt_that_does_not_fit_comes_back_refused_once_another_was_answered
 
 
 def test_a_refused_prompt_waits_for_what_becomes_of_the_others(url: str, server: FakeServer) -> None:
-    server.faults.seconds = 0.2
+    server.held.add("base")
 
     async def use(proposer: Proposer) -> list[list[Rollout]]:
         refused = asyncio.ensure_future(proposer.propose(make_prompt(1, text=LONG), [0], SAMPLING))
-        await asyncio.sleep(0.05)
-        return await asyncio.gather(refused, proposer.propose(make_prompt(), range(4), SAMPLING))
+        asked = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
+        await until(lambda: len(server.completions) == 2)
+        server.gate.set()
+        return await asyncio.gather(refused, asked)
 
     refused, well = run_with(partial(make, url, []), use)
     assert refused[0].finish_reason.startswith("refused: ")
@@ -599,10 +607,14 @@ def test_a_request_body_is_complete() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_no_more_requests_are_under_way_than_allowed(url: str, server: FakeServer, concurrency: int) -> None:
-    server.faults.seconds = 0.05
+    server.held.add("base")
 
     async def use(proposer: Proposer) -> None:
-        await asyncio.gather(*(proposer.propose(make_prompt(i), [0], SAMPLING) for i in range(8)))
+        asks = asyncio.gather(*(proposer.propose(make_prompt(i), [0], SAMPLING) for i in range(8)))
+        await until(lambda: server.most_inside >= concurrency)
+        await asyncio.sleep(0.1)  # for one too many to come, if it is let through
+        server.gate.set()
+        await asks
 
     run_with(partial(make, url, [], concurrency=concurrency), use)
     assert server.most_inside == concurrency
@@ -747,16 +759,16 @@ def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
     searched: tuple[FakeServer, str], tmp_path: Path
 ) -> None:
     server, url = searched
-    server.faults.manners = ["500", "ok", "truncated", "429", "hang", "ok", "empty", "close", "ok", "503"]
+    server.faults.manners = ["500", "ok", "truncated", "429", "ok", "empty", "close", "ok", "503"]
     with Store.open(str(tmp_path / "store.db")) as store:
-        outcome = search(store, config_for(url, "proposer.timeout_seconds=3"))
+        outcome = search(store, config_for(url))
         calls = store.calls(outcome.run)
         assert outcome.evaluations == 32
         assert len(calls) == len(server.completions)
         assert Counter(call.outcome for call in calls if not call.reason) == {OK: 8}
         reasons = Counter(call.reason for call in calls if call.outcome is RETRIED)
         assert reasons >= Counter(
-            ["http 500", "truncated json", "http 429", "timeout", "empty choices", "connection", "http 503"]
+            ["http 500", "truncated json", "http 429", "empty choices", "connection", "http 503"]
         )
         totals = store.run_summary(outcome.run).calls
         assert (totals.calls, totals.failed) == (len(calls), len(calls) - 8)

@@ -338,8 +338,8 @@ def test_every_way_to_end_has_its_status_and_the_next_evaluation_works(
 
 
 def test_sleeping_for_ever_ends_at_the_wall_clock_limit(sandbox: WholeSandbox) -> None:
-    result = run(sandbox, "import time\ndef f(): time.sleep(999)", Limits(wall_seconds=0.5))
-    assert (result.status, result.detail) == (Status.TIMEOUT, "wall-clock limit of 0.5 s")
+    result = run(sandbox, "import time\ndef f(): time.sleep(999)", Limits(wall_seconds=3.0))
+    assert (result.status, result.detail) == (Status.TIMEOUT, "wall-clock limit of 3 s")
 
 
 def test_an_error_names_the_lines_that_led_to_it_but_not_where_they_lie(sandbox: WholeSandbox) -> None:

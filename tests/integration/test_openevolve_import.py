@@ -328,7 +328,7 @@ def ask(url: str, store: Store, calls: int = 1, **options: int) -> str:
         name="m",
         temperature=0.7,
         max_tokens=500,
-        timeout=10,
+        timeout=120,
         retries=1,
         init_client=hook,
     )

@@ -130,7 +130,7 @@ class FakeServer:
                 self._inside += 1
                 self.most_inside = max(self.most_inside, self._inside)
             if body["model"] in self.held:
-                self.gate.wait(30)
+                self.gate.wait(300)
             time.sleep(faults.seconds)
             with self._counting:
                 self._inside -= 1
@@ -358,7 +358,7 @@ def serve(server: FakeServer) -> Iterator[str]:
                 data = data[: len(data) // 2]
             try:
                 if manner == "hang":
-                    server.gate.wait(30)
+                    server.gate.wait(300)
                 if manner in ("hang", "close"):
                     self.close_connection = True
                     return

@@ -95,13 +95,10 @@ def names(count: int = 300, forms: Sequence[str] = MIXED) -> list[tuple[str, str
 
 
 def name_columns(count: int = 300) -> list[tuple[str, str, str, str]]:
-    """Return first name, last name, title (missing for some) and `Berg, Ada (Dr.)` or `Berg, Ada`."""
+    """Return first name, last name, title (missing for some) and `Berg, Ada`."""
     rng = Random(8)
-    found = []
-    for first, last in rng.sample([(first, last) for first in FIRST for last in LAST], count):
-        title = rng.choice((*TITLES, "", "", ""))
-        found.append((first, last, title, f"{last}, {first}" + f" ({title})" * bool(title)))
-    return found
+    people = rng.sample([(first, last) for first in FIRST for last in LAST], count)
+    return [(first, last, rng.choice((*TITLES, "", "", "")), f"{last}, {first}") for first, last in people]
 
 
 def write_names(path: Path, count: int = 300, forms: Sequence[str] = MIXED) -> Path:
