@@ -1,12 +1,21 @@
-"""Tests marked `isolation(level)` run where the machine offers that level; skipped there, they fail."""
+"""Tests marked `isolation(level)` run where the machine offers that level; skipped there, they fail.
+
+Hypothesis draws the same examples every time, and takes as long for one as the machine needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from evovpo.sandbox.probe import Level, probe
+
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -478,14 +478,14 @@ def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
 def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shell, tmp_path: Path) -> None:
     budget, url = 500_000, f"sqlite:///{tmp_path / 'evovpo.db'}"
     options = ["--proposer", "random", "-n", str(budget), "--set", "search.stop_when_solved=false", "--json"]
-    err = interrupt(["evolve", "strings/user-name", *options], url, after_rows=600)
+    err = interrupt(["evolve", "strings/user-name", *options], url, after_rows=100)
     listed = evovpo("runs", "--json").json[0]
     assert f"{listed['evaluations']} of {budget} evaluations are stored" in err
     assert f"evovpo resume {listed['run']}\n" in err
     assert listed["status"] == "interrupted"
     assert 0 < listed["evaluations"] < budget
 
-    interrupt(["resume", "latest", "--json"], url, after_rows=rows_of(url) + 600)
+    interrupt(["resume", "latest", "--json"], url, after_rows=rows_of(url) + 100)
     again = evovpo("runs", "--json").json[0]
     assert (again["run"], again["status"]) == (listed["run"], "interrupted")
     assert again["evaluations"] > listed["evaluations"]

@@ -127,7 +127,7 @@ def test_first_fit_takes_the_bin_opened_first_and_not_the_fullest() -> None:
     assert OR3["bins_used"]([items], best_fit) == [2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
     st.integers(0, 10**6),

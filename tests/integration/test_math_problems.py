@@ -110,7 +110,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(JSON, st.data())
 def test_whatever_a_program_returns_the_rewards_are_rewards(output: Json, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(NAMES))

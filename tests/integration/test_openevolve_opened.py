@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
 import shell
-from openevolve_examples import measured, scripted
-from openevolve_problems import LOAD, PROGRAM, numbered, write_project
+from openevolve_examples import measured, scripted, searched
+from openevolve_problems import LOAD, PROGRAM, write_project
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.openevolve.loading import load_openevolve
 from evovpo.problem.openevolve.opening import open_project
-from evovpo.runs.replay import verify
-from evovpo.runs.stored import stored_run
 from evovpo.sandbox import WholeSandbox
-from evovpo.store import Store
 from evovpo.types import Status
 
 pytestmark = pytest.mark.slow
@@ -79,32 +77,18 @@ def programs(need: str, number: int) -> str:
 
 
 @pytest.mark.parametrize("need", list(NEEDS))
-def test_fifty_evaluations_find_the_best_score_and_the_metrics_of_a_plain_call(
+def test_a_search_finds_the_best_score_and_the_metrics_of_a_plain_call(
     need: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if need == "a compiler" and shutil.which("g++", path="/usr/bin") is None:
         pytest.skip("no /usr/bin/g++ to compile with")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("JUDGE_KEY", "four")
-    folder = tmp_path / need
-    for name, text in NEEDS[need].items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    folder = write_project(tmp_path / need, NEEDS[need])
     # Where nothing hides other users' files, only root's compilers may change modes unasked.
     allow = ["--allow", "path=/usr/bin"] if need == "a compiler" and os.geteuid() else []
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
-    with numbered(lambda number: programs(need, number)) as address:
-        answer = command(
-            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "50"),
-            *("--set", "search.rollouts=8", "--set", "search.answers=1", "--set", "search.in_flight=1"),
-            *("--set", "prompt.style=rewrite", "--set", "sandbox.workers=2", *allow),
-        )
-    assert answer.code == 0, answer.err
-    found = answer.json
-    with Store.open(url) as store:
-        view = stored_run(store, found["run"])
-        sources = {item.program_id: store.program(item.program_id).source for item in view.scores}
-        verify(found["run"], store)
+    write = partial(programs, need)
+    found, said, view, sources, _ = searched(folder, write, shell.Shell(capsys), *allow)
     judged = [item for item in view.scores if item.status is Status.OK]
     assert len(judged) > 15
     monkeypatch.chdir(folder)  # where a plain call finds data by relative paths
@@ -118,7 +102,7 @@ def test_fifty_evaluations_find_the_best_score_and_the_metrics_of_a_plain_call(
     if need == "a key":
         assert (
             "opened for the evaluator, and for every candidate, which shares its process: env=JUDGE_KEY"
-            in (" ".join(answer.err.split()))
+            in (" ".join(said.split()))
         )
 
 

@@ -7,17 +7,14 @@ from pathlib import Path
 import pytest
 import shell
 from openevolve.utils.metrics_utils import get_fitness_score
-from openevolve_examples import EXAMPLES, measured, scripted
+from openevolve_examples import EXAMPLES, measured, scripted, searched
 from openevolve_problems import LOAD, PROGRAM, numbered, write_project
 
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.openevolve.loading import load_openevolve
 from evovpo.prompts.showing import shown_rewards
-from evovpo.runs.replay import verify
-from evovpo.runs.stored import stored_run
-from evovpo.store import Store
-from evovpo.types import Program, Prompt, Status
+from evovpo.types import Program, Status
 
 pytestmark = pytest.mark.slow
 SETTINGS = (
@@ -32,19 +29,8 @@ def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolve
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = write_project(tmp_path / shape, EXAMPLES[shape])
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
-    with numbered(scripted(shape)) as address:
-        answer = command(
-            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json"),
-            *("-n", "50", *SETTINGS),
-        )
-    assert answer.code == 0, answer.err
-    found = answer.json
-    with Store.open(url) as store:
-        view = stored_run(store, found["run"])
-        sources = {item.program_id: store.program(item.program_id).source for item in view.scores}
-        verify(found["run"], store)
-        prompts = [event for event in store.history(found["run"]) if isinstance(event, Prompt)]
+    patient = ("--set", "evaluator.timeout_seconds=30")
+    found, _, view, sources, prompts = searched(folder, scripted(shape), shell.Shell(capsys), *patient)
     assert [objective.name for objective in view.problem.objectives] == ["combined_score"]
     assert len(sources) > 20
     theirs = measured(folder, sources.values())

@@ -1,7 +1,8 @@
 """Projects after the shapes of OpenEvolve's own examples, replies to them, and what OpenEvolve measures.
 
 Every program of a project returns one number, the initial one 1. `scripted` gives the choices of a server,
-and `measured` judges programs by OpenEvolve's own evaluator, outside of any sandbox.
+`searched` evolves such a project with them, and `measured` judges programs by OpenEvolve's own evaluator,
+outside of any sandbox.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
 from openevolve.config import EvaluatorConfig
 from openevolve.evaluator import Evaluator
-from openevolve_problems import LOAD, PROGRAM
+from openevolve_problems import LOAD, PROGRAM, numbered
+from shell import Shell
 
-from evovpo.types import Json
+from evovpo.runs.replay import verify
+from evovpo.runs.stored import RunView, stored_run
+from evovpo.store import Store
+from evovpo.types import Json, Prompt
 
 EXAMPLES: dict[str, dict[str, str]] = {
     # A cost to be minimised and a time beside the score: both fall where the score rises, and the other way.
@@ -94,6 +100,39 @@ def scripted(shape: str) -> Callable[[int], str]:
         return f"```python\n{PROGRAM.replace('return 1.0', body)}```"
 
     return write
+
+
+class Searched(NamedTuple):
+    """What a search came to."""
+
+    found: dict[str, Any]
+    """As `evovpo evolve --json` prints it."""
+    said: str
+    """On standard error."""
+    view: RunView
+    sources: dict[str, str]
+    """Of the judged programs, by their id."""
+    prompts: list[Prompt]
+
+
+def searched(folder: Path, write: Callable[[int], str], command: Shell, *options: str) -> Searched:
+    """Evolve a project by 32 evaluations with the choices of a server, and replay the run."""
+    url = f"sqlite:///{folder.parent}/evovpo.db"
+    settings = "search.rollouts=8 search.answers=1 search.in_flight=1 prompt.style=rewrite sandbox.workers=2"
+    with numbered(write) as address:
+        answer = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "32"),
+            *(part for setting in settings.split() for part in ("--set", setting)),
+            *options,
+        )
+    assert answer.code == 0, answer.err
+    with Store.open(url) as store:
+        run = answer.json["run"]
+        verify(run, store)
+        view = stored_run(store, run)
+        sources = {item.program_id: store.program(item.program_id).source for item in view.scores}
+        prompts = [event for event in store.history(run) if isinstance(event, Prompt)]
+    return Searched(answer.json, answer.err, view, sources, prompts)
 
 
 def measured(folder: Path, sources: Iterable[str], suffix: str = ".py") -> dict[str, dict[str, Json]]:

@@ -240,7 +240,7 @@ def server() -> Iterator[tuple[str, list[object]]]:
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        thread = threading.Thread(target=found.serve_forever)
+        thread = threading.Thread(target=found.serve_forever, args=(0.02,))
         thread.start()
         yield f"http://127.0.0.1:{found.server_port}/v1", requests
         found.shutdown()
