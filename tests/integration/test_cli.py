@@ -73,7 +73,7 @@ def test_evolve_json_ends_with_one_object_of_the_fields_of_an_outcome(evovpo: Sh
     answer = evovpo("evolve", *EASY, "--json")
     assert answer.code == 0
     assert len(answer.out.splitlines()) == 1
-    assert tuple(answer.json) == FIELDS
+    assert tuple(answer.json) == (*FIELDS, "new_forms")
     assert answer.json["solved"]
     assert answer.json["train_passed"] == answer.json["train_total"] == 6
     assert answer.json["executed"] <= answer.json["evaluations"] + 1 <= 1001
@@ -377,7 +377,7 @@ def test_resuming_a_finished_run_only_reports(evovpo: Shell, copied: str) -> Non
     before = rows_of(copied)
     answer = evovpo("resume", "latest", "--store", copied, "--json")
     assert answer.code == 0
-    assert tuple(answer.json) == FIELDS
+    assert tuple(answer.json) == (*FIELDS, "new_forms")
     assert answer.json["solved"]
     assert "is finished (solved): nothing to resume" in answer.err
     assert "loading" not in answer.err
