@@ -4,10 +4,12 @@ One `RunFigures` is kept for each run that somebody looks at, so that looking ag
 what is there. Where a vector becomes a scalar, it is the mean over its components.
 """
 
+import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import Counter, deque
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from evovpo.store import Store, TellPage
 from evovpo.store.browsing import CandidateLine
@@ -95,6 +97,8 @@ class RunFigures:
         self.by_policy: Counter[int] = Counter()
         self.sandbox_seconds = 0.0
         self._known: set[str] = set()
+        self._orders: dict[str, list[Line]] = {}
+        self._ordering = threading.Lock()
 
     @property
     def proposed(self) -> int:
@@ -114,6 +118,19 @@ class RunFigures:
             self._take(store.tell_page(self.run_id, self.position, through), through)
             if time.monotonic() > until:
                 return
+
+    def ordered(self, name: str, key: Callable[[Line], Any]) -> list[Line]:
+        """Return the programs sorted by a key of that name; new ones join the order of the last call."""
+        with self._ordering:
+            order = self._orders.setdefault(name, [])
+            new = self.lines[len(order) :]
+            if len(new) > _PAGE_TELLS:
+                order += new
+                order.sort(key=key)
+            else:
+                for line in new:
+                    insort(order, line, key=key)
+            return order[:]
 
     def points_shown(self) -> list[Point]:
         """Return the points at which the best rises, and others evenly between them."""

@@ -103,8 +103,11 @@ def programs_record(source: Source, run_id: str, page: Page, sort: str = "order"
     """Return the judged programs of a run, each once, with rewards and the beginning of their source."""
     head = _head(source, run_id)
     figures = source.figures(head.run)
-    key, is_falling = SORTS[sort.removeprefix("-")]
-    ordered = sorted(figures.lines, key=key, reverse=is_falling != sort.startswith("-"))
+    name = sort.removeprefix("-")
+    key, is_falling = SORTS[name]
+    ordered = figures.ordered(name, key)
+    if is_falling != sort.startswith("-"):
+        ordered.reverse()
     shown = ordered[page.offset : page.offset + page.limit]
     store = source.store()
     vectors = store.reward_vectors([line.evaluation_id for line in shown])

@@ -179,6 +179,8 @@ def test_policies_come_with_their_trainings(client: TestClient, path: Path) -> N
 
 def test_what_was_told_since_is_in_the_next_answer(client: TestClient, path: Path) -> None:
     before = get(client, "/api/runs/run-a")
+    listed = "/api/runs/run-a/programs?limit=1000&sort=length"
+    few = get(client, listed)["programs"]
     with Store.open(str(path)) as store:
         append(store, "run-a", scripted_history("run-a", 3, 80)[len(HISTORY) :], tells_before=60)
         store.set_run_status("run-a", RunStatus.EXHAUSTED)
@@ -186,6 +188,9 @@ def test_what_was_told_since_is_in_the_next_answer(client: TestClient, path: Pat
     assert (before["status"], after["status"]) == ("running", "exhausted")
     assert (before["read"], after["read"]) == ([60, 60], [80, 80])
     assert after["evaluations"] > before["evaluations"]
+    more = get(client, listed)["programs"]
+    assert {one["program_id"] for one in few} < {one["program_id"] for one in more}
+    assert [one["length"] for one in more] == sorted(one["length"] for one in more)
 
 
 def test_a_long_run_is_read_over_several_looks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
