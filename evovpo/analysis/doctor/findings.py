@@ -10,7 +10,7 @@ import numpy as np
 from evovpo.analysis.doctor.advice import Advice, advise
 from evovpo.analysis.doctor.figures import SET_SIZE, Figures, Sample, measure
 from evovpo.analysis.doctor.prediction import BUDGET, SMALLEST_GAIN, Prediction, predict
-from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, merge_tree
+from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, group_rewards, merge_tree
 
 COLLINEAR = 0.9
 """Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
@@ -61,7 +61,7 @@ class Diagnosis:
     """The components: those that behave alike side by side, those that do not vary last."""
     advice: Advice
     prediction: Prediction
-    """What training could bring, with the components as they are."""
+    """What training could bring, with the advised groups."""
     findings: tuple[Finding, ...]
     """What weighs most comes first."""
 
@@ -87,7 +87,7 @@ def diagnose(sample: Sample) -> Diagnosis:
     """Return what a sample says about training on its vector. It holds at least one program."""
     figures = measure(sample)
     advice = advise(sample, figures)
-    prediction = predict(sample.pools)
+    prediction = predict([[group_rewards(chain, advice.groups) for chain in pool] for pool in sample.pools])
     findings = [*_findings(sample, figures, advice)]
     if prediction.objective is None:
         findings.append(
