@@ -25,7 +25,8 @@ from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
 from trainer.loop.loop import Loop, plan_loop
-from trainer.loop.turns import LoopWatch, Turns, compare
+from trainer.loop.turns import LoopWatch, Turns
+from trainer.loop.worth import compare
 
 HERE = Path(__file__).parents[1] / "support"
 SERVED = Config(proposer=ProposerConfig(policy="served"))
@@ -130,7 +131,7 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     assert (result.policy_versions, result.served) == (1, 1)
     assert comparison[0].policy_version == 0
     assert isinstance(result.after, dict)
-    assert set(result.after) == {"best_at_k", "pass_at_k"}
+    assert set(result.after) > {"best_at_k", "pass_at_k", "solved_heldout"}
 
 
 @pytest.mark.slow
@@ -229,7 +230,8 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "evovpo", "loop", "strings", "--rounds", "2", "--limit", "2", "-n", "48",
          "--store", f"sqlite:///{folder / 'loop.db'}", "--png", str(folder / "loop.png"),
          "--train-set", "probe.problems=2", "--train-set", "probe.answers=4",
-         "--train-set", "update.groups_per_step=2", *arguments],
+         "--train-set", "update.groups_per_step=2", "--imitate", "0",
+         "--train-set", "probe.evaluations=16", *arguments],
         capture_output=True, text=True, check=False, cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
     )  # fmt: skip
@@ -240,7 +242,8 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: 
     done = command(tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert list(result) == ["rounds", "policy_versions", "weights_changed", "before", "after", "served"]
+    today = ["rounds", "policy_versions", "weights_changed", "before", "after", "served"]
+    assert list(result) == [*today, "frozen_at_equal_cpu", "verdict"]
     assert result["rounds"] == 2
     assert result["policy_versions"] >= 1
     assert result["weights_changed"] is True
@@ -270,3 +273,65 @@ def test_a_name_that_is_neither_problem_nor_suite_is_refused(tmp_path: Path) -> 
     assert done.returncode == 2
     assert "strings" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------- a family
+
+
+def family(folder: Path, count: int = 4) -> Path:
+    """Return a folder of problem folders."""
+    for entry in load_suite("strings")[:count]:
+        shutil.copytree(entry.path, folder / "family" / entry.path.name)
+    return folder / "family"
+
+
+def test_searches_of_a_loop_that_imitates_do_not_see_validation_rows() -> None:
+    train = TrainConfig.load(None, ["imitate.share=1", "probe.problems=2"])
+    for split in plan_loop(PROBLEMS, SERVED, train).searched:
+        whole = next(problem for problem in PROBLEMS if problem.id == split.id)
+        hidden = len(whole.train) // 4 if len(whole.train) >= 8 else 0
+        assert len(split.validation) == hidden
+        assert {*split.train, *split.validation} == {*whole.train}
+        assert len(split.objectives) == len(split.train)
+        assert split.heldout == whole.heldout
+        assert (split.version == whole.version) == (hidden == 0)
+
+
+def test_the_problems_of_the_guard_are_neither_searched_nor_measured() -> None:
+    everything = [load_problem(entry.path) for entry in load_suite("strings")]
+    loop = plan_loop(everything, SERVED, TrainConfig(probe=ProbeConfig(problems=24)))
+    parts = [{problem.id for problem in part} for part in (loop.searched, loop.held_out, loop.guarded)]
+    assert [len(part) for part in parts] == [len(everything) - 36, 24, 12]
+    assert len(set.union(*parts)) == len(everything)
+
+
+def test_problems_of_different_languages_are_one_clear_error(tmp_path: Path) -> None:
+    mixed = family(tmp_path, 2)
+    shutil.copytree(load_suite("lists")[0].path, mixed / "of-lists")
+    done = command_on(str(mixed), tmp_path)
+    assert done.returncode != 0
+    assert "no built-in one writes for all of these problems" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def command_on(target: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "evovpo", "loop", target, "--rounds", "1", "-n", "40", "--jobs", "2",
+         "--store", f"sqlite:///{folder / 'loop.db'}", "--png", str(folder / "loop.png"),
+         "--train-set", "probe.problems=2", "--train-set", "probe.answers=4", "--train-set",
+         "imitate.passes=1", "--train-set", "probe.evaluations=8", *arguments],
+        capture_output=True, text=True, check=False, cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_loop_over_a_family_says_whether_it_won(tmp_path: Path) -> None:
+    done = command_on(str(family(tmp_path)), tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    for name in ("before", "after", "frozen_at_equal_cpu"):
+        assert 0 <= result[name]["solved_heldout"] <= result[name]["problems"] == 2
+        assert "1" in result[name]["best_at_k"]
+    assert result["frozen_at_equal_cpu"]["answers"] >= result["before"]["answers"] == 96
+    assert result["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -25,14 +26,28 @@ Half = Literal["search", "train"]
 
 def loop(
     target: Annotated[
-        str, argument("PROBLEM|SUITE", "A problem or a suite: folder, or name of a bundled one.")
+        str,
+        argument("FAMILY", "Related problems: a suite, a folder of problem folders, or one problem."),
     ],
-    rounds: Annotated[int, option("N", "Searches of every problem.", "--rounds", "-r", min=1)] = 3,
+    rounds: Annotated[int, option("N", "Searches of every problem.", "--rounds", "-r", min=1)] = 2,
     limit: Annotated[int | None, option("TASKS", "Search only so many problems of the suite.", min=1)] = None,
     evaluations: Annotated[
         int, option("N", "Budget of one search, in proposed programs.", "--evaluations", "-n", min=1)
-    ] = 240,
+    ] = 150,
     objective: Objective = None,
+    imitate: Annotated[
+        float | None,
+        option(
+            "SHARE",
+            "Share of the loss that imitates the best programs of all searches so far; 0 learns from "
+            "rewards alone.",
+            default="1; side by side, and with scorers, 0",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        option("N", "Searches at a time, each in a process.", "--jobs", "-j", min=1, default="one a core"),
+    ] = None,
     side_by_side: Annotated[
         bool,
         typer.Option(
@@ -62,15 +77,16 @@ def loop(
     png: options.Png = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Search, train on what the searches logged, and search with the better model, round after round.
+    """Search many related problems, learn from what the searches found, and search on with the better model.
 
-    Part of a suite is held out: it says at the end what the training was worth.
-    A new version that is clearly worse there than its parent is not used.
+    Part of a family is held out: it says at the end whether the loop won there, also against a start model
+    that gets the training's CPU time. A new version that is clearly worse than earlier ones is not used.
     Problems with a scorer are all searched; what each round found takes the place of that comparison.
     Ctrl-C or a crash loses nothing: the same command goes on.
 
-    [dim]Examples:[/dim]  evovpo loop strings --rounds 3 --limit 12
-               evovpo loop strings --rounds 10 --side-by-side --objective vpo-at-c
+    [dim]Examples:[/dim]  evovpo loop strings
+               evovpo loop strings --rounds 3 --limit 12 --imitate 0.5
+               evovpo loop strings --rounds 10 --side-by-side --objective union-at-k
     """
     check_installed()
     from evovpo.config import Config
@@ -78,28 +94,41 @@ def loop(
     from trainer.config import TrainConfig
     from trainer.loop.loop import plan_loop
     from trainer.loop.retrain import default_policies
-    from trainer.loop.turns import Turns, best_by_round, compare
+    from trainer.loop.turns import Turns
+    from trainer.loop.worth import best_by_round, compare
     from trainer.objectives import find_objective
-    from trainer.reports.training import before_after_table, worth, write_before_after_png
+    from trainer.reports.training import before_after_table, write_before_after_png
 
     if side_by_side and half is not None:
         raise ConfigError(
             "--half does one half of a loop side by side, --side-by-side both; give one of them"
         )
-    changes = settings(train_overrides, {"objective.name": objective})
+    problems = _problems(target)
+    beside = side_by_side or half is not None
+    if imitate and beside:
+        raise ConfigError(
+            "--imitate begins anew after each round, which a loop side by side has not; leave one out"
+        )
+    if imitate is None:
+        imitate = float(not beside and all(problem.is_by_example for problem in problems))
+    # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
+    held = {"update.kl": 0.0} if imitate == 1 else {}
+    changes = settings([*settings(None, held), *(train_overrides or ())], {"objective.name": objective})
+    changes.append(f"imitate.share={imitate}")
     train = TrainConfig.load(None, [f"run.seed={seed}", *changes])
     answers = find_objective(train.objective.name).usual_answers
     given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
     given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
     search = Config.load(config_file, given)
-    plan = plan_loop(_problems(target), search, train, limit=limit)
+    plan = plan_loop(problems, search, train, limit=limit)
     with open_store(search.store.url, create=True) as store:
         bar = LoopBar(plan, rounds)
-        turns = Turns(plan, store, policies or default_policies(store), bar.watch())
+        workers = jobs or os.cpu_count() or 1
+        turns = Turns(plan, store, policies or default_policies(store), bar.watch(), workers)
         say(
             f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of "
             f"{plan.search.search.evaluations} evaluations each, {len(plan.held_out)} problems held out, "
-            f"objective {plan.train.objective.name}",
+            f"objective {plan.train.objective.name}, imitating {plan.train.imitate.share:g}",
             stderr=True,
         )
         trainer: subprocess.Popen[bytes] | None = None
@@ -137,7 +166,7 @@ def loop(
             say("Whether that is the training or the longer search, this cannot tell: evovpo study does.")
         else:
             show_answer(before_after_table(*comparison))
-            say("\n" + (worth(*comparison) if result.policy_versions else "Nothing was trained."))
+            say(f"\n{result.verdict}")
         say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
         if comparison is not None:
             say(f"Picture written to {picture}")
@@ -146,15 +175,16 @@ def loop(
 
 
 def _problems(target: str) -> list[Problem]:
-    """Return the problems of a suite, or the one problem that is meant."""
+    """Return the problems of a suite or of a folder of problem folders, or the one problem that is meant."""
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import load_suite, resolve_problem
 
     try:
         folders = [entry.path for entry in load_suite(target)]
     except ProblemError as no_suite:
+        inside = sorted(file.parent for file in Path(target).glob("*/problem.toml"))
         try:
-            folders = [resolve_problem(target)]
+            folders = inside or [resolve_problem(target)]
         except ProblemError as no_problem:
             raise ProblemError(f"{no_problem} (as a suite: {no_suite})") from no_problem
     return [load_problem(folder) for folder in folders]

@@ -5,7 +5,7 @@ their runs: so what is done is in the store, and `trainer/loop/turns.py` does wh
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -14,11 +14,16 @@ from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError
 from evovpo.runs.choices import check_proposer, choose_format
+from evovpo.runs.request import RunRequest
 from evovpo.types import Problem, content_id
 from trainer.config import TrainConfig
 from trainer.domains.on_policy import Arm
+from trainer.learning.imitation import with_validation
 from trainer.loop.probe import generated_problems
 from trainer.objectives import find_objective
+
+_GUARDED = 12
+"""Problems of the guard in a suite that has enough of them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Loop:
     search: Config
     """Of every run, but for its seed."""
     train: TrainConfig
+    guarded: tuple[Problem, ...] = field(default=(), kw_only=True)
+    """Problems of the guard alone, so that what is held out measures and never chooses; none: those are."""
 
     @cached_property
     def id(self) -> str:
@@ -57,6 +64,15 @@ class Loop:
         """Return the settings of the runs of a round: a seed of its own, so that it asks anew."""
         seed = int(content_id(str(self.search.run.seed), str(round_number)), 16) >> 1
         return self.search.changed(run=RunConfig(seed=seed))
+
+    def request(self, round_number: int, index: int) -> RunRequest:
+        """Return the run of problem `index` in a round."""
+        return RunRequest(
+            self.searched[index],
+            self.settings(round_number),
+            run_id=self.run_id(round_number, index),
+            pause_at=self.pause_at(round_number),
+        )
 
     def pause_at(self, round_number: int) -> int | None:
         """Return after how many evaluations a round leaves its runs to the next one; None: they end in it."""
@@ -125,7 +141,12 @@ def plan_loop(
         return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
     wanted = min(train.probe.problems, len(problems) // 2)
     searched, held_out = split_problems(problems, wanted, search.run.seed)
-    return Loop(searched[:limit], held_out, search, train)
+    guarded: tuple[Problem, ...] = ()
+    if len(searched) >= 3 * _GUARDED:
+        searched, guarded = split_problems(searched, _GUARDED, search.run.seed + 1)
+    if train.imitate.share:
+        searched = tuple(map(with_validation, searched))
+    return Loop(searched[:limit], held_out, search, train, guarded=guarded)
 
 
 def split_problems(

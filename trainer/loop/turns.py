@@ -10,21 +10,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import torch
-
-from evovpo.errors import DivergedError, NothingToTrainError
-from evovpo.proposers.local import load_model
+from evovpo.errors import DivergedError, NothingToTrainError, TrainingError
+from evovpo.experiments.pool import Ended, Message, Started, run_all
 from evovpo.runs.driver import Progress
-from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start_or_resume
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
-from evovpo.types import Json, PolicyVersion, Problem, Run, Training
+from evovpo.types import Problem, Run, Training
 from trainer.learning.data import RunPart
 from trainer.loop.loop import Loop
-from trainer.loop.probe import KS, ProbeResult, probe
 from trainer.loop.retrain import RetrainResult, retrain, serve_start_model
 from trainer.loop.training_plan import Watch, ignore, start_version
 
@@ -58,6 +54,8 @@ class Turns:
     store: Store
     policies: Path
     watch: LoopWatch = LoopWatch()
+    jobs: int = 1
+    """Processes that search at a time."""
 
     def begin(self) -> None:
         """Serve the start model if nothing is served yet."""
@@ -70,26 +68,46 @@ class Turns:
         for number in range(1, rounds + 1):
             self.search_round(number)
             if trains:
-                self.train_what_is_new(runs=self.loop.run_ids(number))
+                if self.loop.train.imitate.share:
+                    self.train_on_finds(number)
+                else:
+                    self.train_what_is_new(runs=self.loop.run_ids(number))
 
     def search_round(self, number: int) -> None:
-        """Make the runs of one round that are not finished yet; an interrupted one goes on."""
+        """Make the runs of one round that are not finished yet; an interrupted one goes on.
+
+        In `jobs` processes at a time, or in this one. Raises `TrainingError` naming the runs that failed.
+        """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
-        for index, run_id in enumerate(self.loop.run_ids(number)):
-            if run_id not in ended:
+        left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]
+        if self.jobs == 1 or self.store.file is None:
+            for index in left:
                 self.search_problem(number, index)
+            return
+        places = {self.loop.run_id(number, index): index for index in left}
+
+        def on_message(message: Message) -> None:
+            if isinstance(message, Started):
+                place = places[message.name]
+                self.watch.searching(number, place, self.loop.searched[place])
+            elif isinstance(message, Ended):
+                self.watch.searched(message.value)
+
+        tasks = [_Search(self.loop, number, index, self.store.name) for index in left]
+        if failed := run_all(tasks, self.jobs, on_message):
+            reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
+            raise TrainingError(
+                f"{len(failed)} searches of round {number} failed, the others are stored: {reasons}; the "
+                "same command goes on"
+            )
 
     def search_problem(self, number: int, index: int) -> Outcome:
         """Start the run of one problem in a round, or take it up again; return what it has come to."""
         loop, problem = self.loop, self.loop.searched[index]
         self.watch.searching(number, index, problem)
-        request = RunRequest(
-            problem,
-            loop.settings(number),
-            run_id=loop.run_id(number, index),
-            pause_at=loop.pause_at(number),
+        outcome = start_or_resume(
+            loop.request(number, index), self.store, self.watch.started, self.watch.told
         )
-        outcome = start_or_resume(request, self.store, self.watch.started, self.watch.told)
         self.watch.searched(outcome)
         return outcome
 
@@ -117,6 +135,13 @@ class Turns:
             return False
         return self._train(new)
 
+    def train_on_finds(self, number: int) -> None:
+        """Train, from the start model, on what all searches up to this round hold, unless that was done."""
+        runs = [run for one in range(1, number + 1) for run in self.loop.run_ids(one)]
+        ended = self.store.ended_trainings()
+        if not any(list(one.runs) == runs and one.id in ended for one in self.trainings()):
+            self._train([RunPart(run) for run in runs])
+
     def train_beside(self, rounds: int, is_alone: Callable[[], bool] = lambda: False) -> None:
         """Train on what is new until every run of the loop has ended and nothing is left.
 
@@ -139,10 +164,10 @@ class Turns:
 
     def _train(self, parts: Sequence[RunPart]) -> bool:
         """Train, and return whether a version came of it; otherwise say why."""
-        held_out, watch = self.loop.held_out, self.watch
+        problems, watch = self.loop.guarded or self.loop.held_out, self.watch
         try:
             result = retrain(
-                self.store, parts, self.loop.train, self.policies, problems=held_out, watch=watch
+                self.store, parts, self.loop.train, self.policies, problems=problems, watch=watch
             )
         except (NothingToTrainError, DivergedError) as error:
             watch.not_trained(str(error))
@@ -156,72 +181,21 @@ def parts_of(training: Training) -> list[RunPart]:
     return list(map(RunPart, training.runs, training.after, training.through))
 
 
-class LoopResult(NamedTuple):
-    """What a loop came to; `evovpo loop --json` prints these fields."""
+@dataclass(frozen=True)
+class _Search:
+    """The run of one problem in a round, as a task of another process."""
 
-    rounds: int
-    policy_versions: int
-    """Versions that the loop's trainings made."""
-    weights_changed: bool
-    """Whether the last trained version differs from the start model in any weight."""
-    before: Json
-    """`best_at_k` and `pass_at_k` of the start model on the held-out problems, by k; none without any."""
-    after: Json
-    """The same of the last version that was trained, whether it is served or not."""
-    served: int
-    """Number of the version that searches follow."""
+    loop: Loop
+    round_number: int
+    index: int
+    store: str
 
+    @property
+    def name(self) -> str:
+        """The id of the run."""
+        return self.loop.run_id(self.round_number, self.index)
 
-def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, ProbeResult] | None]:
-    """Measure the start model and the last trained version on the held-out problems, if there are any."""
-    loop, store = turns.loop, turns.store
-    start_model = store.policy_version(0)
-    ids = {training.id for training in turns.trainings()}
-    made = [version for version in store.policy_versions() if version.config_hash in ids]
-    last = made[-1] if made else start_model
-
-    def probed(name: str, version: PolicyVersion) -> ProbeResult:
-        return probe(
-            version,
-            loop.held_out,
-            answers=loop.search.search.answers,
-            k_max=KS[-1],
-            seed=loop.train.run.seed + 1,  # not the answers that the guard chose by
-            config=loop.search,
-            on_problem=lambda done, total: turns.watch.measured(name, done, total),
-        )
-
-    found: tuple[ProbeResult, ProbeResult] | None = None
-    if loop.held_out:
-        before = probed("start model", start_model)
-        found = before, probed("last trained version", last) if made else before
-    served = store.served()
-    result = LoopResult(
-        rounds=rounds,
-        policy_versions=len(made),
-        weights_changed=bool(made) and _differ(start_model, last),
-        before=None if found is None else _curves(found[0]),
-        after=None if found is None else _curves(found[1]),
-        served=0 if served is None else served.number,
-    )
-    return result, found
-
-
-def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return the mean over the problems of the best mean reward that a round's searches found."""
-    best = {row.run: row.best_mean_reward for row in store.runs()}
-    return [
-        sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
-        for number in range(1, rounds + 1)
-    ]
-
-
-def _curves(result: ProbeResult) -> Json:
-    figures = ("best_at_k", "pass_at_k")
-    return {name: {str(k): value for k, value in result.means(name).items()} for name in figures}
-
-
-def _differ(first: PolicyVersion, second: PolicyVersion) -> bool:
-    """True if two versions differ in any weight; adapters are merged first."""
-    one, other = (load_model(version).model.state_dict() for version in (first, second))
-    return any(not torch.equal(value, other[name]) for name, value in one.items())
+    def run(self, tell: Callable[[Any], None]) -> Outcome:
+        """Start the run or take it up."""
+        with Store.open(self.store) as store:
+            return start_or_resume(self.loop.request(self.round_number, self.index), store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from evovpo.experiments.intervals import mean
 from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
-from evovpo.types import Json, PolicyEventKind, TrainingStep
+from evovpo.types import Json, PolicyEventKind, PolicyVersion, TrainingStep
 
 if TYPE_CHECKING:  # it loads torch, which tables do without
     from trainer.loop.probe import ProbeResult
@@ -57,7 +58,18 @@ def plan_line(plan: Plan) -> str:
     return (
         f"{counted(len(plan.steps), 'step')} with {plan.training.objective} from policy version "
         f"{plan.start.number}, on {plan.groups_used} groups and {plan.tokens} tokens{left_out}"
+        f"{_imitated(plan)}"
     )
+
+
+def _imitated(plan: Plan) -> str:
+    """Return what is imitated and what is not, for the end of a line; empty where nothing is to be."""
+    if not plan.config.imitate.share:
+        return ""
+    left_out = ", ".join(f"{count} {reason}" for reason, count in plan.targets.left_out.items())
+    sources = ", ".join(f"{count} {source}" for source, count in plan.targets.by_source().items())
+    said = f"; imitates {counted(len(plan.targets.found), 'program')}"
+    return said + f" ({sources})" * bool(sources) + f"; left out: {left_out}" * bool(left_out)
 
 
 def steps_table(steps: Sequence[TrainingStep]) -> Table:
@@ -88,6 +100,7 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
                 "objective": None if training is None else training.objective,
                 "runs": [] if training is None else list(training.runs),
                 "refused": refused.get(version.number),
+                "probed_on": _probed_on(version),
                 "path": version.path,
                 "metrics": dict(version.metrics),
             }
@@ -95,15 +108,22 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
     return found
 
 
+def _probed_on(version: PolicyVersion) -> str | None:
+    """Return what tells the problems that a version was probed on from others, or none if it was not."""
+    file = Path(version.path).parent / "trainings" / (version.config_hash or "none") / "probe.json"
+    return json.loads(file.read_text(encoding="utf-8")).get("probed_on") if file.is_file() else None
+
+
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the versions of `policies_json` as a table; the served one is marked.
 
-    Versions are compared with their parents on problems that differ from training to training: each row has
-    both figures, and no two rows compare.
+    Versions are compared with their parents on problems that differ from training to training: rows compare
+    where they have the same letter.
     """
     figures = map(right, ("version", "parent"))
     best = right("best@1, parent's\nand its own", no_wrap=True)
-    table = plain_table("", *figures, "objective", right("steps"), best, folded("folder"))
+    table = plain_table("", *figures, "objective", right("steps"), best, "on", folded("folder"))
+    places = list(dict.fromkeys(row["probed_on"] for row in rows if row["probed_on"]))
     for row in rows:
         names = ("steps", "probe.parent.best_at_1", "probe.best_at_1")
         steps, before, after = (row["metrics"].get(name) for name in names)
@@ -115,6 +135,7 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["objective"] or "start model",
             "" if steps is None else f"{steps:.0f}",
             "" if before is None else f"{before:.3f} to {after:.3f}",
+            chr(ord("A") + places.index(row["probed_on"]) % 26) if row["probed_on"] else "",
             "/".join(Path(row["path"]).parts[-2:]),
         )
     return table
@@ -158,16 +179,6 @@ def before_after_table(
         tables.append(table)
     title = "Before and after, on problems outside the training"
     return Group(title, *tables, _what_was_measured(before, after))
-
-
-def worth(before: ProbeResult, after: ProbeResult) -> str:
-    """Return in a sentence what training was worth, by best@1; raises `ConfigError` for other problems."""
-    from trainer.loop.guard import differences_by_k
-
-    (found,) = differences_by_k(after, before, "best_at_k", [1]).values()
-    paid = "paid" if found.mean > 0 else "made it worse"
-    said = f"Training {paid}" if found.is_clear else "Training made no clear difference"
-    return f"{said}: best@1 {found:+.3f} (95 % interval) on {len(before.problems)} problems held out."
 
 
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:

@@ -1,0 +1,149 @@
+"""What a loop was worth on problems that it never searched, and whether longer searches would have done."""
+
+import time
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from evovpo.analysis.statistics import bootstrap_interval
+from evovpo.proposers.local import load_model
+from evovpo.store import Store
+from evovpo.types import Json, PolicyVersion
+from trainer.loop.guard import solved_in_searches
+from trainer.loop.loop import Loop
+from trainer.loop.probe import KS, ProbeResult, probe
+from trainer.loop.turns import Turns
+
+ANSWERS = KS[-1]
+"""Answers to each held-out problem, of the start model and of the last version."""
+_MOST_TIMES = 20
+"""Most answers that the frozen model gets in place of the training, in multiples of `ANSWERS`."""
+
+
+class LoopResult(NamedTuple):
+    """What a loop came to; `evovpo loop --json` prints these fields."""
+
+    rounds: int
+    policy_versions: int
+    """Versions that the loop's trainings made."""
+    weights_changed: bool
+    """Whether the last trained version differs from the start model in any weight."""
+    before: Json
+    """Of the start model on the held-out problems: `best_at_k` and `pass_at_k` by k; `solved_heldout`,
+    problems solved on held-out rows too within `answers` answers each (an expectation); and
+    `solved_in_searches` with joins. None without held-out problems."""
+    after: Json
+    """The same of the last version that was trained, whether it is served or not."""
+    served: int
+    """Number of the version that searches follow."""
+    frozen_at_equal_cpu: Json
+    """The same of the start model with as many answers more as the trainings' CPU time would have given."""
+    verdict: str
+
+
+def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, ProbeResult] | None]:
+    """Measure the start model and the last trained version on the held-out problems, if there are any."""
+    loop, store = turns.loop, turns.store
+    start_model = store.policy_version(0)
+    ids = {training.id for training in turns.trainings()}
+    made = [version for version in store.policy_versions() if version.config_hash in ids]
+    last = made[-1] if made else start_model
+    served = store.served()
+    result = LoopResult(
+        rounds=rounds,
+        policy_versions=len(made),
+        weights_changed=bool(made) and _differ(start_model, last),
+        before=None,
+        after=None,
+        served=0 if served is None else served.number,
+        frozen_at_equal_cpu=None,
+        verdict="No problem was held out: whether training paid, this cannot tell.",
+    )
+    if not loop.held_out:
+        return result, None
+
+    def probed(name: str, version: PolicyVersion, answers: int) -> ProbeResult:
+        return probe(
+            version,
+            loop.held_out,
+            answers=loop.search.search.answers,
+            k_max=answers,
+            seed=loop.train.run.seed + 1,  # not the answers that the guard chose by
+            config=loop.search,
+            on_problem=lambda done, total: turns.watch.measured(name, done, total),
+        )
+
+    began = time.process_time()
+    after = probed("last trained version", last, ANSWERS)
+    seconds = time.process_time() - began
+    trained_seconds = sum(dict(version.metrics).get("cpu_seconds", 0.0) for version in made)
+    times = min(1.0 + trained_seconds / max(seconds, 1e-9), _MOST_TIMES)
+    before = probed("start model", start_model, ceil(ANSWERS * times)) if made else after
+    budget = min(ANSWERS, loop.search.search.evaluations)
+    search = loop.search.changed(search={"evaluations": budget})
+    old, new = (sum(solved_in_searches(one, loop.held_out, search)) for one in (start_model, last))
+    verdict = _verdict(before, after) if made else "Nothing was trained, so nothing was won."
+    return result._replace(
+        before=_figures(before, ANSWERS) | {"solved_in_searches": old},
+        after=_figures(after, ANSWERS) | {"solved_in_searches": new},
+        frozen_at_equal_cpu=_figures(before, before.sampled),
+        verdict=verdict,
+    ), (before, after)
+
+
+def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
+    """Return the mean over the problems of the best mean reward that a round's searches found."""
+    best = {row.run: row.best_mean_reward for row in store.runs()}
+    return [
+        sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
+        for number in range(1, rounds + 1)
+    ]
+
+
+def _solved(result: ProbeResult, answers: int) -> list[float]:
+    """Return for each problem the probability that so many answers solve it, on held-out rows too."""
+    found = []
+    for measure in result.measures:
+        unseen = measure.unseen_pass_at_k([answers])
+        found.append(float((measure.pass_at_k([answers]) if unseen is None else unseen)[0]))
+    return found
+
+
+def _figures(result: ProbeResult, answers: int) -> dict[str, Json]:
+    curves: dict[str, Json] = {
+        name: {str(k): value for k, value in result.means(name).items() if k <= answers}
+        for name in ("best_at_k", "pass_at_k")
+    }
+    return {
+        "answers": answers,
+        "problems": len(result.problems),
+        "solved_heldout": sum(_solved(result, answers)),
+    } | curves
+
+
+def _verdict(before: ProbeResult, after: ProbeResult) -> str:
+    """Return in a sentence or two whether the loop won: held-out problems solved, paired over problems."""
+    new = _solved(after, ANSWERS)
+    gain, beyond = (
+        bootstrap_interval([new], [_solved(before, answers)], np.random.default_rng(0))
+        for answers in (ANSWERS, before.sampled)
+    )
+    said = f"{gain.mean * gain.n:+.1f} of {gain.n} held-out problems solved in {ANSWERS} answers each"
+    if not gain.is_clear or gain.mean < 0:
+        return (
+            f"The loop did not clearly win ({said}, share {gain:+.3f}): what it learned carries over to too "
+            "few other problems."
+        )
+    word = "behind" if beyond.is_below_zero else "ahead of" if beyond.is_clear else "level with"
+    return (
+        f"The loop won: {said} (share {gain:+.3f}). It is {word} a start model that has the training's CPU "
+        f"time as {before.sampled} answers (share {beyond:+.3f})."
+    )
+
+
+def _differ(first: PolicyVersion, second: PolicyVersion) -> bool:
+    """True if two versions differ in any weight; adapters are merged first."""
+    one, other = (load_model(version).model.state_dict() for version in (first, second))
+    return any(not torch.equal(value, other[name]) for name, value in one.items())
