@@ -94,7 +94,8 @@ class LoopBar(WorkBar):
     def _searched(self, outcome: Outcome) -> None:
         solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
         said = f"{solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s"
-        self.line(f"{self._name}: {said}")
+        problem = self._plan.problem_of(outcome.run)  # several searches may be under way
+        self.line(f"{problem.id}: {said}")
 
     def _planned(self, plan: Plan, done: int) -> None:
         from trainer.reports.training import plan_line

@@ -103,6 +103,11 @@ class Targets(NamedTuple):
         """Return how many targets came from where."""
         return dict(Counter(target.source for target in self.found))
 
+    def __str__(self) -> str:
+        sources = ", ".join(f"{count} {source}" for source, count in self.by_source().items())
+        left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        return f"{len(self.found)} programs to imitate ({sources or 'none'}; left out: {left_out or 'none'})"
+
 
 def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
     """Return a given text as a row: no policy sampled it, and it has no advantage."""
@@ -283,12 +288,3 @@ class _Writer:
             made = self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
             return list(self._tokenizer(made, add_special_tokens=False)["input_ids"])
         return list(self._tokenizer("".join(message.content for message in messages))["input_ids"])
-
-
-def nothing_to_imitate(targets: Targets) -> str:
-    """Return the end of an error about runs that hold nothing to imitate: what was left out, and why."""
-    left_out = ", ".join(f"{count} {reason}" for reason, count in targets.left_out.items())
-    return (
-        f"no program to imitate ({left_out or 'the runs found none'}); search longer or more problems, or "
-        "learn from rewards alone (--imitate 0)"
-    )

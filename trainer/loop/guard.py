@@ -15,7 +15,7 @@ import numpy as np
 
 from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.builtin.strings.format import expression_fault
-from evovpo.config import Config, StoreConfig
+from evovpo.config import Config, RunConfig, StoreConfig
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
@@ -151,8 +151,12 @@ def compare_with_earlier(
     settings, seed = plan.config.probe, plan.config.run.seed
     budget = max(run.evaluations for run in runs)
     evaluations = min(settings.evaluations, budget)
-    search = Config.from_json(runs[-1].config_json).changed(
-        search={"evaluations": max(1, evaluations)}, run={"seed": seed}
+    of_run = Config.from_json(runs[-1].config_json)
+    # Only how the run searched: its servers are of no use to a model in this process.
+    search = Config(
+        search=of_run.search.changed(evaluations=max(1, evaluations), novelty_model=""),
+        sampling=of_run.sampling,
+        run=RunConfig(seed=seed),
     )
     names = [f"{problem.id} {problem.version}" for problem in problems]
     probed_on = content_id(settings.model_dump_json(), str(budget), str(seed), *names)

@@ -60,6 +60,10 @@ class Loop:
         """Return the ids of all runs of a round, in order."""
         return tuple(self.run_id(round_number, index) for index in range(len(self.searched)))
 
+    def problem_of(self, run_id: str) -> Problem:
+        """Return the problem of one of its runs."""
+        return self.searched[int(run_id.rpartition("-p")[2])]
+
     def settings(self, round_number: int) -> Config:
         """Return the settings of the runs of a round: a seed of its own, so that it asks anew."""
         seed = int(content_id(str(self.search.run.seed), str(round_number)), 16) >> 1

@@ -27,7 +27,7 @@ from evovpo.types import (
 )
 from trainer.config import TrainConfig
 from trainer.learning.data import Reader, RunData, RunPart, Skip, nothing_left, read_run
-from trainer.learning.imitation import Targets, nothing_to_imitate, read_targets
+from trainer.learning.imitation import Targets, read_targets
 from trainer.learning.policies import load_tokenizer
 from trainer.learning.step_data import StepData, plan_steps, with_texts
 
@@ -125,7 +125,7 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
     if not groups and not targets.found:
         skipped = sum((Counter(one.skipped) for one in data), Counter[Skip]())
         whys = [] if imitate == 1 else [nothing_left(sum(one.total for one in data), skipped)]
-        whys += [nothing_to_imitate(targets)] if imitate else []
+        whys += [f"{targets}: search more, or learn from rewards alone (--imitate 0)"] if imitate else []
         raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {'; '.join(whys)}")
     found: dict[float, str] = {}
     for group in groups:

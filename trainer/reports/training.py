@@ -58,18 +58,9 @@ def plan_line(plan: Plan) -> str:
     return (
         f"{counted(len(plan.steps), 'step')} with {plan.training.objective} from policy version "
         f"{plan.start.number}, on {plan.groups_used} groups and {plan.tokens} tokens{left_out}"
-        f"{_imitated(plan)}"
+        + f"; {plan.targets}"
+        * bool(plan.config.imitate.share)
     )
-
-
-def _imitated(plan: Plan) -> str:
-    """Return what is imitated and what is not, for the end of a line; empty where nothing is to be."""
-    if not plan.config.imitate.share:
-        return ""
-    left_out = ", ".join(f"{count} {reason}" for reason, count in plan.targets.left_out.items())
-    sources = ", ".join(f"{count} {source}" for source, count in plan.targets.by_source().items())
-    said = f"; imitates {counted(len(plan.targets.found), 'program')}"
-    return said + f" ({sources})" * bool(sources) + f"; left out: {left_out}" * bool(left_out)
 
 
 def steps_table(steps: Sequence[TrainingStep]) -> Table:
