@@ -115,9 +115,9 @@ def test_the_configuration_knows_the_objectives_and_the_settings_that_they_read(
     assert read == set(ObjectiveConfig().settings)
 
 
-def test_the_defaults_of_an_update_are_those_of_the_updater() -> None:
-    update = TrainConfig().update
-    assert UpdateSettings(**dict(update), temperature=1.0) == UpdateSettings()
+def test_the_defaults_of_an_update_are_those_of_the_updater_but_for_the_warm_up() -> None:
+    update = {**dict(TrainConfig().update), "warmup_steps": 0}  # on policy no step needs one
+    assert UpdateSettings(**update, temperature=1.0) == UpdateSettings()
 
 
 @pytest.mark.parametrize(

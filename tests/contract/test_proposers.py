@@ -481,7 +481,7 @@ def test_a_missing_key_is_named(url: str, server: FakeServer, monkeypatch: pytes
 
 
 def test_a_model_that_the_server_does_not_have_is_named(url: str) -> None:
-    with pytest.raises(ServerError, match=r"does not serve 'other' .*proposer\.model"):
+    with pytest.raises(ServerError, match=r"does not serve 'other' .*models\.name"):
         replies(lambda: OpenAIProposer(ProposerConfig(base_url=url, model="other")), make_prompt(), [0])
 
 
@@ -490,7 +490,9 @@ def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, s
     with pytest.raises(ServerError, match=r"--set proposer\.endpoint=chat"):
         replies(partial(make_openai, url, endpoint="completions"), make_prompt(), [0])
     server.faults.statuses = [404]
-    with pytest.raises(ServerError, match=r"set proposer\.model\)$"):
+    with pytest.raises(
+        ServerError, match=r"name another: --model, models\.name, or llm\.models of a config\.yaml\)$"
+    ):
         replies(partial(make_openai, url, endpoint="chat"), make_prompt(), [0])
 
 

@@ -16,10 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROBE = "probe.problems=2", "probe.answers=2"
 SMALLER = {
-    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --evaluations 24 --train-set {} --train-set {}".format(
+    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --evaluations 24 --train-set {} --train-set {} "
+    "--train-set probe.evaluations=24".format(*PROBE),
+    "evovpo retrain latest ": "evovpo retrain latest --set {} --set {} --set probe.evaluations=24 ".format(
         *PROBE
     ),
-    "--objective vpo-at-c ": "--objective vpo-at-c --set {} --set {} ".format(*PROBE),
     "--evaluations 300": "--evaluations 48",
 }
 """What is made smaller, so that the blocks end within a minute."""
@@ -33,6 +34,7 @@ def blocks(language: str) -> list[str]:
 def pasted(block: str) -> str:
     """Return a block as it is run here: what installs is left out, since that is done."""
     for text, smaller in SMALLER.items():
+        assert text in README
         block = block.replace(text, smaller)
     return block.rpartition("pip install -e '.[local]' && ")[2]
 

@@ -407,8 +407,19 @@ def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> No
         RUN.seed,
         "1999-01-01T00:00:00Z",
         None,
+        None,
     )
-    assert tuple(oldest) == ("run-a", "phones", RunStatus.EXHAUSTED, 2, 0.5, RUN.seed, RUN.created_at, None)
+    assert tuple(oldest) == (
+        "run-a",
+        "phones",
+        RunStatus.EXHAUSTED,
+        2,
+        0.5,
+        RUN.seed,
+        RUN.created_at,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def loop(
 ) -> None:
     """Search many related problems, learn from what the searches found, and search on with the better model.
 
-    Part of a family is held out: it says at the end whether the loop won there, also against a start model
-    that gets the training's CPU time. A new version that is clearly worse than earlier ones is not used.
+    Part of a family is held out, and tells at the end whether the loop won, also against a start model with
+    the training's CPU time. A new version that is clearly worse than earlier ones is not used.
     Problems with a scorer are all searched; what each round found takes the place of that comparison.
     Ctrl-C or a crash loses nothing: the same command goes on.
 

@@ -43,16 +43,16 @@ class RetrainResult(NamedTuple):
     steps: int
     tokens: int
     """Completion tokens trained on, each as often as it was."""
+    seconds: float
+    """Wall-clock seconds of this process's part."""
+    probe: Json
+    """Best@k and pass@k of the version and its parent, and the verdict; none if nothing was probed."""
     groups: int
     """As `groups_used`."""
     targets: int
     """Programs of the runs that were imitated."""
     targets_by_source: dict[str, int]
     targets_left_out: dict[str, int]
-    seconds: float
-    """Wall-clock seconds of this process's part."""
-    probe: Json
-    """Best@k and pass@k of the version and its parent, and the verdict; none if nothing was probed."""
 
 
 def retrain(
