@@ -64,19 +64,22 @@ def coverage_curve(
     """Return how far judged vectors reach together, a point wherever that rises.
 
     `vectors` holds the evaluations after which each was judged, ascending, and the vector. The hypervolume is
-    Monte Carlo with 20,000 points for any number of components; its standard error is at most 0.0036.
+    Monte Carlo with 20,000 points for any number of components; its standard error is at most 0.0036. Only a
+    vector that no earlier one reaches everywhere can raise anything, so only those are looked at.
     """
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))  # noqa: N806
-    reached, is_below = np.zeros(len(weights_K_D)), np.zeros(_POINTS, dtype=bool)
+    reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
-    seen: set[tuple[float, ...]] = set()
+    front_F_D = np.empty((0, weights_K_D.shape[1]))  # noqa: N806
     for evaluations, vector in vectors:
-        if tuple(vector) in seen:
+        if (front_F_D >= vector).all(axis=1).any():
             continue
-        seen.add(tuple(vector))
+        front_F_D = np.vstack([front_F_D[~(front_F_D <= vector).all(axis=1)], vector])  # noqa: N806
         reached = np.maximum(reached, weights_K_D @ np.asarray(vector))
-        is_below |= (points_P_D <= vector).all(axis=1)
-        point = Coverage(evaluations, float(reached.mean()), float(is_below.mean()))
+        is_below = (points_P_D <= vector).all(axis=1)
+        if is_below.any():
+            points_P_D = points_P_D[~is_below]  # noqa: N806  # left are those below none so far
+        point = Coverage(evaluations, float(reached.mean()), 1.0 - len(points_P_D) / _POINTS)
         if not curve or point[1:] != next(reversed(curve.values()))[1:]:
             curve[evaluations] = point
     return list(curve.values())
