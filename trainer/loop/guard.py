@@ -98,12 +98,10 @@ def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> lis
 def solved_in_searches(version: PolicyVersion, problems: Sequence[Problem], config: Config) -> list[float]:
     """Return for each problem 1.0 if a search of its own solves it, on held-out rows too."""
     proposer = {"name": "local", "model": version.path, "policy": "start"}
-    found = []
-    for problem in problems:
-        with Store.open("sqlite://") as store:
-            outcome = start(RunRequest(problem, config.changed(proposer=proposer)), store)
-        found.append(float(outcome.solved and outcome.solved_heldout is not False))
-    return found
+    with Store.open("sqlite://") as store:
+        requests = [RunRequest(problem, config.changed(proposer=proposer)) for problem in problems]
+        outcomes = [start(request, store) for request in requests]
+    return [float(outcome.solved and outcome.solved_heldout is not False) for outcome in outcomes]
 
 
 def differences_by_k(
@@ -197,12 +195,12 @@ def compare_with_earlier(
     if lost and not verdict.is_worse:
         verdict = verdict._replace(is_worse=True, reason=f"clearly worse at {'; '.join(lost)}")
     by_version = {"new": values} | {str(number): found for number, found in known.items()}
-    found: dict[str, Json] = {
+    found = {
         "version": new.summary(),
         "parent": parent.summary(),
         "verdict": verdict.summary(),
         "probed_on": probed_on,
-        "values": json.loads(json.dumps(by_version)),
+        "values": by_version,
     }
     is_refused = verdict.is_worse and not settings.serve_worse
     with writing(folder / PROBE_FILE):
