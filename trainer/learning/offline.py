@@ -81,15 +81,21 @@ class Updater:
         ratio_max = 0.0
         self.model.train()
         self._optimizer.zero_grad(set_to_none=True)
-        parts = [(1.0 - share, groups, _token_losses), (share, [[row] for row in texts], _text_losses)]
+        parts = [(1.0 - share, groups, False), (share, [[row] for row in texts], True)]
         trained = 0
-        for weight, rows, token_losses in parts:
+        for weight, rows, is_text in parts:
             kept = [group for group in rows if group] if weight else []
             tokens = sum(len(row.completion_ids) for group in kept for row in group)
             trained += tokens
             for batch in batches(kept, self.model.device):
                 logits = completion_logits(self.model, batch, self.settings.bf16)
-                losses = token_losses(logits, batch, self._reference(batch), self.settings)
+                reference = self._reference(batch)
+                if is_text:
+                    losses = _text_losses(logits, batch, reference, self.settings)
+                else:
+                    if reference is not None:  # of a large vocabulary, not to be held longer than needed
+                        reference = _chosen(reference, batch.completion_ids)
+                    losses = _token_losses(logits, batch, reference, self.settings)
                 loss = weight * losses["loss"].sum() / tokens
                 loss.backward()
                 for name in sums:
@@ -200,7 +206,7 @@ def _token_losses(
     loss = -gain - settings.entropy * entropy
     kl = torch.zeros_like(loss)
     if reference is not None:
-        difference = _chosen(reference, batch.completion_ids) - logprobs
+        difference = reference - logprobs
         kl = torch.exp(difference) - difference - 1
         loss = loss + settings.kl * kl
     return {"loss": loss, "kl": kl, "entropy": entropy, "clip_share": is_cut, "ratio": ratio}
