@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, select
 from evovpo.store.database import Database, reading
 from evovpo.store.records import prompts_where, tells_where
 from evovpo.store.runs import run_of, with_status
-from evovpo.store.summary import judged_where
+from evovpo.store.summary import heldout_of, judged_where
 from evovpo.store.tables import candidates, programs, prompts, rewards, rollouts, run_events, runs, tells
 from evovpo.types import ParseStatus, Prompt, PromptKind, Rewards, Run, Status, Tell
 
@@ -230,11 +230,4 @@ def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
     rows: Any = connection.execute(
         with_status().add_columns(run_events.c.at.label("changed_at")).where(where)
     )
-    return [
-        RunHead(
-            run_of(row),
-            row.changed_at,
-            None if row.heldout_total is None else (row.heldout_passed, row.heldout_total),
-        )
-        for row in rows
-    ]
+    return [RunHead(run_of(row), row.changed_at, heldout_of(row)) for row in rows]

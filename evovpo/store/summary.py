@@ -134,7 +134,7 @@ class Summaries(Runs):
         return [
             RunRow(
                 *(row.id, row.problem_id, row.status, row.proposed, row.best, row.seed, row.created_at),
-                heldout=_heldout(row),
+                heldout=heldout_of(row),
             )
             for row in connection.execute(_runs())
         ]
@@ -213,7 +213,7 @@ class Summaries(Runs):
             examples_passed=best[1] if best else 0,
             curve=tuple(curve.values()),
             calls=self._call_totals(connection, run_id),
-            heldout=_heldout(event),
+            heldout=heldout_of(event),
             judged_at=judged_at,
         )
 
@@ -223,7 +223,8 @@ def _solved_heldout(run: RunRow | RunSummary) -> bool | None:
     return run.best_mean_reward == 1.0 and passed == total if total else None
 
 
-def _heldout(row: Row[Any]) -> tuple[int, int] | None:
+def heldout_of(row: Row[Any]) -> tuple[int, int] | None:
+    """Return `RunRow.heldout` from a row with the latest status of a run."""
     return None if row.heldout_total is None else (row.heldout_passed, row.heldout_total)
 
 
