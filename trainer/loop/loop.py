@@ -23,7 +23,7 @@ from trainer.loop.probe import generated_problems
 from trainer.objectives import find_objective
 
 _GUARDED = 12
-"""Problems of the guard in a suite that has enough of them."""
+"""Most problems of the guard alone, in a suite with three times as many; probe.problems may ask for fewer."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def plan_loop(
     searched, held_out = split_problems(problems, wanted, search.run.seed)
     guarded: tuple[Problem, ...] = ()
     if len(searched) >= 3 * _GUARDED:
-        searched, guarded = split_problems(searched, _GUARDED, search.run.seed + 1)
+        asked = min(_GUARDED, train.probe.problems)
+        searched, guarded = split_problems(searched, asked, search.run.seed + 1)
     if train.imitate.share:
         searched = tuple(map(with_validation, searched))
     return Loop(searched[:limit], held_out, search, train, guarded=guarded)
