@@ -28,11 +28,25 @@ class JudgedAnswer(NamedTuple):
     """D components in [0, 1], zeros for an unreadable or failing answer; `None` if the sandbox failed."""
     span: tuple[int, int] | None = None
     """Half-open range of the answer's tokens in the completion, mark excluded; `None` if it is missing."""
+    reason: str = ""
+    """Why it has zeros, where the judge says so."""
 
     @property
     def is_right(self) -> bool:
         """True if every component is 1."""
         return self.rewards is not None and min(self.rewards) >= 1.0
+
+
+def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """Return the answers of one completion, those that repeat an earlier one with zeros and this reason."""
+    keys = [answer.key for answer in chain]
+    firsts = [place if key is None else keys.index(key) for place, key in enumerate(keys)]
+    return [
+        answer
+        if first == place or answer.rewards is None
+        else answer._replace(rewards=(0.0,) * len(answer.rewards), reason=f"repeats answer {first + 1}")
+        for place, (first, answer) in enumerate(zip(firsts, chain, strict=True))
+    ]
 
 
 def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:

@@ -34,11 +34,11 @@ HEAD = "| E_w best@k under random weightings minus the start model's single answ
 
 def sample(name: str) -> None:
     """Write the reward vectors of answers of a domain's start model, different ones with their counts."""
-    from trainer.domains.domain import open_domain
     from trainer.domains.on_policy import load_start_model, measure
+    from trainer.domains.tokens import open_token_domain
 
     rows = []
-    with open_domain(name) as domain:
+    with open_token_domain(name) as domain:
         found = measure(load_start_model(domain), domain, domain.tasks("train", TASKS), 1, ANSWERS, seed=17)
     for task in found:
         vectors, counts = np.unique(task.measure.rewards_C_m_D[:, 0], axis=0, return_counts=True)

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from evovpo.proposers.sampler import Request, Weights, sample
-from trainer.domains.domain import open_domain
 from trainer.domains.on_policy import load_start_model
+from trainer.domains.tokens import open_token_domain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, Floats, advantages, batch_advantages
@@ -34,7 +34,7 @@ def measure(prompts: int, rollouts: int, steps: int, repetitions: int) -> dict[s
     torch.set_num_threads(1)
     seconds = {"sampling": 0.0, "update": 0.0}
     groups: list[Floats] = []
-    with open_domain("strings") as domain:
+    with open_token_domain("strings") as domain:
         model = load_start_model(domain)
         updater = Updater(model, UpdateSettings(kl=0.0))
         tasks = domain.tasks("train", prompts * steps)

@@ -20,7 +20,6 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.pool import Ended, Failed, Message, Task
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
-from trainer.domains.domain import Split, open_domain
 from trainer.domains.on_policy import (
     Arm,
     TaskMeasure,
@@ -30,6 +29,7 @@ from trainer.domains.on_policy import (
     measure,
     train,
 )
+from trainer.domains.tokens import Split, open_token_domain
 from trainer.experiments.export import Export
 from trainer.experiments.results import Results, summarise
 from trainer.experiments.run import run_study
@@ -51,6 +51,7 @@ class ToyDomain:
     """Answers are tokens up to a separator; the components: it holds the wanted token, and it is short."""
 
     name = "toy"
+    components = ("wanted", "short")
     shows_parents = True
 
     def __init__(self, folder: Path) -> None:
@@ -277,7 +278,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> list[str]:
         return []
 
     monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
-    monkeypatch.setattr(trainer.experiments.trainings, "open_domain", toy)
+    monkeypatch.setattr(trainer.experiments.trainings, "open_token_domain", toy)
     monkeypatch.setattr(trainer.experiments.trainings, "run_all", run_here)
     monkeypatch.setattr(
         trainer.experiments.study_file,
@@ -387,5 +388,8 @@ def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, t
 
 
 def test_an_unknown_domain_is_refused() -> None:
-    with pytest.raises(ConfigError, match="expected strings or maze or maze-conflict"), open_domain("chess"):
+    with (
+        pytest.raises(ConfigError, match="expected strings or maze or maze-conflict"),
+        open_token_domain("chess"),
+    ):
         pass

@@ -22,8 +22,8 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import bundled_suites, load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
-from trainer.domains.domain import open_domain
 from trainer.domains.strings.tasks import run_own
+from trainer.domains.tokens import open_token_domain
 from trainer.recipes import hard_strings, list_tasks, run_recipe
 from trainer.recipes.hard_references import REFERENCES
 
@@ -183,7 +183,7 @@ def test_both_sides_of_a_drawn_branch_are_needed_and_taken() -> None:
 def test_hard_tasks_share_no_row_with_tasks_that_studies_train_and_test_on() -> None:
     ours = {row for problem in hard_problems() for row in (*problem.train, *problem.heldout)}
     ours |= {row for number in range(20) for row in hard_strings.draw(1, number).train}
-    with open_domain("strings") as domain:
+    with open_token_domain("strings") as domain:
         for split in ("train", "validation", "test"):
             for task in domain.tasks(split, 25):
                 assert ours.isdisjoint(task.train)

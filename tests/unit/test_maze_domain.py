@@ -10,13 +10,13 @@ pytest.importorskip("torch")
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
-from trainer.domains.domain import Domain, Split, open_domain
 from trainer.domains.maze.domain import MazeDomain, chain_ids, prompt_ids, route_ids
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
 from trainer.domains.on_policy import Arm, TrainingBudget, train
+from trainer.domains.tokens import Split, TokenDomain, open_token_domain
 from trainer.recipes.maze.measure import describe
 
-DOMAIN: Domain = MazeDomain()
+DOMAIN: TokenDomain = MazeDomain()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
 EDGE = [*range(1, 9), *range(17, 81, 9)]
 EDGE_REWARDS = (1.0, 0.5, 1.0, 0.5)
@@ -152,7 +152,7 @@ def route_to_each_end(maze: Maze) -> list[list[int]]:
 def test_maze_conflict_pays_for_gold_or_diamonds_and_its_ceilings_are_those_of_every_maze() -> None:
     middles = (np.arange(1000) + 0.5) / 1000
     weightings = np.stack([middles, 1 - middles], axis=1)
-    with open_domain("maze-conflict") as domain:
+    with open_token_domain("maze-conflict") as domain:
         for maze in domain.tasks("test", 12):
             assert domain.prompt_ids(maze, 1) == DOMAIN.prompt_ids(maze, 1)
             vectors = []

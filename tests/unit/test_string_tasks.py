@@ -19,14 +19,14 @@ from evovpo.sandbox import Sandbox
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.search.search import Search
 from evovpo.types import Candidate, Judged, ParseStatus, Problem, Program, PromptKind, Tell
-from trainer.domains.domain import open_domain
 from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.domains.strings.domain import MIN_ROWS, StringDomain
+from trainer.domains.tokens import open_token_domain
 
 
 @pytest.fixture(scope="module")
 def domain() -> Iterator[StringDomain]:
-    with open_domain("strings") as opened:
+    with open_token_domain("strings") as opened:
         assert isinstance(opened, StringDomain)
         yield opened
 

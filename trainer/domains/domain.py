@@ -1,74 +1,175 @@
-"""What a study trains on: tasks with prompts, and answers with reward vectors.
+"""What can be trained on and measured: prompts, and what the answers of a completion are worth.
 
-The domains are in `trainer/domains/strings/domain.py` and `trainer/domains/maze/domain.py`.
+A domain's prompts and completions are text. The bundled ones bring their own tasks and start model
+(`trainer/domains/tokens.py`); the others read a file (`trainer/domains/text/`).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.errors import ConfigError
-from evovpo.judging.measure import JudgedAnswer
-from trainer.domains.maze import MAZE_MODEL
+import numpy as np
+import numpy.typing as npt
 
-START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
-"""The domains by name, each with the folder of its own start model."""
-Split: TypeAlias = Literal["train", "validation", "test"]
+from evovpo.errors import ConfigError, nearest_hint
+from evovpo.judging.measure import JudgedAnswer, without_repeats
+from trainer.domains.tokens import START_FOLDERS, Split, open_token_domain
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Row: TypeAlias = Mapping[str, Any]
+"""One row of a domain's prompts."""
+Chains: TypeAlias = list[list[JudgedAnswer]]
+"""Of each completion exactly m answers, an unreadable or missing one with zeros and a reason."""
+
+FILE_DOMAINS: tuple[str, ...] = ()
+"""The domains that read a file, each a module of `trainer.domains.text`."""
+_TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
+_BUNDLED_TASKS = 200
 
 
-class Domain(Protocol):
-    """A family of tasks with one prompt format and one start model."""
+@dataclass(frozen=True)
+class Domain:
+    """Prompts with what judges their answers; a context manager that ends what judging started."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def model_folder(self) -> Path:
-        """Folder of the start model."""
+    name: str
+    components: tuple[str, ...]
+    """Names of the reward components; a row with fewer of them has the first ones."""
+    answers: int
+    """m, the answers that a prompt asks for and a completion is read for."""
+    prompts: list[dict[str, Any]]
+    """Rows with `prompt`, a text or chat messages as TRL takes them, and the columns that judging needs."""
+    judge_texts: Callable[[Sequence[str], Sequence[Row]], Chains]
+    """Judges completions, each with the row that it answers."""
+    max_tokens: int
+    """The longest completion worth sampling."""
+    start_model: Path | None = None
+    """Folder of the start model that comes with the domain."""
+    judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
+    """Judges the token ids of one completion of the start model, marks included."""
+    close: Callable[[], None] = lambda: None
 
-    @property
-    def shows_parents(self) -> bool:
-        """True if a prompt can show an answer to improve on."""
+    def __enter__(self) -> Self:
+        return self
 
-    def max_tokens(self, answers: int) -> int:
-        """Return the longest completion worth sampling."""
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
-    def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` tasks of a split: the same for a seed, and none of another split."""
+    def judge(self, completions: Sequence[Any], rows: Sequence[Row]) -> Chains:
+        """Return the judged answers of completions, texts or lists of chat messages.
 
-    def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt that asks for `answers` answers.
-
-        `parent` is the key of an answer that `judge` returned for this task: the prompt shows it with what it
-        gave, as a search does. Only where `shows_parents`.
+        An answer that repeats another keeps its rewards, as `evovpo.judging.measure` wants it;
+        `without_repeats` takes them away and says so. Answers of a completion on which something outside
+        failed (the sandbox, a judge) have no rewards.
         """
+        texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
+        return self.judge_texts(texts, rows)
 
-    def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` answers of a completion, filled up with missing ones.
+    def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
+        """Return rewards `[m, D]` of each completion: zeros for unreadable, missing and repeated answers.
 
-        A repeated answer has its key and its rewards again; blanking it is the caller's. One on which the
-        sandbox failed has no rewards, and its completion is no part of any figure or group.
+        None where something outside failed.
         """
+        return [_rewards(chain) for chain in self.judge(completions, rows)]
+
+    def score(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]] = (),
+        **columns: Sequence[Any],
+    ) -> list[Any]:
+        """Be the reward function of a `trainer.VPOTrainer` whose dataset is made of `prompts`.
+
+        With the tokens of answers where the domain knows them.
+        """
+        names = [name for name in self.prompts[0] if name != "prompt"]
+        rows = [
+            {"prompt": prompt} | {name: columns[name][place] for name in names}
+            for place, prompt in enumerate(prompts)
+        ]
+        if self.judge_ids is None:
+            return list(self.reward_vectors(completions, rows))
+        from trainer.learning.judged import Answers
+
+        chains = [self.judge_ids(ids, row) for ids, row in zip(completion_ids, rows, strict=True)]
+        found = [(_rewards(chain), [answer.span for answer in chain]) for chain in chains]
+        return [None if rewards is None else Answers(rewards, spans) for rewards, spans in found]
 
 
-@contextmanager
-def open_domain(name: str, start: Path | None = None) -> Iterator[Domain]:
-    """Yield a domain, ready to judge, with its own start model or the one in the folder `start`.
+def open_domain(
+    name: str,
+    data: str | Path | None = None,
+    answers: int = 1,
+    *,
+    split: Split | None = None,
+    tasks: int | None = None,
+) -> Domain:
+    """Return the domain of a name, its prompts asking for so many answers.
 
-    Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of the strings cannot be started.
+    `name` is one of `START_FOLDERS`, which take no data, or one of `FILE_DOMAINS`, which read the file
+    `data`; or the path of a Python file (`trainer/domains/text/yours.py`), with the data that it judges.
+    Of a file every row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their place; the bundled
+    domains make the tasks of a split (train). `tasks` is the most prompts wanted, in the order of the file.
+
+    Raises `ConfigError` or `ProblemError` naming what is wrong with a name, a file or a row.
     """
-    if name not in START_FOLDERS:
-        raise ConfigError(f"unknown domain {name!r}; expected {' or '.join(START_FOLDERS)}")
-    folder = start or START_FOLDERS[name]
-    if name.startswith("maze"):
-        from trainer.domains.maze.domain import COMPONENTS, CONFLICT, MazeDomain
+    if answers < 1:
+        raise ConfigError(f"answers is {answers}; expected 1 or more; say how many a prompt asks for")
+    if name in START_FOLDERS:
+        if data is not None:
+            raise ConfigError(f"the domain {name} makes its own tasks; leave out the data {data}")
+        return _bundled(name, answers, split or "train", tasks or _BUNDLED_TASKS)
+    is_own = name.endswith(".py")
+    if not is_own and name not in FILE_DOMAINS:
+        hint = nearest_hint(name, (*START_FOLDERS, *FILE_DOMAINS))
+        raise ConfigError(f"unknown domain {name!r}; {hint}; or name a Python file of your own")
+    if data is None:
+        raise ConfigError(f"the domain {name} reads its prompts from a file; name it as the data")
+    if is_own:
+        from trainer.domains.text.yours import open_yours
 
-        components = CONFLICT if name == "maze-conflict" else COMPONENTS
-        yield MazeDomain(model_folder=folder, name=name, components=components)
+        domain = open_yours(Path(name), Path(data), answers)
     else:
-        from evovpo.sandbox import Sandbox
-        from trainer.domains.strings.domain import StringDomain
+        domain = importlib.import_module(f"trainer.domains.text.{name}").open_file(Path(data), answers)
+    rows = [row for place, row in enumerate(domain.prompts) if split in (None, _TENTHS[place % 10])][:tasks]
+    if not rows:
+        raise ConfigError(f"{data}: expected rows of the split {split}, found none; give ten rows or more")
+    return replace(domain, prompts=rows)
 
-        with Sandbox(workers=1, preload=()) as sandbox:
-            yield StringDomain(folder, sandbox)
+
+def _bundled(name: str, answers: int, split: Split, count: int) -> Domain:
+    from transformers import AutoTokenizer
+
+    opened = ExitStack()
+    tokens = opened.enter_context(open_token_domain(name))
+    tokenizer = AutoTokenizer.from_pretrained(tokens.model_folder)
+    tasks = tokens.tasks(split, count)
+
+    def judge_ids(ids: Sequence[int], row: Row) -> list[JudgedAnswer]:
+        judged = tokens.judge(tasks[row["task"]], ids, answers)
+        reasons = ["" if one.key else "missing" if one.span is None else "unreadable" for one in judged]
+        return [one._replace(reason=reason) for one, reason in zip(judged, reasons, strict=True)]
+
+    def judge_texts(texts: Sequence[str], rows: Sequence[Row]) -> Chains:
+        return [judge_ids(tokenizer(text)["input_ids"], row) for text, row in zip(texts, rows, strict=True)]
+
+    prompts = [str(tokenizer.decode(list(tokens.prompt_ids(task, answers)))) for task in tasks]
+    return Domain(
+        name=name,
+        components=tokens.components,
+        answers=answers,
+        prompts=[{"prompt": prompt, "task": number} for number, prompt in enumerate(prompts)],
+        judge_texts=judge_texts,
+        max_tokens=tokens.max_tokens(answers),
+        start_model=tokens.model_folder,
+        judge_ids=judge_ids,
+        close=opened.close,
+    )
+
+
+def _rewards(chain: Sequence[JudgedAnswer]) -> Floats | None:
+    rewards = [answer.rewards for answer in without_repeats(chain)]
+    return None if None in rewards else np.array(rewards, dtype=np.float64)

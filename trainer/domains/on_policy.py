@@ -17,13 +17,13 @@ from transformers import AutoModelForCausalLM
 from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError, DivergedError, PolicyError
 from evovpo.experiments.reading import Part, Positive
-from evovpo.judging.measure import JudgedAnswer, Measure, without_faults
+from evovpo.judging.measure import JudgedAnswer, Measure, without_faults, without_repeats
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.search.selection import lexicase
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
-from trainer.domains.domain import Domain
+from trainer.domains.tokens import TokenDomain
 from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.learning.step_data import group_figures, mean_figures
@@ -76,7 +76,7 @@ class TrainingBudget(Part):
 
 
 def ask(
-    domain: Domain, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
+    domain: TokenDomain, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
 ) -> Request:
     """Return the request for completions of so many answers to a task, at temperature 1."""
     prompt_ids = domain.prompt_ids(task, answers, parent)
@@ -101,7 +101,7 @@ class TaskMeasure(NamedTuple):
 
 
 def measure(
-    model: Any, domain: Domain, tasks: Sequence[Any], answers: int, per_task: int, seed: int
+    model: Any, domain: TokenDomain, tasks: Sequence[Any], answers: int, per_task: int, seed: int
 ) -> list[TaskMeasure]:
     """Return what `per_task` answers a task, in chains of `answers` at temperature 1, are worth.
 
@@ -122,14 +122,14 @@ def measure(
     return found
 
 
-def load_start_model(domain: Domain) -> Any:
+def load_start_model(domain: TokenDomain) -> Any:
     """Return the start model, ready to be trained on a CPU."""
     return AutoModelForCausalLM.from_pretrained(domain.model_folder, attn_implementation="eager")
 
 
 def train(
     arm: Arm,
-    domain: Domain,
+    domain: TokenDomain,
     budget: TrainingBudget,
     seed: int,
     on_step: Callable[[dict[str, float]], None] = lambda figures: None,
@@ -191,17 +191,13 @@ class _Group(NamedTuple):
     def rewards_G_M_D(self) -> list[list[Rewards]]:  # noqa: N802
         """With a repeated answer of a chain as zeros."""
         return [
-            [
-                (0.0,) * len(rewards) if key in [before.key for before in chain[:place]] else rewards
-                for place, (key, rewards, _) in enumerate(chain)
-                if rewards is not None
-            ]
+            [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
         ]
 
 
 def _sample_step(
-    arm: Arm, model: Any, domain: Domain, tasks: Sequence[Any], rng: np.random.Generator
+    arm: Arm, model: Any, domain: TokenDomain, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
     """Return the judged groups of a step, one for each of P tasks unless parents are shown.
 
@@ -237,7 +233,11 @@ def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random
 
 
 def _sample(
-    arm: Arm, model: Any, domain: Domain, tasks: Sequence[tuple[Any, str | None]], rng: np.random.Generator
+    arm: Arm,
+    model: Any,
+    domain: TokenDomain,
+    tasks: Sequence[tuple[Any, str | None]],
+    rng: np.random.Generator,
 ) -> list[_Group]:
     """Return a judged group for each task and parent, in order."""
     is_single = rng.random(len(tasks)) < arm.single_share

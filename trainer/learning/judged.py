@@ -1,6 +1,7 @@
 """What reward functions say of completions, as reward vectors and groups, without TRL's classes."""
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -87,7 +88,7 @@ class Judge:
                     f"{name} judged {len(found)} completions; expected {len(prompts)}, one entry each"
                 )
             parsed = [
-                None if entry is None else _parsed(entry, name, self.answers, len(ids))
+                None if entry is None else parsed_chain(entry, name, self.answers, len(ids))
                 for entry, ids in zip(found, completion_ids, strict=True)
             ]
             chains = parsed if chains is None else list(map(_joined, chains, parsed))
@@ -106,8 +107,11 @@ class Judge:
         return float(set_scores([chain.rewards_M_D], self.weights(components))[0]) if answers else 0.0
 
 
-def _parsed(entry: Any, name: str, most: int, tokens: int) -> Chain:
-    """Return one completion's judgement by one function. Raises `ConfigError` if it is none."""
+def parsed_chain(entry: Any, name: str, most: int, tokens: int = sys.maxsize) -> Chain:
+    """Return one completion's judgement by the function `name`, checked. Raises `ConfigError` if it is none.
+
+    `most` is the most answers, `tokens` the length of the completion, where it is known.
+    """
     rewards, spans = (entry.rewards_M_D, entry.spans) if isinstance(entry, Answers) else (entry, None)
     if isinstance(rewards, torch.Tensor):
         rewards = rewards.detach().float().cpu().numpy()

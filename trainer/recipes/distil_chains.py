@@ -21,8 +21,8 @@ from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.cli.options import argument, option
 from evovpo.proposers.sampler import Weights, sample
 from trainer.cli.progress import WorkBar
-from trainer.domains.domain import Domain, open_domain
 from trainer.domains.on_policy import ask, load_start_model, measure
+from trainer.domains.tokens import TokenDomain, open_token_domain
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, batches
 from trainer.recipes import run_recipe
@@ -67,7 +67,7 @@ def _row(prompt_ids: tuple[int, ...], ids: tuple[int, ...]) -> TrainingRow:
     return TrainingRow(prompt_ids, ids, (0.0,) * len(ids), np.zeros(len(ids)))
 
 
-def distil(domain: Domain, tasks: Sequence[Any], on_step: Callable[[int, int, float], None]) -> Any:
+def distil(domain: TokenDomain, tasks: Sequence[Any], on_step: Callable[[int, int, float], None]) -> Any:
     """Return the start model of `domain`, taught to write chains of its own single answers to these tasks.
 
     `on_step` is told the step, how many there are, and the loss in nats a token.
@@ -123,7 +123,7 @@ def main(
 ) -> None:
     """Write the model, taught to write chains, to a folder; print what it covers beside the model before."""
     torch.set_num_threads(1)
-    with open_domain("strings") as domain, WorkBar() as bar:
+    with open_token_domain("strings") as domain, WorkBar() as bar:
         model = distil(
             domain,
             domain.tasks("train", tasks, _SEED),

@@ -155,6 +155,7 @@ class Record(BaseModel, strict=True):
 
 
 Kind = TypeVar("Kind", bound=Record)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_records(path: Path, kind: type[Kind], limit: int | None = None) -> list[Kind]:
@@ -162,14 +163,18 @@ def read_records(path: Path, kind: type[Kind], limit: int | None = None) -> list
 
     Raises `ProblemError` naming the record for a file that cannot be read, is no JSON, or lacks a field.
     """
-    values = islice(_values(path), limit)
-    found = [_record(value, kind, f"{path}: record {number}") for number, value in enumerate(values, start=1)]
+    values = islice(read_values(path), limit)
+    found = [
+        checked_record(value, kind, f"{path}: record {number}")
+        for number, value in enumerate(values, start=1)
+    ]
     if not found:
         raise ProblemError(f"{path}: expected at least one task, found none; is it the right file?")
     return found
 
 
-def _values(path: Path) -> Iterator[object]:
+def read_values(path: Path) -> Iterator[object]:
+    """Yield the values of a file of JSON Lines or one JSON list; raises `ProblemError`."""
     lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
     if next(iter(lines.values()), "").lstrip().startswith("["):
         yield from parsed("\n".join(lines.values()), f"{path}")
@@ -178,7 +183,8 @@ def _values(path: Path) -> Iterator[object]:
         yield parsed(line, f"{path}: line {number}")
 
 
-def _record(value: object, kind: type[Kind], where: str) -> Kind:
+def checked_record(value: object, kind: type[Model], where: str) -> Model:
+    """Return a value as a record of this kind; raises `ProblemError` naming the field that is wrong."""
     if not isinstance(value, dict):
         raise ProblemError(f"{where}: expected an object, found {value!r:.60}; is it the right file?")
     try:

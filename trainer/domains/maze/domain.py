@@ -29,7 +29,6 @@ from typing import NamedTuple
 from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID, chain_spans
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
-from trainer.domains.domain import Split
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import (
     BONUS,
@@ -49,6 +48,7 @@ from trainer.domains.maze.generator import (
     MazeError,
     generate_maze,
 )
+from trainer.domains.tokens import Split
 
 MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1

@@ -10,6 +10,7 @@ from random import Random
 
 from transformers import AutoTokenizer
 
+from evovpo.builtin.chain import MAX_ROWS
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
@@ -17,8 +18,8 @@ from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.request import Request, Shown
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, Program, PromptKind, Rollout, Sampling, content_id
-from trainer.domains.domain import Split
 from trainer.domains.strings.tasks import Task, sample_task
+from trainer.domains.tokens import Split
 
 MIN_ROWS = 4
 _TOKENS_PER_ANSWER = 56
@@ -29,6 +30,7 @@ class StringDomain:
     """Tasks of the built-in model's pretraining that need a branch; objective i is row i."""
 
     name = "strings"
+    components = tuple(f"row {number}" for number in range(1, MAX_ROWS + 1))
     shows_parents = True
 
     def __init__(self, model_folder: Path, sandbox: Sandbox) -> None:

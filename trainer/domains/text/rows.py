@@ -1,0 +1,45 @@
+"""Rows of a file, checked: JSON Lines or one JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from evovpo.errors import ProblemError
+from evovpo.problem.importers.tables import is_table, read_table
+from evovpo.problem.importers.tasks import checked_record, read_values
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
+    """Return the rows of a file as records of one kind, at least one.
+
+    Raises `ProblemError` naming the row and the field for a file that cannot be read or lacks a field.
+    """
+    values: Iterable[object]
+    if path.suffix.lower() == ".parquet":
+        values = _read_parquet(path)
+    elif is_table(path) and path.suffix.lower() != ".jsonl":
+        values = read_table(path)
+    else:
+        values = read_values(path)
+    found = [checked_record(value, kind, f"{path}: row {number}") for number, value in enumerate(values, 1)]
+    if not found:
+        raise ProblemError(f"{path}: expected at least one row, found none; is it the right file?")
+    return found
+
+
+def _read_parquet(path: Path) -> list[object]:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError as error:
+        fix = "pip install 'evovpo[train]', or write the rows as JSON Lines"
+        raise ProblemError(f"{path}: expected pyarrow for it, found none; {fix}") from error
+    try:
+        rows: list[object] = parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{path}: expected a Parquet file, found: {error}") from error
+    return rows

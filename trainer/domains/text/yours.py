@@ -1,0 +1,86 @@
+"""A domain of your own: a Python file with `COMPONENTS` and `reward_vectors`, and a file of prompts.
+
+`reward_vectors(completions, **columns)` gets texts, and every column of the rows by name, `prompt` among
+them; it returns for each completion an array [m, D] in [0, 1], or None for a fault that is not the answer's.
+Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
+"""
+
+import traceback
+from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from evovpo.errors import ConfigError
+from evovpo.judging.measure import JudgedAnswer
+from trainer.domains.domain import Chains, Domain, Row
+from trainer.domains.text.rows import read_rows
+from trainer.learning.judged import parsed_chain
+
+_MAX_TOKENS = 1024
+
+
+class _Prompt(BaseModel, extra="allow"):
+    prompt: str | list[dict[str, Any]]
+
+
+def open_yours(file: Path, data: Path, answers: int) -> Domain:
+    """Return the domain of a Python file and a file of rows with `prompt`.
+
+    `MAX_TOKENS` in it is the longest completion worth sampling (1,024). Raises `ConfigError` for a file
+    without its names, or whose rewards are none.
+    """
+    rows = [dict(row) for row in read_rows(data, _Prompt)]
+    names = _names_of(file)
+    components = tuple(map(str, names["COMPONENTS"]))
+    function = names["reward_vectors"]
+
+    def judge_texts(texts: Sequence[str], given: Sequence[Row]) -> Chains:
+        columns = {name: [row[name] for row in given] for name in rows[0]}
+        found = list(function(list(texts), **columns))
+        if len(found) != len(texts):
+            raise ConfigError(f"{file}: reward_vectors judged {len(found)} of {len(texts)} completions")
+        return [_chain(entry) for entry in found]
+
+    def _chain(entry: Any) -> list[JudgedAnswer]:
+        if entry is None:
+            return [JudgedAnswer(None, None, reason="reward_vectors returned None")] * answers
+        rewards = parsed_chain(entry, f"{file}: reward_vectors", answers).rewards_M_D
+        if len(rewards) and rewards.shape[1] != len(components):
+            raise ConfigError(
+                f"{file}: reward_vectors: expected {len(components)} components ({', '.join(components)}) "
+                f"an answer, found {rewards.shape[1]}; correct COMPONENTS or the rewards"
+            )
+        missing = JudgedAnswer(None, (0.0,) * len(components), reason="no answer")
+        chain = [JudgedAnswer(str(row), tuple(row)) for row in rewards.tolist()]
+        return chain + [missing] * (answers - len(chain))
+
+    return Domain(
+        name=file.stem,
+        components=components,
+        answers=answers,
+        prompts=rows,
+        judge_texts=judge_texts,
+        max_tokens=int(names.get("MAX_TOKENS", _MAX_TOKENS)),
+    )
+
+
+def _names_of(file: Path) -> dict[str, Any]:
+    """Run the file and return what it defines."""
+    spec = spec_from_file_location(f"evovpo_domain_{file.stem}", file)
+    try:
+        if spec is None or spec.loader is None:
+            raise OSError("it is no Python file")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+        raise ConfigError(f"{file}: running it raised {error!r:.300} (line {line}); correct it") from error
+    if not callable(getattr(module, "reward_vectors", None)) or not getattr(module, "COMPONENTS", ()):
+        raise ConfigError(
+            f"{file}: expected COMPONENTS, a tuple of names, and a function reward_vectors(completions, "
+            "**columns); define both"
+        )
+    return vars(module)
