@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 SAID = {
     "ask_and_tell": "row-6",
+    "own_domain": "{'mentions': 1.0, 'short': 0.6, 'rhymes': 1.0}",
     "own_examples": "right on the examples: True and on the rest: True",
     "own_proposer": "return 2 ** x",
     "own_scorer": "above 1",
