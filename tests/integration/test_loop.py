@@ -20,7 +20,7 @@ from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config, ProposerConfig, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.suites import load_suite
+from evovpo.problem.suites import load_suite, problem_id
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
@@ -303,6 +303,18 @@ def test_the_problems_of_the_guard_are_neither_searched_nor_measured() -> None:
     parts = [{problem.id for problem in part} for part in (loop.searched, loop.held_out, loop.guarded)]
     assert [len(part) for part in parts] == [len(everything) - 36, 24, 12]
     assert len(set.union(*parts)) == len(everything)
+
+
+def test_the_bundled_families_are_measured_where_they_are_marked() -> None:
+    entries = load_suite("strings-family")
+    loop = plan_loop([load_problem(one.path) for one in entries], SERVED, TrainConfig(), entries=entries)
+    marked = {problem_id(one.path) for one in entries if one.is_held_out}
+    measured = {problem.id for problem in loop.held_out}
+    assert measured <= marked
+    assert len(measured) == min(len(marked), 24)
+    families = {problem_id(one.path): one.family for one in entries}
+    apart = {families[problem.id] for problem in (*loop.held_out, *loop.guarded)}
+    assert not apart & {families[problem.id] for problem in loop.searched}
 
 
 def test_problems_of_different_languages_are_one_clear_error(tmp_path: Path) -> None:

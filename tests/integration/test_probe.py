@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,16 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.judging.measure import Measure, measure_programs
+from evovpo.problem.suites import SuiteEntry
 from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 from trainer.loop.guard import FEWEST_PROBLEMS, clearly_worse, losses
-from trainer.loop.loop import split_problems
 from trainer.loop.probe import (
     ProbeResult,
     generated_problems,
     probe,
     root_prompts,
 )
+from trainer.loop.split import split_problems, split_suite
 from trainer.reports.training import before_after_table, write_before_after_png
 
 pytestmark = pytest.mark.slow
@@ -318,6 +320,69 @@ def test_one_problem_more_moves_at_most_one_over() -> None:
 def test_something_is_left_to_search(held_out: int) -> None:
     with pytest.raises(ConfigError, match=f"{held_out} of 3 problems"):
         split_problems(named(*"abc"), held_out)
+
+
+def families_of(problems: Sequence[Problem]) -> set[str]:
+    return {problem.id.partition("-")[0] for problem in problems}
+
+
+def siblings(families: str, each: int) -> tuple[list[Problem], dict[str, str]]:
+    problems = named(*(f"{family}-{number}" for number in range(each) for family in families))
+    return problems, {problem.id: problem.id.partition("-")[0] for problem in problems}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_family_is_on_one_side(seed: int) -> None:
+    problems, families = siblings("abcdef", 3)
+    searched, held_out = split_problems(problems, 7, seed, families)
+    assert [len(searched), len(held_out)] == [12, 6], "a third family of 3 is more than 7"
+    assert not families_of(searched) & families_of(held_out)
+    renamed = [dataclasses.replace(problem, id=f"{problem.id}-renamed") for problem in problems]
+    same = {problem.id: problem.id.partition("-")[0] for problem in renamed}
+    assert families_of(split_problems(renamed, 7, seed, same)[1]) == families_of(held_out)
+    mixed = [*problems, *named("x", "y", "z")]
+    searched, held_out = split_problems(mixed, 10, seed, families)
+    assert [len(searched), len(held_out)] == [11, 10], "a problem without a family fills what is left"
+    assert not families_of(searched) & families_of(held_out)
+
+
+def test_families_that_are_all_too_large_leave_no_sibling_behind() -> None:
+    problems, families = siblings("ab", 4)
+    searched, held_out = split_problems(problems, 3, 0, families)
+    assert [len(searched), len(held_out)] == [4, 3]
+    assert not families_of(searched) & families_of(held_out)
+    assert split_problems(problems, 0, 0, families) == (tuple(problems), ())
+    alone, of_one = siblings("a", 4)
+    assert [len(part) for part in split_problems(alone, 1, 0, of_one)] == [3, 1]
+
+
+def entries(problems: Sequence[Problem], held_out: str) -> list[SuiteEntry]:
+    names = [problem.id.partition("-")[0] for problem in problems]
+    return [
+        SuiteEntry(Path(p.id), None, name, p.id in held_out) for p, name in zip(problems, names, strict=True)
+    ]
+
+
+def test_what_a_suite_marks_is_held_out_and_its_families_are_not_searched() -> None:
+    problems, _ = siblings("abc", 3)
+    parts = split_suite(problems, entries(problems, "b-0 b-2"), 24, 0)
+    assert [problem.id for problem in parts.held_out] == ["b-0", "b-2"]
+    assert families_of(parts.searched) == {"a", "c"}
+    assert parts.guarded == ()
+    fewer = split_suite(problems, entries(problems, "b-0 b-2"), 1, 0)
+    assert set(fewer.held_out) < set(parts.held_out)
+    assert fewer.searched == parts.searched
+    with pytest.raises(ConfigError, match="leave a family to search"):
+        split_suite(problems, entries(problems, "a-0 b-0 c-0"), 24, 0)
+
+
+@pytest.mark.parametrize("marked", ["", "b-0 b-1 b-2 b-3"])
+def test_the_guard_has_families_of_its_own(marked: str) -> None:
+    problems, _ = siblings("abcdefghijklmno", 4)
+    parts = split_suite(problems, entries(problems, marked), 12, 0)
+    assert [len(part) for part in parts] == ([44, 4, 12] if marked else [36, 12, 12])
+    sides = [families_of(part) for part in parts]
+    assert sum(map(len, sides)) == len(set.union(*sides)) == 15
 
 
 def test_generated_problems_fit_the_built_in_model_and_follow_from_seed_and_number() -> None:

@@ -17,7 +17,7 @@ from evovpo.errors import ConfigError, ProblemError
 from trainer.cli.policies import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
-    from evovpo.types import Problem
+    from evovpo.problem.suites import SuiteEntry
 
 
 Half = Literal["search", "train"]
@@ -90,6 +90,7 @@ def loop(
     """
     check_installed()
     from evovpo.config import Config
+    from evovpo.problem.folder import load_problem
     from trainer.cli.progress import LoopBar
     from trainer.config import TrainConfig
     from trainer.loop.loop import plan_loop
@@ -103,7 +104,8 @@ def loop(
         raise ConfigError(
             "--half does one half of a loop side by side, --side-by-side both; give one of them"
         )
-    problems = _problems(target)
+    entries = _entries(target)
+    problems = [load_problem(entry.path) for entry in entries]
     beside = side_by_side or half is not None
     if imitate and beside:
         raise ConfigError(
@@ -120,7 +122,7 @@ def loop(
     given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
     given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
     search = Config.load(config_file, given)
-    plan = plan_loop(problems, search, train, limit=limit)
+    plan = plan_loop(problems, search, train, limit=limit, entries=entries)
     with open_store(search.store.url, create=True) as store:
         bar = LoopBar(plan, rounds)
         workers = jobs or os.cpu_count() or 1
@@ -174,17 +176,15 @@ def loop(
         say(f"More rounds:                     the same command with --rounds {rounds + 3}")
 
 
-def _problems(target: str) -> list[Problem]:
+def _entries(target: str) -> list[SuiteEntry]:
     """Return the problems of a suite or of a folder of problem folders, or the one problem that is meant."""
-    from evovpo.problem.folder import load_problem
-    from evovpo.problem.suites import load_suite, resolve_problem
+    from evovpo.problem.suites import SuiteEntry, load_suite, resolve_problem
 
     try:
-        folders = [entry.path for entry in load_suite(target)]
+        return load_suite(target)
     except ProblemError as no_suite:
         inside = sorted(file.parent for file in Path(target).glob("*/problem.toml"))
         try:
-            folders = inside or [resolve_problem(target)]
+            return [SuiteEntry(folder, None) for folder in inside or [resolve_problem(target)]]
         except ProblemError as no_problem:
             raise ProblemError(f"{no_problem} (as a suite: {no_suite})") from no_problem
-    return [load_problem(folder) for folder in folders]

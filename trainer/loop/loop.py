@@ -13,6 +13,7 @@ from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError
+from evovpo.problem.suites import SuiteEntry
 from evovpo.runs.choices import check_proposer, choose_format
 from evovpo.runs.request import RunRequest
 from evovpo.types import Problem, content_id
@@ -20,10 +21,8 @@ from trainer.config import TrainConfig
 from trainer.domains.on_policy import Arm
 from trainer.learning.imitation import with_validation
 from trainer.loop.probe import generated_problems
+from trainer.loop.split import split_suite
 from trainer.objectives import find_objective
-
-_GUARDED = 12
-"""Most problems of the guard alone, in a suite with three times as many; probe.problems may ask for fewer."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +113,16 @@ class SearchTraining(Loop):
 
 
 def plan_loop(
-    problems: Sequence[Problem], search: Config, train: TrainConfig, *, limit: int | None = None
+    problems: Sequence[Problem],
+    search: Config,
+    train: TrainConfig,
+    *,
+    limit: int | None = None,
+    entries: Sequence[SuiteEntry] = (),
 ) -> Loop:
     """Return the loop over a suite, or over one problem.
 
-    Of a suite `train.probe.problems` are held out, and fewer if less than half would be left; `limit` keeps
+    Of a suite at most `train.probe.problems` are held out, by the families of `entries`; `limit` keeps
     so many of the others. One problem leaves nothing to hold out: generated ones take their place. Problems
     with a scorer are all searched: a probe knows examples only, and there is no supply of their like. Raises
     `ConfigError` for no problem, or settings of search and training that do not fit together.
@@ -143,36 +147,10 @@ def plan_loop(
         return Loop(tuple(problems[:limit]), (), search, train)
     if len(problems) == 1:
         return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
-    wanted = min(train.probe.problems, len(problems) // 2)
-    searched, held_out = split_problems(problems, wanted, search.run.seed)
-    guarded: tuple[Problem, ...] = ()
-    if len(searched) >= 3 * _GUARDED:
-        asked = min(_GUARDED, train.probe.problems)
-        searched, guarded = split_problems(searched, asked, search.run.seed + 1)
+    searched, held_out, guarded = split_suite(problems, entries, train.probe.problems, search.run.seed)
     if train.imitate.share:
         searched = tuple(map(with_validation, searched))
     return Loop(searched[:limit], held_out, search, train, guarded=guarded)
-
-
-def split_problems(
-    problems: Sequence[Problem], held_out: int, seed: int = 0
-) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return the searched problems and `held_out` set aside by a hash of the seed and their ids, in order.
-
-    The hash ranks the problems whatever their order, so a problem more in the suite moves at most one over.
-    Raises `ConfigError` unless some are left on the searched side.
-    """
-    if not 0 <= held_out < len(problems):
-        raise ConfigError(
-            f"{held_out} of {len(problems)} problems were to be held out; expected 0 to {len(problems) - 1}:"
-            " hold fewer out or use a larger suite"
-        )
-    ranked = sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
-    chosen = {problem.id for problem in ranked[:held_out]}
-    return (
-        tuple(problem for problem in problems if problem.id not in chosen),
-        tuple(problem for problem in problems if problem.id in chosen),
-    )
 
 
 def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
