@@ -43,6 +43,11 @@ def delimiter(number: int) -> str:
     return f"=== ANSWER {number} ==="
 
 
+def without_reasoning(text: str) -> str:
+    """Return a completion without the leading part in `<think>`; nothing is left if that is not closed."""
+    return _REASONING.sub("", text)
+
+
 def split_answers(text: str, answers: int) -> list[str]:
     """Return the answers of a completion in the order in which they were written, at most `answers`.
 
@@ -51,7 +56,7 @@ def split_answers(text: str, answers: int) -> list[str]:
     block and the first delimiter is not that of answer 1. Delimiters within a code block are part of it, and
     without any delimiter each code block is an answer; without those too, the whole text is one.
     """
-    text = _REASONING.sub("", text)
+    text = without_reasoning(text)
     if not text.strip() or answers == 0:
         return []
     if answers == 1:

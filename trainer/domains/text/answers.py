@@ -1,0 +1,118 @@
+"""Answers of a completion in numbered tags, what a tag holds, and how texts are compared.
+
+One rule for delimiters: a tag stands once, is closed, and holds no other answer's tag. Anything else can be
+read in more than one way and makes its answer unreadable: zeros and a reason, never a credit.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from evovpo.errors import AnswerError
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.prompts.replies import without_reasoning
+from evovpo.types import Rewards
+from trainer.domains.domain import Domain, Row
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def asked(form: str, answers: int) -> str:
+    """Return the part of a prompt that asks for so many answers, each in the given form."""
+    if answers == 1:
+        return f"Think briefly, then write your answer in this form:\n{form}"
+    return (
+        f"Think briefly, then give {answers} genuinely different answers, not paraphrases, each valid on its "
+        f"own. Wrap answer i in <response_i> and </response_i>, from <response_1> to <response_{answers}>, "
+        f"close every tag, and write each in this form:\n{form}"
+    )
+
+
+def tagged(text: str, tag: str) -> str:
+    """Return what stands in the only `<tag>...</tag>` of a text; raises `AnswerError` if it is not clear."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    _, opened, rest = text.partition(opening)
+    inner, closed, _ = rest.partition(closing)
+    if not opened:
+        raise AnswerError(f"it has no {opening}")
+    if not closed:
+        raise AnswerError(f"{opening} is not closed")
+    if text.count(opening) + text.count(closing) > 2:
+        raise AnswerError(f"{opening} is there more than once")
+    return inner.strip()
+
+
+def response(text: str, number: int, answers: int) -> str:
+    """Return the text of answer `number`, from 1; raises `AnswerError`."""
+    if answers == 1:
+        return text
+    inner = tagged(text, f"response_{number}")
+    if "<response_" in inner or "</response_" in inner:
+        raise AnswerError(f"<response_{number}> holds the tag of another answer")
+    return inner
+
+
+def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
+    """Return an answer that is the same as another with these rewards, as VPO's authors take their text
+    domains (their release, `ryanboldi/vpo`).
+    """
+    vector = tuple(rewards)
+    return JudgedAnswer(str(vector), vector)
+
+
+def text_domain(
+    name: str,
+    components: tuple[str, ...],
+    answers: int,
+    prompts: list[dict[str, Any]],
+    read: Callable[[str, Row], JudgedAnswer],
+    max_tokens: int,
+    part: Callable[[str, int, int], str] = response,
+    has_reasoning: bool = False,
+) -> Domain:
+    """Return a domain whose answers are read one by one.
+
+    `part` finds the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable one,
+    which has as many zeros as the row's `size`, or as there are components. Reasoning in `<think>` before the
+    answers is left out unless the domain judges it.
+    """
+
+    def judge(text: str, row: Row) -> list[JudgedAnswer]:
+        zeros: Rewards = (0.0,) * row.get("size", len(components))
+        plain = text if has_reasoning else without_reasoning(text)
+        found = []
+        for number in range(1, answers + 1):
+            try:
+                found.append(read(part(plain, number, answers), row))
+            except AnswerError as error:
+                found.append(JudgedAnswer(None, zeros, reason=str(error)))
+            except RecursionError:
+                found.append(JudgedAnswer(None, zeros, reason="it is nested too deeply"))
+        return found
+
+    return Domain(
+        name=name,
+        components=components,
+        answers=answers,
+        prompts=prompts,
+        judge_texts=lambda texts, rows: [judge(text, row) for text, row in zip(texts, rows, strict=True)],
+        max_tokens=max_tokens,
+    )
+
+
+def normalised(text: object, articles: bool = True) -> str:
+    """Return a text in small letters without punctuation, `articles` and repeated blanks.
+
+    The normalisation of SQuAD's and MuSiQue's official evaluation, in its order.
+    """
+    plain = str(text).lower().translate(_PUNCTUATION)
+    return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
+
+
+def multiset_f1(found: Iterable[str], wanted: Iterable[str]) -> float:
+    """Return the F1 of two multisets; two empty ones agree."""
+    ours, theirs = Counter(iter(found)), Counter(iter(wanted))
+    shared, size = (ours & theirs).total(), ours.total() + theirs.total()
+    return 2 * shared / size if size else 1.0

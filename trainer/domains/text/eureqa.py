@@ -1,0 +1,60 @@
+"""EUREQA: a narrative hides a chain of entities, to be found back from the one that it names.
+
+Reward as VPO (arXiv 2605.22817): for each of the entities A to E whether its name is exact, after small
+letters, blanks for underscores, and no punctuation or articles; an answer without any is all 0. Read of
+`questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the narrative, and
+`entity_masks` and `entities`, of which the first five count.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Len
+from pydantic import BaseModel
+
+from evovpo.errors import AnswerError
+from evovpo.judging.measure import JudgedAnswer
+from trainer.domains.domain import Domain, Row
+from trainer.domains.text.answers import asked, by_vector, normalised, tagged, text_domain
+from trainer.domains.text.rows import read_rows
+
+_LETTERS = "ABCDE"
+COMPONENTS = tuple(f"entity-{letter}" for letter in _LETTERS)
+_Names = Annotated[list[str], Len(len(_LETTERS))]
+
+
+class _Question(BaseModel):
+    question: list[str]
+    entity_masks: _Names
+    entities: _Names
+
+
+def open_file(data: Path, answers: int) -> Domain:
+    """Return the domain of a EUREQA file."""
+    prompts = []
+    for row in read_rows(data, _Question):
+        masks = zip(_LETTERS, row.entity_masks, strict=False)
+        form = "\n".join(f"<entity_{letter}>name of {mask}</entity_{letter}>" for letter, mask in masks)
+        text = (
+            "The narrative below hides entities behind masks and names one in its last sentence. Find the "
+            "others back from it; names as in Wikipedia, with underscores.\n\n"
+            + "\n".join(row.question)
+            + f"\n\n{asked(form, answers)}"
+        )
+        entities = row.entities[: len(_LETTERS)]
+        prompts.append({"prompt": [{"role": "user", "content": text}], "entities": entities})
+    return text_domain("eureqa", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 2048)
+
+
+def _read(text: str, row: Row) -> JudgedAnswer:
+    tags = [f"entity_{letter}" for letter in _LETTERS]
+    names = [tagged(text, tag) if f"<{tag}>" in text else "" for tag in tags]
+    if not any(names):
+        raise AnswerError("it names no entity")
+    return by_vector(float(is_same(*pair)) for pair in zip(names, row["entities"], strict=True))
+
+
+def is_same(name: str, entity: str) -> bool:
+    """True if a name is that of an entity; one that normalises to nothing (`The_The`) must be written so."""
+    plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
+    return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

@@ -1,0 +1,81 @@
+"""MuSiQue (arXiv 2108.00573): questions of 2 to 4 hops, answered from 20 paragraphs.
+
+Reward as VPO (arXiv 2605.22817): for each hop whether its paragraph is cited, and the F1 of the answer over
+words, the best over its aliases. Only the first four different citations count; hops that a question does
+not have count 1; without an answer all is 0. Read of `musique_ans_v1.0_*.jsonl`: `question`, `paragraphs`
+(`idx`, `title`, `paragraph_text`), `question_decomposition` (`paragraph_support_idx`), `answer` and
+`answer_aliases`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from evovpo.errors import AnswerError
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.types import Rewards
+from trainer.domains.domain import Domain, Row
+from trainer.domains.text.answers import asked, by_vector, multiset_f1, normalised, tagged, text_domain
+from trainer.domains.text.rows import read_rows
+
+_HOPS = 4
+COMPONENTS = (*(f"hop-{hop}" for hop in range(1, _HOPS + 1)), "answer-f1")
+_FORM = (
+    "<support>indices of the paragraphs that support it, separated by commas</support>\n"
+    "<answer>the answer, in as few words as possible</answer>"
+)
+
+
+class _Paragraph(BaseModel):
+    idx: int
+    title: str
+    paragraph_text: str
+
+
+class _Hop(BaseModel):
+    paragraph_support_idx: int | None
+
+
+class _Question(BaseModel):
+    question: str
+    paragraphs: list[_Paragraph]
+    question_decomposition: list[_Hop]
+    answer: str
+    answer_aliases: list[str] = []
+
+
+def open_file(data: Path, answers: int) -> Domain:
+    """Return the domain of a MuSiQue file."""
+    prompts = []
+    for row in read_rows(data, _Question):
+        paragraphs = "\n".join(f"[{one.idx}] {one.title}: {one.paragraph_text}" for one in row.paragraphs)
+        text = f"Paragraphs:\n{paragraphs}\n\nQuestion: {row.question}\n\n{asked(_FORM, answers)}"
+        hops = [hop.paragraph_support_idx for hop in row.question_decomposition]
+        prompts.append({
+            "prompt": [{"role": "user", "content": text}],
+            "support": [hop for hop in hops if hop is not None],
+            "golds": [row.answer, *row.answer_aliases],
+        })  # fmt: skip
+    return text_domain("musique", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 1024)
+
+
+def _read(text: str, row: Row) -> JudgedAnswer:
+    answer = tagged(text, "answer")
+    if not answer:
+        raise AnswerError("its <answer> is empty")
+    written = tagged(text, "support").split(",") if "<support>" in text else []
+    plain = [word.strip() for word in written]
+    cited = [int(word) for word in plain if word.isascii() and word.isdigit() and len(word) < 10]
+    return by_vector(question_rewards(cited, answer, row["support"], row["golds"]))
+
+
+def question_rewards(
+    cited: Sequence[int], answer: str, support: Sequence[int], golds: Sequence[str]
+) -> Rewards:
+    """Return the 5 components; `support` is the paragraph of each hop, `golds` the answer and its aliases."""
+    counted = list(dict.fromkeys(cited))[:_HOPS]
+    hops = [float(paragraph in counted) for paragraph in support[:_HOPS]]
+    missing = [1.0] * (_HOPS - len(hops))
+    words = normalised(answer).split()
+    return (*hops, *missing, max(multiset_f1(words, normalised(gold).split()) for gold in golds))

@@ -1,0 +1,167 @@
+"""ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
+
+Reward as VPO (arXiv 2605.22817, its release `ryanboldi/vpo`), each in [0, 1]: *format*, a `<think>` part
+and tool calls exactly where the gold answer has some; *tool-name*, the F1 of the multisets of names;
+*arg-key* and *arg-value*, over calls put beside each other by name and then by shared keys, the F1 of their
+keys and the mean agreement of the values of the gold keys, where a call without a partner counts 0. Texts
+agree by the F1 of their words, lists by that of their elements, dictionaries by that of their keys, other
+values by equality.
+
+Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is no JSON object of a
+name and parameters, is unreadable as a whole; true and false agree with themselves alone; and a `<think>`
+part that a chat template writes before the answer does not count.
+
+Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`, the gold
+answer.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from evovpo.errors import AnswerError, ProblemError
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.types import Rewards
+from trainer.domains.domain import Domain, Row
+from trainer.domains.text.answers import asked, by_vector, multiset_f1, normalised, tagged, text_domain
+from trainer.domains.text.rows import read_rows
+
+COMPONENTS = ("format", "tool-name", "arg-key", "arg-value")
+_FORM = "as the system message says: <think>, then <tool_call> or <response>"
+
+
+class Call(NamedTuple):
+    """A call of a tool."""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+
+class Reply(NamedTuple):
+    """What an answer holds."""
+
+    has_think: bool
+    calls: Sequence[Call]
+
+
+class _Message(BaseModel):
+    role: str
+    content: str
+
+
+class _Gold(BaseModel):
+    ground_truth: str
+
+
+class _Task(BaseModel):
+    prompt: list[_Message]
+    reward_model: _Gold
+
+
+def open_file(data: Path, answers: int) -> Domain:
+    """Return the domain of a ToolRL file; raises `ProblemError` for a gold answer that cannot be read."""
+    prompts = []
+    for number, row in enumerate(read_rows(data, _Task), 1):
+        gold = row.reward_model.ground_truth
+        try:
+            read_reply(gold)
+        except AnswerError as error:
+            where = f"{data}: row {number}: reward_model.ground_truth"
+            raise ProblemError(
+                f"{where}: expected a readable answer, found one that is not: {error}"
+            ) from error
+        messages = [message.model_dump() for message in row.prompt]
+        if answers > 1:
+            messages[-1]["content"] += "\n\n" + asked(_FORM, answers)
+        prompts.append({"prompt": messages, "gold": gold})
+    limit = 1024 if answers == 1 else 2048
+    return text_domain("toolrl", COMPONENTS, answers, prompts, _read, limit, has_reasoning=True)
+
+
+def _read(text: str, row: Row) -> JudgedAnswer:
+    return by_vector(reply_rewards(read_reply(text), read_reply(row["gold"])))
+
+
+def read_reply(text: str) -> Reply:
+    """Return what an answer holds; raises `AnswerError` if that is not clear."""
+    parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
+    if not parts.keys() & {"tool_call", "response"}:
+        raise AnswerError("it has neither <tool_call> nor <response>")
+    return Reply("think" in parts, _calls(parts.get("tool_call", "")))
+
+
+def _calls(text: str) -> list[Call]:
+    """Return the calls of a list, or of objects one after the other."""
+    decoder, values, rest = json.JSONDecoder(), [], text
+    try:
+        while rest := rest.lstrip(" \t\r\n,"):
+            value, end = decoder.raw_decode(rest)
+            values += value if isinstance(value, list) else [value]
+            rest = rest[end:]
+    except (ValueError, RecursionError) as error:
+        raise AnswerError("its <tool_call> is no JSON") from error
+    found = []
+    for value in values:
+        parameters = value.get("parameters", value.get("arguments", {})) if isinstance(value, dict) else None
+        if not isinstance(parameters, dict) or not isinstance(value.get("name"), str):
+            raise AnswerError("its <tool_call> holds something that is no object with name and parameters")
+        found.append(Call(value["name"], parameters))
+    return found
+
+
+def reply_rewards(found: Reply, gold: Reply) -> Rewards:
+    """Return the 4 components of an answer beside the gold one."""
+    has_form = found.has_think and bool(found.calls) == bool(gold.calls)
+    if not found.calls and not gold.calls:
+        return (float(has_form), 1.0, 1.0, 1.0)
+    names = multiset_f1(*([normalised(one.name, False) for one in side.calls] for side in (found, gold)))
+    pairs = _beside(found.calls, gold.calls)
+    both = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    keys = sum(multiset_f1(ours.parameters, theirs.parameters) for ours, theirs in both)
+    values = sum(_values(ours.parameters, theirs.parameters) for ours, theirs in both)
+    return (float(has_form), names, keys / len(pairs), values / len(pairs))
+
+
+def _beside(found: Sequence[Call], gold: Sequence[Call]) -> list[tuple[Call | None, Call | None]]:
+    """Return each gold call with the left call most like it, in order, and those that have no partner."""
+    left, chosen = list(found), []
+    for wanted in gold[: len(found)]:
+
+        def likeness(call: Call, wanted: Call = wanted) -> tuple[bool, int]:
+            is_named = normalised(call.name, False) == normalised(wanted.name, False)
+            return is_named, len(call.parameters.keys() & wanted.parameters.keys())
+
+        best = max(left, key=likeness)
+        left.remove(best)
+        chosen.append(best)
+    return list(zip_longest([*chosen, *left], gold))
+
+
+def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
+    shared = [agreement(found[key], value) for key, value in gold.items() if key in found]
+    return sum(shared) / len(gold) if gold else 1.0
+
+
+def agreement(found: Any, gold: Any) -> float:
+    """Return how far a value agrees with the gold one, in [0, 1]."""
+    if isinstance(found, bool) or isinstance(gold, bool):
+        return float(found is gold)
+    if isinstance(gold, int | float):
+        try:
+            return float(found == gold or abs(float(found) - gold) < 1e-9)
+        except (TypeError, ValueError, OverflowError):
+            return 0.0
+    if isinstance(gold, list):
+        elements = found if isinstance(found, list) else [found]
+        return multiset_f1(
+            (normalised(one, False) for one in elements), (normalised(one, False) for one in gold)
+        )
+    if isinstance(gold, dict):
+        return multiset_f1(found, gold) if isinstance(found, dict) else 0.0
+    if isinstance(gold, str) and isinstance(found, str):
+        return multiset_f1(normalised(found, False).split(), normalised(gold, False).split())
+    return float(normalised(found, False) == normalised(gold, False))
