@@ -182,6 +182,7 @@ def _answer(source: Source, read: Answer, *parameters: str, **extra: Any) -> Cal
         except NotStoredError as error:
             return _error(404, str(error))
         except StoreError as error:
+            source.close()  # what its connections know of a file that was damaged stays wrong
             return _error(503, str(error))
 
     return answer

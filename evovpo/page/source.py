@@ -1,18 +1,21 @@
 """The store behind the page: opened when it is first asked for, and again after it failed or was replaced."""
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
 
-from evovpo.errors import StoreError
 from evovpo.page.figures import RunFigures
 from evovpo.store import Store
 from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
-BUSY_SECONDS = 5
-"""How long a look waits for a database that is locked, where its URL does not say it."""
+_PATIENCE = {
+    "sqlite": {"timeout": "5"},
+    "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
+}
+"""How long a look waits for a database that is locked, slow or away, where its URL does not say it."""
 UPDATE_SECONDS = 0.25
 """About how long one look reads what is new of a run; the rest comes with the next looks."""
 _MOST_LINES = 400_000
@@ -25,9 +28,8 @@ class Source:
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
         """Open nothing yet. Raises StoreError if `url` is no address of a database."""
         parsed = parse_url(url)
-        if parsed.get_backend_name() == "sqlite" and "timeout" not in parsed.query:
-            parsed = parsed.update_query_dict({"timeout": str(BUSY_SECONDS)})
-        self._url = parsed.render_as_string(hide_password=False)
+        patience = {**_PATIENCE.get(parsed.get_backend_name(), {}), **parsed.query}
+        self._url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
         self._update_seconds = update_seconds
         self._lock = threading.RLock()
         self._store: Store | None = None
@@ -85,7 +87,7 @@ class Source:
         return self._problems[key]
 
     def close(self) -> None:
-        """Close the store and forget what was read from it."""
+        """Close the store and forget what was read from it, until it is asked for again."""
         with self._lock:
             if self._store is not None:
                 self._store.close()
@@ -95,13 +97,9 @@ class Source:
 
 
 def _identity(file: Path | None) -> tuple[int, int] | None:
-    """Return which file lies at a path, None for a database without one. Raises StoreError if none does."""
-    if file is None:
-        return None
-    try:
-        found = file.stat()
-    except OSError as error:
-        raise StoreError(
-            f"{file}: the store cannot be found any more ({error.strerror}); put it back"
-        ) from error
-    return found.st_dev, found.st_ino
+    """Return which file lies at a path; None if none does, or for a database without one."""
+    with contextlib.suppress(OSError):
+        if file is not None:
+            found = file.stat()
+            return found.st_dev, found.st_ino
+    return None
