@@ -1,6 +1,7 @@
 """Tests marked `isolation(level)` run where the machine offers that level; skipped there, they fail.
 
 Hypothesis draws the same examples every time, and takes as long for one as the machine needs.
+Files that take long begin first: workers run files whole, and one that begins last goes on alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,36 @@ settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
+
+LONGEST = (
+    "test_readme.py",
+    "test_loop.py",
+    "test_study_file.py",
+    "test_benchmarks.py",
+    "test_search_training.py",
+    "test_page_browser.py",
+    "test_examples.py",
+    "test_retrain.py",
+    "test_publish.py",
+    "test_batch.py",
+    "test_formula_model.py",
+    "test_store.py",
+    "test_grpo.py",
+    "test_cli.py",
+    "test_resume.py",
+    "test_pretrain.py",
+    "test_imitate.py",
+)
+"""Files that take long, longest first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # pytest-xdist would begin with the files of most tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
