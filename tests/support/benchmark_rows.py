@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
+import zlib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -63,6 +66,67 @@ def toolrl(number: int) -> dict[str, Any]:
         "ability": "tool_use",
         "reward_model": {"style": "rule", "ground_truth": f"<think>As asked.</think>\n{part}"},
         "extra_info": {"split": "train", "index": number},
+    }
+
+
+def livecodebench(number: int) -> dict[str, Any]:
+    """Return a task on standard input, or one of a function whose private tests are packed as published."""
+    tests = [
+        {"input": f"{one} {number}\n", "output": f"{one + number}\n", "testtype": "stdin"}
+        for one in range(20)
+    ]
+    calls = [
+        {"input": f"{one}\n{number}", "output": f"{one + number}", "testtype": "functional"}
+        for one in range(3)
+    ]
+    is_call = number % 2 == 1
+    packed = base64.b64encode(zlib.compress(pickle.dumps(json.dumps(calls[1:])))).decode()
+    starter = "class Solution:\n    def add(self, a: int, b: int) -> int:\n        "
+    return {
+        "question_title": "Sum",
+        "question_content": "Add two whole numbers.",
+        "platform": "leetcode" if is_call else "atcoder",
+        "question_id": f"abc{number}",
+        "contest_id": "abc",
+        "contest_date": "2024-08-03T00:00:00",
+        "starter_code": starter if is_call else "",
+        "difficulty": "easy",
+        "public_test_cases": json.dumps(calls[:1] if is_call else tests[:2]),
+        "private_test_cases": packed if is_call else json.dumps(tests[2:]),
+        "metadata": json.dumps({"func_name": "add"} if is_call else {}),
+    }
+
+
+def gsm8k(number: int) -> dict[str, Any]:
+    """Return a problem with its steps and, after ####, its answer."""
+    return {
+        "question": f"A box holds {number} pens. How many do 12 boxes hold?",
+        "answer": f"12*{number}=<<12*{number}={12 * number}>>{12 * number} pens.\n#### {12 * number}",
+    }
+
+
+def ultrafeedback(number: int) -> dict[str, Any]:
+    """Return an instruction with two rated answers, and one of which an aspect was not rated."""
+    aspects = ("instruction_following", "honesty", "truthfulness", "helpfulness")
+    ratings = (("5", "4", "3", "2"), ("1", "5", "5", "1"), ("3", "N/A", "3", "3"))
+    return {
+        "source": "ours",
+        "instruction": f"Name a colour, please ({number}).",
+        "models": ["one", "two", "three"],
+        "completions": [
+            {
+                "model": model,
+                "response": f"{colour}\nof {number}",
+                "overall_score": 7.0,
+                "annotations": {
+                    aspect: {"Rating": rating, "Rationale": "..."}
+                    for aspect, rating in zip(aspects, rated, strict=True)
+                },
+            }
+            for model, colour, rated in zip(
+                ("one", "two", "three"), ("Red", "Blue", "Grey"), ratings, strict=True
+            )
+        ],
     }
 
 

@@ -24,7 +24,7 @@ Row: TypeAlias = Mapping[str, Any]
 Chains: TypeAlias = list[list[JudgedAnswer]]
 """Of each completion exactly m answers, an unreadable or missing one with zeros and a reason."""
 
-FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl")
+FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench", "math", "judged")
 """The domains that read a file, each a module of `trainer.domains.text`."""
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
 _BUNDLED_TASKS = 200

@@ -7,16 +7,22 @@ read in more than one way and makes its answer unreadable: zeros and a reason, n
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from evovpo.errors import AnswerError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.replies import without_reasoning
 from evovpo.types import Rewards
-from trainer.domains.domain import Domain, Row
+from trainer.domains.domain import Chains, Domain, Row
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def chat(text: str) -> dict[str, Any]:
+    """Return the prompt of a row: one message of a user."""
+    return {"prompt": [{"role": "user", "content": text}]}
 
 
 def asked(form: str, answers: int) -> str:
@@ -71,12 +77,13 @@ def text_domain(
     max_tokens: int,
     part: Callable[[str, int, int], str] = response,
     has_reasoning: bool = False,
+    threads: int = 1,
 ) -> Domain:
     """Return a domain whose answers are read one by one.
 
     `part` finds the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable one,
     which has as many zeros as the row's `size`, or as there are components. Reasoning in `<think>` before the
-    answers is left out unless the domain judges it.
+    answers is left out unless the domain judges it. `threads` completions are judged at a time.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:
@@ -92,14 +99,11 @@ def text_domain(
                 found.append(JudgedAnswer(None, zeros, reason="it is nested too deeply"))
         return found
 
-    return Domain(
-        name=name,
-        components=components,
-        answers=answers,
-        prompts=prompts,
-        judge_texts=lambda texts, rows: [judge(text, row) for text, row in zip(texts, rows, strict=True)],
-        max_tokens=max_tokens,
-    )
+    def judge_texts(texts: Sequence[str], rows: Sequence[Row]) -> Chains:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(judge, texts, rows))
+
+    return Domain(name, components, answers, prompts, judge_texts, max_tokens)
 
 
 def normalised(text: object, articles: bool = True) -> str:

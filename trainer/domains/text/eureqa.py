@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from evovpo.errors import AnswerError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Domain, Row
-from trainer.domains.text.answers import asked, by_vector, normalised, tagged, text_domain
+from trainer.domains.text.answers import asked, by_vector, chat, normalised, tagged, text_domain
 from trainer.domains.text.rows import read_rows
 
 _LETTERS = "ABCDE"
@@ -41,8 +41,7 @@ def open_file(data: Path, answers: int) -> Domain:
             + "\n".join(row.question)
             + f"\n\n{asked(form, answers)}"
         )
-        entities = row.entities[: len(_LETTERS)]
-        prompts.append({"prompt": [{"role": "user", "content": text}], "entities": entities})
+        prompts.append(chat(text) | {"entities": row.entities[: len(_LETTERS)]})
     return text_domain("eureqa", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 2048)
 
 

@@ -16,7 +16,7 @@ from evovpo.errors import AnswerError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.types import Rewards
 from trainer.domains.domain import Domain, Row
-from trainer.domains.text.answers import asked, by_vector, multiset_f1, normalised, tagged, text_domain
+from trainer.domains.text.answers import asked, by_vector, chat, multiset_f1, normalised, tagged, text_domain
 from trainer.domains.text.rows import read_rows
 
 _HOPS = 4
@@ -52,11 +52,8 @@ def open_file(data: Path, answers: int) -> Domain:
         paragraphs = "\n".join(f"[{one.idx}] {one.title}: {one.paragraph_text}" for one in row.paragraphs)
         text = f"Paragraphs:\n{paragraphs}\n\nQuestion: {row.question}\n\n{asked(_FORM, answers)}"
         hops = [hop.paragraph_support_idx for hop in row.question_decomposition]
-        prompts.append({
-            "prompt": [{"role": "user", "content": text}],
-            "support": [hop for hop in hops if hop is not None],
-            "golds": [row.answer, *row.answer_aliases],
-        })  # fmt: skip
+        support = [hop for hop in hops if hop is not None]
+        prompts.append(chat(text) | {"support": support, "golds": [row.answer, *row.answer_aliases]})
     return text_domain("musique", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 1024)
 
 

@@ -41,24 +41,12 @@ class Call(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-class Reply(NamedTuple):
-    """What an answer holds."""
-
-    has_think: bool
-    calls: Sequence[Call]
-
-
-class _Message(BaseModel):
-    role: str
-    content: str
-
-
 class _Gold(BaseModel):
     ground_truth: str
 
 
 class _Task(BaseModel):
-    prompt: list[_Message]
+    prompt: list[dict[str, str]]
     reward_model: _Gold
 
 
@@ -74,24 +62,24 @@ def open_file(data: Path, answers: int) -> Domain:
             raise ProblemError(
                 f"{where}: expected a readable answer, found one that is not: {error}"
             ) from error
-        messages = [message.model_dump() for message in row.prompt]
         if answers > 1:
-            messages[-1]["content"] += "\n\n" + asked(_FORM, answers)
-        prompts.append({"prompt": messages, "gold": gold})
+            row.prompt[-1]["content"] += "\n\n" + asked(_FORM, answers)
+        prompts.append({"prompt": row.prompt, "gold": gold})
     limit = 1024 if answers == 1 else 2048
     return text_domain("toolrl", COMPONENTS, answers, prompts, _read, limit, has_reasoning=True)
 
 
 def _read(text: str, row: Row) -> JudgedAnswer:
-    return by_vector(reply_rewards(read_reply(text), read_reply(row["gold"])))
+    (has_think, calls), (_, gold) = read_reply(text), read_reply(row["gold"])
+    return by_vector((float(has_think and bool(calls) == bool(gold)), *call_rewards(calls, gold)))
 
 
-def read_reply(text: str) -> Reply:
-    """Return what an answer holds; raises `AnswerError` if that is not clear."""
+def read_reply(text: str) -> tuple[bool, list[Call]]:
+    """Return whether an answer has thoughts, and its calls; raises `AnswerError` if that is not clear."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
-    return Reply("think" in parts, _calls(parts.get("tool_call", "")))
+    return "think" in parts, _calls(parts.get("tool_call", ""))
 
 
 def _calls(text: str) -> list[Call]:
@@ -113,17 +101,16 @@ def _calls(text: str) -> list[Call]:
     return found
 
 
-def reply_rewards(found: Reply, gold: Reply) -> Rewards:
-    """Return the 4 components of an answer beside the gold one."""
-    has_form = found.has_think and bool(found.calls) == bool(gold.calls)
-    if not found.calls and not gold.calls:
-        return (float(has_form), 1.0, 1.0, 1.0)
-    names = multiset_f1(*([normalised(one.name, False) for one in side.calls] for side in (found, gold)))
-    pairs = _beside(found.calls, gold.calls)
-    both = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
-    keys = sum(multiset_f1(ours.parameters, theirs.parameters) for ours, theirs in both)
-    values = sum(_values(ours.parameters, theirs.parameters) for ours, theirs in both)
-    return (float(has_form), names, keys / len(pairs), values / len(pairs))
+def call_rewards(found: Sequence[Call], gold: Sequence[Call]) -> Rewards:
+    """Return what the calls of an answer are worth beside the gold ones: names, keys, values."""
+    if not found and not gold:
+        return (1.0, 1.0, 1.0)
+    names = multiset_f1(*([normalised(one.name, False) for one in calls] for calls in (found, gold)))
+    pairs = _beside(found, gold)
+    both = [(ours.parameters, theirs.parameters) for ours, theirs in pairs if ours and theirs]
+    keys = sum(multiset_f1(ours, theirs) for ours, theirs in both)
+    values = sum(_values(ours, theirs) for ours, theirs in both)
+    return (names, keys / len(pairs), values / len(pairs))
 
 
 def _beside(found: Sequence[Call], gold: Sequence[Call]) -> list[tuple[Call | None, Call | None]]:
@@ -157,9 +144,7 @@ def agreement(found: Any, gold: Any) -> float:
             return 0.0
     if isinstance(gold, list):
         elements = found if isinstance(found, list) else [found]
-        return multiset_f1(
-            (normalised(one, False) for one in elements), (normalised(one, False) for one in gold)
-        )
+        return multiset_f1(*([normalised(one, False) for one in side] for side in (elements, gold)))
     if isinstance(gold, dict):
         return multiset_f1(found, gold) if isinstance(found, dict) else 0.0
     if isinstance(gold, str) and isinstance(found, str):

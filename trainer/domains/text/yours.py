@@ -5,9 +5,9 @@ them; it returns for each completion an array [m, D] in [0, 1], or None for a fa
 Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
 """
 
+import runpy
 import traceback
 from collections.abc import Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,11 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
     rows = [dict(row) for row in read_rows(data, _Prompt)]
     names = _names_of(file)
     components = tuple(map(str, names["COMPONENTS"]))
-    function = names["reward_vectors"]
+    missing = JudgedAnswer(None, (0.0,) * len(components), reason="no answer")
 
     def judge_texts(texts: Sequence[str], given: Sequence[Row]) -> Chains:
         columns = {name: [row[name] for row in given] for name in rows[0]}
-        found = list(function(list(texts), **columns))
+        found = list(names["reward_vectors"](list(texts), **columns))
         if len(found) != len(texts):
             raise ConfigError(f"{file}: reward_vectors judged {len(found)} of {len(texts)} completions")
         return [_chain(entry) for entry in found]
@@ -49,38 +49,23 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
             return [JudgedAnswer(None, None, reason="reward_vectors returned None")] * answers
         rewards = parsed_chain(entry, f"{file}: reward_vectors", answers).rewards_M_D
         if len(rewards) and rewards.shape[1] != len(components):
-            raise ConfigError(
-                f"{file}: reward_vectors: expected {len(components)} components ({', '.join(components)}) "
-                f"an answer, found {rewards.shape[1]}; correct COMPONENTS or the rewards"
-            )
-        missing = JudgedAnswer(None, (0.0,) * len(components), reason="no answer")
+            wrong = f"expected {len(components)} components an answer, found {rewards.shape[1]}"
+            raise ConfigError(f"{file}: reward_vectors: {wrong}; correct COMPONENTS or the rewards")
         chain = [JudgedAnswer(str(row), tuple(row)) for row in rewards.tolist()]
         return chain + [missing] * (answers - len(chain))
 
-    return Domain(
-        name=file.stem,
-        components=components,
-        answers=answers,
-        prompts=rows,
-        judge_texts=judge_texts,
-        max_tokens=int(names.get("MAX_TOKENS", _MAX_TOKENS)),
-    )
+    max_tokens = int(names.get("MAX_TOKENS", _MAX_TOKENS))
+    return Domain(file.stem, components, answers, rows, judge_texts, max_tokens)
 
 
 def _names_of(file: Path) -> dict[str, Any]:
     """Run the file and return what it defines."""
-    spec = spec_from_file_location(f"evovpo_domain_{file.stem}", file)
     try:
-        if spec is None or spec.loader is None:
-            raise OSError("it is no Python file")
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
+        names = runpy.run_path(str(file), run_name=file.stem)
     except (Exception, SystemExit) as error:
         line = traceback.extract_tb(error.__traceback__)[-1].lineno
         raise ConfigError(f"{file}: running it raised {error!r:.300} (line {line}); correct it") from error
-    if not callable(getattr(module, "reward_vectors", None)) or not getattr(module, "COMPONENTS", ()):
-        raise ConfigError(
-            f"{file}: expected COMPONENTS, a tuple of names, and a function reward_vectors(completions, "
-            "**columns); define both"
-        )
-    return vars(module)
+    if not callable(names.get("reward_vectors")) or not names.get("COMPONENTS"):
+        wanted = "COMPONENTS, a tuple of names, and a function reward_vectors(completions, **columns)"
+        raise ConfigError(f"{file}: expected {wanted}; define both")
+    return names

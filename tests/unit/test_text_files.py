@@ -1,0 +1,261 @@
+"""Ten rows in each public format, written by us, are loaded, asked, parsed and rewarded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evovpo.errors import ProblemError
+from tests.support.benchmark_rows import (
+    CITIES,
+    eureqa,
+    gsm8k,
+    livecodebench,
+    musique,
+    toolrl,
+    ultrafeedback,
+    write_jsonl,
+)
+from trainer.domains import Domain, open_domain
+from trainer.domains.text.math import is_equal
+
+CODE = "```python\ndef {}:\n    return {}\n```"
+
+
+def supported(number: int) -> str:
+    hops = ", ".join(str(2 * hop + 1) for hop in range(2 + number % 3))
+    return f"<support>{hops}</support><answer>{CITIES[number]}</answer>"
+
+
+def entities(number: int) -> str:
+    names = [f"{CITIES[(number + hop) % 10]} film festival" for hop in range(5)]
+    return "".join(f"<entity_{one}>{name}</entity_{one}>" for one, name in zip("ABCDE", names, strict=True))
+
+
+def program(number: int) -> str:
+    by_text = CODE.format("solve(text)", "str(sum(map(int, text.split())))")
+    return CODE.format("add(a, b)", "a + b") if number % 2 else by_text
+
+
+FORMATS: dict[str, tuple[Callable[[int], dict[str, Any]], Callable[[int], str], int]] = {
+    "musique": (musique, supported, 5),
+    "eureqa": (eureqa, entities, 5),
+    "toolrl": (toolrl, lambda number: str(toolrl(number)["reward_model"]["ground_truth"]), 4),
+    "livecodebench": (livecodebench, program, 16),
+    "math": (gsm8k, lambda number: f"6*{number} = {6 * number}, 2*6 = 12: $\\boxed{{{12 * number}}}$.", 4),
+    "judged": (ultrafeedback, lambda number: f"Red of {number}", 4),
+}
+"""For each format a row, the text of its right answer, and the number of components."""
+
+
+def opened(name: str, folder: Path, answers: int = 1) -> Domain:
+    return open_domain(
+        name, write_jsonl(folder / f"{name}.jsonl", list(map(FORMATS[name][0], range(10)))), answers
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_ten_rows_are_asked_and_their_right_answers_rewarded(name: str, tmp_path: Path) -> None:
+    _, answer, size = FORMATS[name]
+    with opened(name, tmp_path) as domain:
+        assert len(domain.components) == size
+        assert [set(row) for row in domain.prompts] == [set(domain.prompts[0])] * 10
+        assert all(message["content"].strip() for row in domain.prompts for message in row["prompt"])
+        found = domain.reward_vectors(list(map(answer, range(10))), domain.prompts)
+        expected = [1.0, 0.75, 0.5, 0.25] if name == "judged" else [1.0]
+        for rewards in found:
+            assert rewards is not None
+            assert rewards.shape[0] == 1
+            assert rewards.tolist() == [expected * (1 if name == "judged" else rewards.shape[1])]
+        assert not np.any(domain.reward_vectors(["I do not know."] * 2, domain.prompts[:2])[0])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_of_a_parquet_file_or_a_list_are_the_same(name: str, tmp_path: Path) -> None:
+    if name == "livecodebench":
+        pytest.skip("its file is JSON Lines")
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = list(map(FORMATS[name][0], range(10)))
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    (tmp_path / "rows.json").write_text(json.dumps(rows, indent=1))
+    expected = opened(name, tmp_path).prompts
+    assert open_domain(name, tmp_path / "rows.parquet").prompts == expected
+    assert open_domain(name, tmp_path / "rows.json").prompts == expected
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_row_that_lacks_a_field_is_named(name: str, tmp_path: Path) -> None:
+    rows = list(map(FORMATS[name][0], range(3)))
+    rows[1] = {"id": 1}
+    file = write_jsonl(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(ProblemError, match=r"rows.jsonl: (row|record) 2: expected the fields .*, found id"):
+        open_domain(name, file)
+
+
+def test_tests_of_a_program_are_components_and_sixteen_at_most(tmp_path: Path) -> None:
+    with opened("livecodebench", tmp_path, answers=3) as domain:
+        # Test number i adds i and 0; 20 tests are dealt to 16 hands, and the first four hold i and i + 16.
+        half = CODE.format("solve(text)", "text.split()[0] if int(text.split()[0]) < 8 else 1 / 0")
+        same = half.replace("return", "return  ").replace("def", "# the same\ndef")
+        endless = CODE.format("solve(text)", "[] * 1") + "\n---\n```python\nimport os\n"
+        chains = domain.judge([f"One:\n{half}\n---\n{same}\n", endless, "no code"], [domain.prompts[0]] * 3)
+        first, second, third = chains[0]
+    assert first.rewards == (0.5,) * 4 + (1.0,) * 4 + (0.0,) * 8
+    assert first.key == second.key
+    assert third.reason == "it has no closed python block number 3"
+    assert [answer.rewards for answer in chains[1] + chains[2]] == [(0.0,) * 16] * 6
+    assert [answer.reason for answer in chains[1][1:]] == [
+        "it has no closed python block number 2", "it has no closed python block number 3"
+    ]  # fmt: skip
+
+
+def test_programs_that_fail_as_a_whole_are_zeros_with_their_reason(tmp_path: Path) -> None:
+    with opened("livecodebench", tmp_path, answers=3) as domain:
+        bad = [CODE.format("other(text)", "text"), "```python\ndef solve(\n```", "```python\n1 / 0\n```"]
+        (chain,) = domain.judge(["\n---\n".join(bad)], domain.prompts[:1])
+    assert [answer.rewards for answer in chain] == [(0.0,) * 16] * 3
+    assert [answer.key is None for answer in chain] == [False, True, False]
+    assert all(answer.reason for answer in chain)
+
+
+EQUAL = [
+    ("1/2", "0.5"), (r"\frac{1}{2}", "0.5"), (r"\dfrac{3}{4}", "3/4"), ("1,000", "1000"), ("x = 5", "5"),
+    ("2x+1", "1+2x"), ("2(x+1)", "2x+2"), (r"\sqrt{8}", r"2\sqrt{2}"), ("x^{2}+2x+1", "(x+1)^2"),
+    ("50%", "50"),
+    (r"\$18", "18"), (r"5\text{ cm}", "5"), ("(1,2)", "(1, 2)"), (r"2\pi", r"\pi\cdot 2"), ("-3", "-3.0"),
+    (r"\frac{\sqrt{3}}{2}", r"\sqrt{3}/2"), ("x(x+1)", "x^2+x"), (r"\frac{1}{\frac{1}{2}}", "2"),
+    ("Monday", "Monday"),
+]  # fmt: skip
+OTHER = [
+    ("(1,2)", "(2,1)"), (r"\pi", "3.14"), ("0.333", "1/3"), ("7", "8"), ("Monday", "Tuesday"), ("", "5"),
+    ("3-", "3"),
+    ("9**9**9**9", "1"), ("x**100", "x"), ("1/0", "1"), ("True", "1"), ("e", "2.718"), ("[1]", "(1)"),
+    ("5 or 6", "5"),
+    ("__import__('os').getcwd()", "1"), ("().__class__", "1"), ("lambda: 1", "1"), ("f'{1}'", "1"),
+    ("sin", "1"),
+    ("sqrt(4, evaluate=False)", "2"), ("(" * 200 + "1" + ")" * 200, "1"), ("1" * 5000, "2"), ("x.a", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pair", "same"), [*((pair, True) for pair in EQUAL), *((pair, False) for pair in OTHER)]
+)
+def test_final_answers_are_compared_as_symbols_and_never_run(pair: tuple[str, str], same: bool) -> None:
+    assert is_equal(*pair) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"2*3 = 6 and 6+4 = 10. \boxed{10}", (1, 1, 1, 1)),
+        (r"2*3 = 6 and 6+4 = 11. \boxed{10}", (1, 0.5, 1, 1)),
+        (r"2*3 = 6. \boxed{10}", (1, 0.5, 1, 1)),
+        (r"It is \boxed{10}.", (1, 0, 1, 1)),
+        (r"$2 \times 3 = 6$, $6+4 = 10$, so $\boxed{10}$", (1, 1, 1, 1)),
+        (r"1,000 - 1 = 999, 10/4 = 2.5 \boxed{\frac{20}{2}}", (1, 1, 1, 1)),
+        (r"\boxed{10} is what I say", (1, 0, 0, 1)),
+        (r"2*3 = 6 and 6+4 = 10. \boxed{11}", (0, 1, 1, 0)),
+        ("x = 10. " + "so " * 298 + r"\boxed{10}", (1, 0, 1, 0.5)),
+        (r"\boxed{10} or \boxed{11}", (0, 0, 0, 0)),
+        (r"\boxed{10", (0, 0, 0, 0)),
+        (r"\boxed{}", (0, 0, 0, 0)),
+        ("10", (0, 0, 0, 0)),
+    ],
+)
+def test_steps_format_and_length_of_a_solution(
+    text: str, expected: tuple[float, ...], tmp_path: Path
+) -> None:
+    row = {"problem": "5+5?", "solution": r"It is \boxed{10}."}
+    domain = open_domain("math", write_jsonl(tmp_path / "rows.jsonl", [row]))
+    ((answer,),) = domain.judge([text], domain.prompts)
+    # 301 words: `x = 10.` and the box are four of them.
+    assert answer.rewards == pytest.approx(expected, abs=0.005)
+    with pytest.raises(ProblemError, match="row 1: expected an answer or a solution"):
+        open_domain("math", write_jsonl(tmp_path / "none.jsonl", [{"problem": "5+5?", "solution": "ten"}]))
+
+
+def test_heads_may_be_lists_and_must_be_the_same_everywhere(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "prompt": "a",
+            "answers": [{"response": "b  c", "heads": [0.25, 1]}, {"response": "d", "heads": [0, 0]}],
+        }
+    ]
+    domain = open_domain("judged", write_jsonl(tmp_path / "rows.jsonl", rows), answers=2)
+    assert domain.components == ("head-1", "head-2")
+    ((one, other),) = domain.judge(["<response_1>b c</response_1><response_2>e</response_2>"], domain.prompts)
+    assert (one.rewards, other.rewards) == ((0.25, 1.0), (0.0, 0.0))
+    assert "nobody judged it" in other.reason
+    for wrong, message in (
+        ({"response": "x", "heads": [1]}, "the same heads"),
+        ({"response": "x", "heads": [2, 0]}, "row 2: answers.0.heads"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            open_domain(
+                "judged", write_jsonl(tmp_path / "w.jsonl", [*rows, {"prompt": "a", "answers": [wrong]}])
+            )
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A server that rates `Green` and nothing else; yields what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(body["messages"][0]["content"])
+            rated = {"instruction_following": 5, "honesty": 1, "truthfulness": "3", "helpfulness": 2}
+            said = f"My view: {json.dumps(rated)}." if "Green" in asked[-1] else "I would rather not."
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(reply).encode())
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("EVOVPO_JUDGE_MODEL", "m")
+    yield asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
+    tmp_path: Path, judge: list[str]
+) -> None:
+    pytest.importorskip("openai")
+    domain, row = opened("judged", tmp_path), ultrafeedback(0)["instruction"]
+    expected = [[1.0, 0.0, 0.5, 0.25]]
+    found = domain.reward_vectors(["Green", "Red\nof 0", "Pink"], domain.prompts[:1] * 3)
+    assert [None if one is None else one.tolist() for one in found] == [
+        expected,
+        [[1.0, 0.75, 0.5, 0.25]],
+        None,
+    ]
+    assert domain.reward_vectors(["Green "], domain.prompts[:1])[0] is not None
+    assert len(judge) == 2
+    assert any(f"<prompt>\n{row}\n</prompt>\n<answer>\nGreen\n</answer>" in text for text in judge)
+    calls = [json.loads(line) for line in (tmp_path / "judged.jsonl.calls.jsonl").read_text().splitlines()]
+    assert {call["completions"][0]["response"]: bool(call["completions"][0]["heads"]) for call in calls} == {
+        "Green": True, "Pink": False
+    }  # fmt: skip
+    again = open_domain("judged", tmp_path / "judged.jsonl")
+    assert [
+        one.tolist() for one in again.reward_vectors(["Green"], again.prompts[:1]) if one is not None
+    ] == [expected]
+    assert len(judge) == 2

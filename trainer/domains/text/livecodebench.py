@@ -1,0 +1,75 @@
+"""LiveCodeBench (arXiv 2403.07974): programs, run on the tests of their task in the sandbox.
+
+Reward as VPO (arXiv 2605.22817): a component a test; more than 16 tests are dealt out to 16 components, each
+the share of its tests that pass. Files are read as `evovpo import-tasks livecodebench` reads them: a task on
+standard input is asked for as a function from one text to another. Equal programs have equal syntax trees.
+"""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+from evovpo.analysis.grouping import MOST_COMPONENTS, group_rewards
+from evovpo.errors import AnswerError, ProblemError
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.problem.importers.assertions import parse
+from evovpo.problem.importers.score import is_right
+from evovpo.problem.importers.tasks import Task, TaskFormat, UnusableError
+from evovpo.problem.importers.writing import dealt, load_tasks
+from evovpo.prompts.replies import blocks
+from evovpo.sandbox import Sandbox
+from evovpo.types import Limits, Status, content_id
+from trainer.domains.domain import Domain, Row
+from trainer.domains.text.answers import chat, text_domain
+
+COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
+_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=6)
+_ONE = "Write it in one fenced python block."
+_SEVERAL = (
+    "Write {} whole programs, each with a different approach and in a fenced python block of its own, and a "
+    "line --- between two blocks."
+)
+
+
+def open_file(data: Path, answers: int) -> Domain:
+    """Return the domain of a LiveCodeBench file, without tasks of which no test can be used.
+
+    Raises `ProblemError` if none is left, and `SandboxError` where programs cannot be run safely.
+    """
+    tasks = [task for task in load_tasks(TaskFormat.LIVECODEBENCH, data) if isinstance(task, Task)]
+    if not tasks:
+        raise ProblemError(f"{data}: expected tasks with tests that can be used, found none")
+    sandbox = Sandbox(preload=(), hidden=[data.resolve()])
+    form = _ONE if answers == 1 else _SEVERAL.format(answers)
+
+    def read(source: str, row: Row) -> JudgedAnswer:
+        task = tasks[row["task"]]
+        try:
+            key = content_id(ast.dump(parse(source)))
+        except UnusableError as error:
+            raise AnswerError("its code is not Python") from error
+        cases = [test.arguments for test in task.tests]
+        result = sandbox.run(source, task.entry, cases, _LIMITS, per_case=True)
+        if result.status is Status.SANDBOX_ERROR:
+            return JudgedAnswer(key, None, reason=result.detail)
+        if result.status is not Status.OK:
+            return JudgedAnswer(key, (0.0,) * row["size"], reason=f"{result.status}: {result.detail}")
+        runs = zip(task.tests, result.outputs, result.errors, strict=True)
+        passed = [error is None and is_right(test._asdict(), output) for test, output, error in runs]
+        return JudgedAnswer(key, tuple(group_rewards(passed, dealt(len(passed))).tolist()))
+
+    prompts = [
+        chat(f"{task.statement}\n{form}") | {"task": number, "size": len(dealt(len(task.tests)))}
+        for number, task in enumerate(tasks)
+    ]
+    limit = 2048 if answers == 1 else 3072
+    domain = text_domain("livecodebench", COMPONENTS, answers, prompts, read, limit, part=_block)
+    return replace(domain, close=sandbox.close)
+
+
+def _block(text: str, number: int, answers: int) -> str:
+    """Return the code of the python block of this number, from 1; raises `AnswerError`."""
+    found = [block for block in blocks(text) if block.language in ("python", "python3", "py", "")]
+    if len(found) < number or not found[number - 1].is_closed:
+        raise AnswerError(f"it has no closed python block number {number}")
+    return found[number - 1].text
