@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 SAID = {
+    "answers_as_candidates": "<support>2, 3</support><answer>Baltic Sea</answer>",
     "ask_and_tell": "row-6",
     "own_domain": "{'mentions': 1.0, 'short': 0.6, 'rhymes': 1.0}",
     "own_examples": "right on the examples: True and on the rest: True",

@@ -101,7 +101,7 @@ def text_domain(
 
     def judge_texts(texts: Sequence[str], rows: Sequence[Row]) -> Chains:
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(judge, texts, rows))
+            return list(pool.map(lambda pair: judge(*pair), zip(texts, rows, strict=True)))
 
     return Domain(name, components, answers, prompts, judge_texts, max_tokens)
 

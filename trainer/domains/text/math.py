@@ -36,7 +36,7 @@ _LATEX = (
     (r"(?<=[\d)])\s*(?=[a-z(])|(?<=\b[a-z])(?=\()", "*"),
 )
 _ARITHMETIC = re.compile(
-    r"(?:\d+(?:\.\d+)?|\.\d+|\b(?:sqrt|sin|cos|tan|log|ln|pi|[a-zA-Z])\b|[-+/(),\s]|(?<!\*)\*(?!\*)"
+    r"(?:\d++(?:\.\d++)?|\.\d++|\b(?:sqrt|sin|cos|tan|log|ln|pi|[a-zA-Z])\b|[-+/(),\s]|(?<!\*)\*(?!\*)"
     r"|\*\*\(?-?(?:1?\d|20|[a-z])(?:/\d)?\)?(?!\d|\*\*))*"
 )
 """Numbers, known functions, single letters, and powers with small exponents: sympy runs what it reads."""
@@ -52,7 +52,11 @@ def open_file(data: Path, answers: int) -> Domain:
     """Return the domain of a file; raises `ProblemError` for a row without a final answer."""
     prompts = []
     for number, row in enumerate(read_rows(data, _Problem), 1):
-        gold = _boxed(row.solution) if row.answer is None else str(row.answer).rpartition("####")[2].strip()
+        gold = (
+            _boxed(row.solution)
+            if row.answer in (None, "")
+            else str(row.answer).rpartition("####")[2].strip()
+        )
         if not gold:
             raise ProblemError(f"{data}: row {number}: expected an answer or a solution with \\boxed{{}}")
         prompts.append(chat(f"{row.problem}\n\n{asked(_FORM, answers)}") | {"gold": gold})
