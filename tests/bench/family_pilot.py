@@ -1,13 +1,15 @@
 """Pilot searches of families of string tasks: which tasks does the start model solve now and then?
 
     nice -n 10 python tests/bench/family_pilot.py pilot.jsonl --seed 0 --tasks 110
+    nice -n 10 python tests/bench/family_pilot.py pilot.jsonl --seed 0 --siblings 12
 
 Each task of `tests/bench/string_families.py` is searched under ten seeds that no measurement uses (islands
 with joins, default settings, 60 evaluations: near the middle, by its logarithm, of the 12 to 600 that studies
 look at). One that all or none of the first three searches solve is given up at once, which leaves out more
 of what is rarely or nearly always solved. A row is `{"task", "searches": [[seed, evaluations, right on
 training rows, and on held-out rows], ...]}`. Searches go on in step, so that they share batches of the model.
-Families follow one after the other until so many tasks are kept; stopped, the same command goes on.
+Families follow one after the other until so many tasks are kept; stopped, the same command goes on. With
+more siblings, only families are searched of which half of the first ones was kept.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from string_families import SEARCHES, is_kept, named
+from string_families import SEARCHES, SIBLINGS, fertile, is_kept, named
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.choice import built_in_format
@@ -116,6 +118,7 @@ def main() -> None:
     parser.add_argument("rows", type=Path, help="file of the rows; new ones are added")
     parser.add_argument("--seed", type=int, default=0, help="of the families")
     parser.add_argument("--tasks", type=int, default=110, help="tasks to keep")
+    parser.add_argument("--siblings", type=int, default=SIBLINGS, help="of a family")
     parser.add_argument("--evaluations", type=int, default=60, help="of one search")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -123,16 +126,19 @@ def main() -> None:
     done = {row["task"]: row for row in map(json.loads, lines)}
     policy = load_local_policy(PolicyVersion(0, None, str(BUILT_IN_MODEL)))
     kept, active = 0, []
-    tasks = named(options.seed, itertools.count())
+    numbers = fertile(done) if options.siblings > SIBLINGS else itertools.count()
+    tasks = named(options.seed, numbers, options.siblings)
     with (
         tempfile.TemporaryDirectory() as folder,
         Sandbox(workers=1, preload=()) as sandbox,
         ThreadPoolExecutor(1) as pool,
         options.rows.open("a", encoding="utf-8") as file,
     ):
-        while kept < options.tasks or active:
-            while len(active) < TASKS_AT_ONCE and kept < options.tasks:
-                name, drawn = next(tasks)
+        following = next(tasks, None)
+        while (following and kept < options.tasks) or active:
+            while len(active) < TASKS_AT_ONCE and following and kept < options.tasks:
+                name, drawn = following
+                following = next(tasks, None)
                 if name in done:
                     kept += is_kept(done[name])
                 else:

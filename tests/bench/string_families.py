@@ -1,17 +1,20 @@
 """The suite `strings-family`: families of string tasks that searches of the start model solve now and then.
 
     python tests/bench/family_pilot.py pilot.jsonl --seed 0
+    python tests/bench/family_pilot.py pilot.jsonl --seed 0 --siblings 12
     python tests/bench/string_families.py --out problems/strings-family --pilot pilot.jsonl --seed 0
 
 A family is a column (or two) of text and a program that branches, drawn as `trainer/recipes/hard_strings.py`
 draws its tasks but from random numbers of its own. Its siblings have rows of their own and the same test;
 their sides are those of the family's program or small changes of them. The pilot searches each sibling, and
-one is kept if one to nine of ten searches found a program that is right on training and held-out rows. All
+one is kept if one to nine of ten searches found a program that is right on training and held-out rows; of
+families of which half was kept, the second command draws further siblings. All
 rows of the pilot, also of what was not kept, lie in `pilot.jsonl`. Whole families are held out, every third.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Annotated
@@ -35,10 +38,10 @@ HELD_OUT_EVERY = 3
 """Of the families: the third, the sixth, …"""
 
 
-def draw_family(seed: int, number: int) -> list[Drawn]:
-    """Return the siblings of family `number` of a seed, `SIBLINGS` of them.
+def draw_family(seed: int, number: int, most: int = SIBLINGS) -> list[Drawn]:
+    """Return the siblings of family `number` of a seed, from `SIBLINGS` to `most` of them.
 
-    No program of one is right on the training rows of another.
+    No program of one is right on the training rows of another. More siblings begin with the same ones.
     """
     rng = Random(f"string families:{seed}:{number}")
     while True:
@@ -52,15 +55,19 @@ def draw_family(seed: int, number: int) -> list[Drawn]:
         if first is None:
             continue
         siblings = [drawn_task(seed, number, rows, first, SHAPE)]
-        for _ in range(8 * SIBLINGS):
+        for tried in range(8 * most):
+            if len(siblings) < SIBLINGS and tried >= 8 * SIBLINGS:
+                break
             rows = draw_rows(cells, SHAPE)
             found = rows and with_branch(_sibling(rng, first[0], rows), rows, SHAPE, rng)
             if rows and found:
                 new = drawn_task(seed, number, rows, found, SHAPE)
                 if not any(_solves(new, other) or _solves(other, new) for other in siblings):
                     siblings.append(new)
-            if len(siblings) == SIBLINGS:
-                return siblings
+            if len(siblings) == most:
+                break
+        if len(siblings) >= SIBLINGS:
+            return siblings
 
 
 def _sibling(rng: Random, tree: Tree, rows: Sequence[tuple[str, ...]]) -> Tree:
@@ -80,10 +87,10 @@ def _solves(one: Drawn, other: Drawn) -> bool:
     return run_own(one.text, rows) == [row.output for row in other.train]
 
 
-def named(seed: int, numbers: Iterable[int]) -> Iterator[tuple[str, Drawn]]:
+def named(seed: int, numbers: Iterable[int], most: int = SIBLINGS) -> Iterator[tuple[str, Drawn]]:
     """Yield the tasks of families, each with its name: that of its family, and its place there."""
     for number in numbers:
-        for place, drawn in enumerate(draw_family(seed, number)):
+        for place, drawn in enumerate(draw_family(seed, number, most)):
             yield f"f{number:03d}-{place}", drawn
 
 
@@ -95,6 +102,13 @@ def solved_searches(row: dict[str, list[list[int]]]) -> int:
 def is_kept(row: dict[str, list[list[int]]]) -> bool:
     """True for a row of the pilot with all searches, of which some and not all found a right program."""
     return len(row["searches"]) == SEARCHES and 0 < solved_searches(row) < SEARCHES
+
+
+def fertile(rows: Mapping[str, dict[str, list[list[int]]]]) -> list[int]:
+    """Return the families of which a pilot kept at least half of the first `SIBLINGS`, in order."""
+    first = [name for name, row in rows.items() if is_kept(row) and int(name[5:]) < SIBLINGS]
+    counts = Counter(int(name[1:4]) for name in first)
+    return sorted(number for number, count in counts.items() if 2 * count >= SIBLINGS)
 
 
 def make_suite(
@@ -114,7 +128,8 @@ def make_suite(
     ]
     out.mkdir(parents=True, exist_ok=True)
     kept = 0
-    for name, drawn in named(seed, families):
+    most = 1 + max(int(name[5:]) for name in rows)
+    for name, drawn in named(seed, families, most):
         if name in rows and is_kept(rows[name]):
             kept += 1
             write_task(out, drawn, name)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 from logged_runs import without_logprobs, write_run
@@ -95,6 +96,27 @@ def test_a_dry_run_shows_counts_by_reason_and_changes_nothing(
     assert (found["policy_version"], found["groups_used"], found["groups_skipped"]) == (None, 4, 3)
     assert evovpo("policies", "--json").json == []
     assert not (tmp_path / "policies").exists()
+
+
+def nearly_right(tokens: Sequence[int], rng: Random) -> tuple[float, ...]:
+    """Return vectors whose differences are not worth learning."""
+    return (1.0, 1.0, rng.choice((0.999, 1.0)))
+
+
+def test_groups_that_no_objective_gains_from_are_refused_unless_asked(
+    evovpo: Shell, model: Path, tmp_path: Path
+) -> None:
+    with Store.open() as store:
+        write_run(store, model, "nearly", groups=3, judge=nearly_right)
+    asked = ("retrain", "nearly", "--objective", "vpo")
+    planned, refused = evovpo(*asked, "--dry-run"), evovpo(*asked)
+    assert (planned.code, refused.code, refused.out) == (0, 2, "")
+    for said in (planned.out, refused.err):
+        assert "the doctor finds nothing to learn in nearly: from 2 groups" in " ".join(said.split())
+    assert evovpo("policies", "--json").json == []
+    assert not (tmp_path / "policies").exists()
+    assert evovpo(*asked, "first-run", "--json").json["policy_version"] == 1
+    assert evovpo(*asked, "--anyway", "--json").json["policy_version"] == 2
 
 
 def test_versions_are_listed_and_rolled_back_with_one_command(evovpo: Shell) -> None:

@@ -11,7 +11,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, NothingToTrainError
 
 if TYPE_CHECKING:
     from evovpo.proposers.server import VLLMServer
@@ -87,6 +87,9 @@ def retrain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be trained on, and what not and why.")
     ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train even where the doctor predicts that nothing is gained.")
+    ] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print all settings as a TOML file, and exit.")
     ] = False,
@@ -120,21 +123,26 @@ def retrain(
     from trainer.cli.progress import WorkBar
     from trainer.learning.data import RunPart
     from trainer.loop import retrain as training
-    from trainer.loop.training_plan import Watch, make_plan
+    from trainer.loop.training_plan import Watch, make_plan, nothing_to_learn
     from trainer.reports.training import plan_line, plan_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
     began = time.monotonic()
     with open_store(store_url) as store:
         found = [RunPart(find_run(store, run)) for run in runs]
+        plan = make_plan(store, found, config)
+        nothing = nothing_to_learn(plan)
         if dry_run:
-            plan = make_plan(store, found, config)
             if as_json:
                 print_json(training.preview(plan, time.monotonic() - began)._asdict())
             else:
                 show_answer(plan_table(plan))
                 say(f"Would make {plan_line(plan)}.")
+                if nothing:
+                    say(f"Beware: {nothing}.")
             return
+        if nothing and not anyway:
+            raise NothingToTrainError(nothing)
         bar = WorkBar()
 
         def planned(plan: Plan, done: int) -> None:
