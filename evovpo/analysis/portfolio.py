@@ -83,3 +83,9 @@ def coverage_curve(
         if not curve or point[1:] != next(reversed(curve.values()))[1:]:
             curve[evaluations] = point
     return list(curve.values())
+
+
+def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:  # noqa: N803
+    """Return how far N vectors reach together, one or more, as the end of `coverage_curve` has it."""
+    count = len(vectors_N_D)
+    return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.grouping import grouped
+from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, curve, difference, mean
@@ -43,6 +46,10 @@ class CellResult(NamedTuple):
     curve: tuple[CurvePoint, ...]
     solved_heldout: bool | None = None
     """Solved, and the best program right on every held-out row; `None` where there are none."""
+    expected_best: float = 0.0
+    """E_w max w·r of all its programs, under the weightings of `evovpo show`."""
+    hypervolume: float = 0.0
+    """Of all its programs."""
 
     @property
     def is_finished(self) -> bool:
@@ -70,6 +77,8 @@ class ArmResult(NamedTuple):
     """Mean over the finished cells."""
     solved_heldout: Interval | None
     """As `solved`, over the problems with held-out rows; `None` without such a problem."""
+    expected_best: Interval | None
+    hypervolume: Interval | None
 
 
 class ArmDifference(NamedTuple):
@@ -131,7 +140,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
     run = store.run(cell.run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     after = solved_at(summary.curve, len(problem.objectives))
-    return CellResult(
+    found = CellResult(
         cell=cell,
         status=status,
         solved=after is not None,
@@ -140,6 +149,12 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
         solved_heldout=summary.solved_heldout,
         **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
     )
+    vectors = [vector for _, vector in store.vectors([cell.run_id])]
+    if not vectors:
+        return found
+    rewards_N_D = grouped(problem, vectors)  # noqa: N806
+    together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
+    return found._replace(expected_best=together.expected_best, hypervolume=together.hypervolume)
 
 
 class _Cells:
@@ -174,6 +189,8 @@ class _Cells:
             best=self._mean(_BEST, self.problems),
             evaluations=sum(result.proposed for result in finished) / max(len(finished), 1),
             solved_heldout=self._mean(attrgetter("solved_heldout"), with_heldout, len(with_heldout)),
+            expected_best=self._mean(attrgetter("expected_best"), self.problems),
+            hypervolume=self._mean(attrgetter("hypervolume"), self.problems),
         )
 
     def _mean(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
@@ -137,6 +138,12 @@ class Measure:
     def diversity(self) -> float:
         """Mean L1 distance between the reward vectors of two answers, in [0, D]."""
         return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
+
+    @property
+    def hypervolume(self) -> float:
+        """Share of the unit cube of rewards below at least one answer, sampled."""
+        vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
+        return coverage(vectors, np.ones((1, vectors.shape[1]))).hypervolume
 
     @property
     def distinct_share(self) -> float:

@@ -65,7 +65,8 @@ def read_heat_map(store: Store, results: Results, problem: str) -> HeatMap | Non
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
     """Yield what the page shows of each arm, after the names of the columns."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
-    yield ("proposer", "strategy", "budget", "ended", *solved, "best mean reward [95%]", "evaluations")
+    reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
+    yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
     for found in results.arms:
         yield (
             *map(str, found.arm),
@@ -74,7 +75,7 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
             f"{found.solved_heldout:.1f} of {found.solved_heldout.n}" if found.solved_heldout else "",
             str(found.solved_in_any),
             str(len(found.unlocked)),
-            f"{found.best:.3f}" if found.best else "",
+            *(f"{one:.3f}" if one else "" for one in (found.best, found.expected_best, found.hypervolume)),
             f"{found.evaluations:.0f}",
         )
 
@@ -84,7 +85,7 @@ def arms_table(results: Results) -> Table:
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     table = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
-    for one, (*_, ended, solved, _, _, unlocked, best, _) in zip(results.arms, rows, strict=True):
+    for one, (*_, ended, solved, _, _, unlocked, best, _, _, _) in zip(results.arms, rows, strict=True):
         unseen = one.solved_heldout
         right_too = f"{unseen.mean:.1f} of {unseen.n}" if unseen else ""
         table.add_row(Broken(short_label(one.arm, results.batch)), ended, solved, right_too, unlocked, best)
@@ -104,6 +105,8 @@ def results_json(results: Results) -> dict[str, Json]:
             "solved_in_any_seed": found.solved_in_any,
             "unlocked": list(found.unlocked),
             "best_mean_reward": _interval_json(found.best),
+            "expected_best": _interval_json(found.expected_best),
+            "hypervolume": _interval_json(found.hypervolume),
             "mean_evaluations": found.evaluations,
             "solved_after": _curve_json(curves.get(found.arm), "solved"),
             "best_after": _curve_json(curves.get(found.arm), "best"),
@@ -173,10 +176,12 @@ def csv_tables(
         [
             *(*one.arm, *(getattr(one, count) for count in counts)),
             *(*_bounds(one.solved), *_bounds(one.best), one.solved_in_any, len(one.unlocked)),
+            *(*_bounds(one.expected_best), *_bounds(one.hypervolume)),
         ]
         for one in results.arms
     )
-    yield "arms.csv", [*arm, *counts, *bounds, *found_in], arms
+    reached = [name + end for name in ("expected_best", "hypervolume") for end in ("", "_low", "_high")]
+    yield "arms.csv", [*arm, *counts, *bounds, *found_in, *reached], arms
     points = (
         [*curve.arm, point, *_bounds(solved), *_bounds(best)]
         for curve in results.curves

@@ -18,10 +18,15 @@ import numpy as np
 import pytest
 from shell import Shell
 
+from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.grouping import grouped
+from evovpo.analysis.statistics import expected_best
 from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
 from evovpo.experiments.plan import plan
 from evovpo.experiments.results import CellResult, read_results, summarise, verdict
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import resolve_problem
 from evovpo.reports.batch_page import page_text, write_report
 from evovpo.reports.batch_tables import HeatMap, read_heat_map, results_json
 from evovpo.runs.request import RunRequest
@@ -222,6 +227,12 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
             run = one.cell.run_id
             assert (one.solved, one.proposed) == (run in solved, proposed[run])
             assert one.best_mean_reward == pytest.approx(best[run])
+            problem = load_problem(resolve_problem(one.cell.problem_id))
+            vectors = grouped(problem, [vector for _, vector in store.vectors([run])])
+            together = expected_best(vectors, weightings(vectors.shape[1]))
+            assert one.best_mean_reward <= one.expected_best == pytest.approx(together)
+            assert vectors.prod(axis=1).max() <= one.hypervolume + 0.015
+            assert one.hypervolume <= vectors.max(axis=0).prod() + 0.015
         assert found.cells[-1].status is None
         maps = read_heat_map(store, found, "strings-hard/drawn-004")
         assert maps is not None
@@ -289,6 +300,7 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
         assert (row["strategy"], int(row["finished"])) == (arm["strategy"], arm["finished"])
         assert float(row["solved"]) == arm["solved_by_search"]["value"]
         assert float(row["best_low"]) == arm["best_mean_reward"]["low"]
+        assert float(row["hypervolume_high"]) == arm["hypervolume"]["high"]
     again = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
     assert again.json == answer.json
     assert Path(answer.json["page"]).read_text(encoding="utf-8") == text
@@ -379,7 +391,8 @@ def test_json_has_each_value_with_its_interval(stored: Path) -> None:
         answer: Any = results_json(read_results(read_batch(str(stored / "stored.toml")), store))
     for arm in answer["arms"]:
         assert set(arm) >= {"proposer", "strategy", "seeds", "solved_by_search", "unlocked"}
-        for value in (arm["solved_by_search"], arm["best_mean_reward"], *arm["best_after"].values()):
+        reached = [arm[name] for name in ("best_mean_reward", "expected_best", "hypervolume")]
+        for value in (arm["solved_by_search"], *reached, *arm["best_after"].values()):
             assert value["low"] <= value["value"] <= value["high"]
         assert "64" in arm["solved_after"]
         assert arm["solved_train"] == arm["solved_by_search"]

@@ -356,6 +356,8 @@ def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(tm
     told_again = json.loads(again.stdout.splitlines()[-1])
     assert told["arms"] == told_again["arms"]
     assert told["verdict"] == told_again["verdict"]
+    for arm in told["arms"].values():
+        assert set(arm["expected_best_at_k"]) == set(arm["pair_at_k"]) == set(arm["best_at_k"])
     assert not (tmp_path / "work").exists()
 
 

@@ -85,6 +85,11 @@ def test_the_expected_best_of_the_figures_by_k_is_that_of_fixed_weightings() -> 
     assert found["expected_at_k"] == pytest.approx([0.5, 0.75], abs=0.04)
 
 
+def test_the_hypervolume_of_answers_is_what_their_boxes_cover() -> None:
+    halves = [[JudgedAnswer("a", (0.5, 1.0))], [JudgedAnswer("b", (1.0, 0.5))], [NOTHING]]
+    assert measure(halves).hypervolume == pytest.approx(0.75, abs=4 * 0.0036)
+
+
 def test_a_completion_with_a_sandbox_fault_leaves_and_is_counted() -> None:
     chains = [[A, B], [BEST, FAULT], [FAULT, NOTHING], [NOTHING, A]]
     assert without_faults(chains) == [0, 3]

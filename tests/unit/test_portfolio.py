@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evovpo.analysis.doctor.figures import weightings
-from evovpo.analysis.portfolio import choose_portfolio, coverage_curve
+from evovpo.analysis.portfolio import choose_portfolio, coverage, coverage_curve
 from evovpo.analysis.statistics import expected_best
 
 UNIFORM = np.stack([(np.arange(1000) + 0.5) / 1000, 1 - (np.arange(1000) + 0.5) / 1000], axis=1)
@@ -63,6 +63,7 @@ def test_the_curve_rises_to_what_all_programs_reach_and_the_hypervolume_is_that_
     rewards = np.array([vector for _, vector in vectors])
     assert curve[0].expected_best == pytest.approx(0.5)
     assert curve[-1].expected_best == pytest.approx(expected_best(rewards, UNIFORM))
+    assert coverage(rewards[::-1], UNIFORM)[1:] == pytest.approx(curve[-1][1:])
 
 
 def test_the_hypervolume_agrees_with_inclusion_and_exclusion_in_three_components() -> None:

@@ -152,6 +152,7 @@ def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...])
         row |= {
             "distinct_share": round(found.distinct_share, 4),
             "diversity": round(found.diversity, 4),
+            "hypervolume": round(found.hypervolume, 4),
             "full_reward_answers": int(found.right_C_m.sum()),
             "faulty_completions": found.faults,
         }

@@ -58,6 +58,8 @@ class ArmResult:
     """best@k and pass@k by k, of independent samples; empty without a finished seed of them, as below 0."""
     distinct_share: float = 0.0
     diversity: float = 0.0
+    hypervolume: float | None = None
+    """Of all samples of a problem; rows before it was kept lack it."""
     sampled_tokens: float = 0.0
     """Of one seed."""
 
@@ -132,7 +134,7 @@ class _Rows:
         return self.values(lambda row: row[figure][str(k)])
 
     def has(self, figure: str) -> bool:
-        """True if every row holds a figure by k."""
+        """True if every row holds a figure."""
         return all(figure in row for rows in self._whole.values() for row in rows)
 
     def solved(self, after: float = math.inf) -> Array:
@@ -208,6 +210,9 @@ class _Summary:
                 "at_k": self._by_k(lambda figure, k: mean(samples.at_k(figure, k)), samples),
                 "distinct_share": float(samples.field("distinct_share").mean()),
                 "diversity": float(samples.field("diversity").mean()),
+                "hypervolume": float(samples.field("hypervolume").mean())
+                if samples.has("hypervolume")
+                else None,
                 "sampled_tokens": samples.of_a_seed("tokens"),
             }
         return ArmResult(

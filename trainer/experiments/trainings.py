@@ -168,7 +168,7 @@ def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> l
             figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
             for figure, values in task.figures(ks).items()
         }
-        | {"distinct_share": task.measure.distinct_share, "diversity": task.measure.diversity}
+        | {name: getattr(task.measure, name) for name in ("distinct_share", "diversity", "hypervolume")}
         | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
         for number, task in enumerate(measured)
     ]

@@ -62,6 +62,7 @@ def report_json(results: Results) -> dict[str, Any]:
             "by_strategy": by_strategy,
             "distinct_share": found.distinct_share,
             "diversity": found.diversity,
+            "hypervolume": found.hypervolume,
             "missing": found.missing,
         }
     figures = {
@@ -176,6 +177,7 @@ def _test_figures(found: ArmResult) -> dict[str, Any]:
     return {
         **_rounded(found.at_k),
         "diversity": found.diversity,
+        "hypervolume": found.hypervolume,
         "distinct_share": found.distinct_share,
         "tokens": float(np.mean([row["tokens"] for row in rows])) if rows else 0.0,
         "steps": float(np.mean([row["steps"] for row in rows])) if rows else 0.0,
@@ -287,7 +289,7 @@ def _compared(found: Comparison | None, strategy: str) -> tuple[str, str]:
 
 
 def _cost_table(results: Results) -> str:
-    lines = []
+    lines, has_volume = [], any(arm.hypervolume is not None for arm in results.arms)
     for arm in results.arms:
         training, logs = "–", [row for row in arm.trainings if row["tokens"]]
         if logs:
@@ -299,9 +301,12 @@ def _cost_table(results: Results) -> str:
             for name, found in arm.searched.items()
         )
         different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]
+        if has_volume:
+            different.append("–" if arm.hypervolume is None else f"{arm.hypervolume:.3f}")
         lines.append([arm.arm.name, training, searches, *different])
     spent = ["one training", "searches of one seed"]
-    return markdown_table(["", *spent, "diversity of i.i.d. answers", "distinct i.i.d. answers"], lines)
+    of_answers = ["diversity of i.i.d. answers", "distinct i.i.d. answers"]
+    return markdown_table(["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
 
 
 def _text(found: Interval | Difference, digits: int) -> str:
