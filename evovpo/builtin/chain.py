@@ -63,10 +63,10 @@ class ChainFormat:
             role is ParentRole.PARENT and self.language.from_source(program.source, problem.entry) is not None
         )
 
-    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
-        """Return a chain of this one program, end mark included; empty if it is not of the language."""
-        expression = self.language.from_source(program.source, problem.entry)
-        return "" if expression is None else join_chain([expression])
+    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
+        """Return a chain, end mark included; what is not of the language is an empty answer."""
+        found = [self.language.from_source(program.source, problem.entry) for program in programs]
+        return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None

@@ -5,7 +5,7 @@ judging it gave; that text is fenced, capped and marked as untrusted. A completi
 each answer has its delimiter, and slots are filled in the order of writing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from evovpo.config import PromptConfig
@@ -94,7 +94,13 @@ class _InstructFormat:
         missing = f"the reply has only {len(texts)} of {answers} answers"
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
-    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
+    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
+        """Return the answers, several each after its delimiter."""
+        texts = [self._reply(problem, program, parent) for program in programs]
+        several = (f"{delimiter(number)}\n{text}" for number, text in enumerate(texts, start=1))
+        return texts[0] if len(texts) == 1 else "\n".join(several)
+
+    def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
         """Return the program in a code block; of a folder program, all its files."""
         return f"```{showing.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
 
@@ -172,7 +178,7 @@ class DiffFormat(_InstructFormat):
 
     _read = staticmethod(read_diff)
 
-    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
+    def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
         """Return one edit that replaces all lines of what the program is an answer to."""
         base = self._base(problem, parent) or program
         return f"<<<<<<< SEARCH\n{base.source.rstrip()}\n=======\n{program.source.rstrip()}\n>>>>>>> REPLACE"

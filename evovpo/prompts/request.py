@@ -74,10 +74,10 @@ class PromptFormat(Protocol):
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True if a prompt can show this program in this part; search offers only such programs."""
 
-    def reply(self, problem: Problem, program: Program, parent: Program | None = None) -> str:
-        """Return the completion of which `answers` reads this program; of one that has none, any text.
+    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
+        """Return the completion of which `answers` reads these programs; if it has none, any text.
 
-        It is what a model that learns from the program is to write.
+        It is what a model that learns from the programs is to write.
         """
 
     def answers(

@@ -3,7 +3,8 @@
 For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
 whole front is taught and not one winner. A target is an answer to prompts in the search's own format that
 show only rows on which it is right; the sides of a join are targets too, each under its own rows, because a
-model that writes whole branches only leaves nothing to join. Nothing here reads held-out rows.
+model that writes whole branches only leaves nothing to join. Where a search asks for several answers, those
+that are next best on these rows follow in the same completion. Nothing here reads held-out rows.
 """
 
 from collections import Counter
@@ -131,7 +132,7 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
         chosen = choose(problem, held, config, rng)
         teachable = confirmed(problem, chosen, held, store)
         left_out[LeftOut.WRONG] += len(chosen) - sum(find in teachable for find in chosen)
-        writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held)
+        writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held, teachable)
         for find in teachable:
             is_new = (problem.version, find.program.id) not in taught
             taught.add((problem.version, find.program.id))
@@ -237,8 +238,16 @@ def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find]
 class _Writer:
     """Writes targets of one run as its proposer would have been asked for them and would have answered."""
 
-    def __init__(self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, Find]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        config: Config,
+        tokenizer: Any,
+        held: Mapping[str, Find],
+        teachable: Sequence[Find] = (),
+    ) -> None:
         self._problem, self._tokenizer, self._held = problem, tokenizer, held
+        self._teachable, self._answers = teachable, config.search.answers
         self._format: PromptFormat = choose_format(problem, config)
         self._is_chat = config.proposer.name == "openai" and config.proposer.endpoint == "chat"
         self._longest = config.sampling.max_tokens or self._format.reply_tokens
@@ -269,18 +278,35 @@ class _Writer:
             origin = parents[int(rng.integers(len(parents)))]
             parent = Shown(origin.program, origin.evaluation)
         base = None if parent is None else parent.program
-        text = made_by.reply(problem, find.program, base)
-        rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
-        read = made_by.answers(problem, rollout, 1, base)[0].program
-        if read is None or read.source.strip() != find.program.source.strip():
+        chain = [find.program]
+        text = self._text(chain, base)
+        for other in self._next_best(find, rows):
+            if len(chain) < self._answers and (longer := self._text([*chain, other.program], base)):
+                chain, text = [*chain, other.program], longer
+        if not text:
             return None
         shown = choose_rows(len(problem.train), made_by.max_rows, rng, only=rows)
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
-        request = Request(1, kind, parent, rows=shown, draw=int(rng.integers(2**31)))
+        request = Request(len(chain), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
         completion = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self._tokenizer.eos_token_id
         completion += [end] * (completion[-1] != end)
         return text_row(self._encode(made_by.messages(problem, request)), completion)
+
+    def _next_best(self, find: Find, rows: Sequence[int]) -> list[Find]:
+        """Return the other teachable finds that are worth something on these rows, the best first."""
+        seen = rows or range(len(self._problem.objectives))
+        worth = [sum((one.evaluation.rewards or ())[row] for row in seen) for one in self._teachable]
+        ranked = sorted(zip(worth, self._teachable, strict=True), key=lambda pair: -pair[0])
+        return [one for value, one in ranked if value > 0 and one.program.id != find.program.id]
+
+    def _text(self, chain: Sequence[Program], base: Program | None) -> str:
+        """Return what answers a prompt with these programs; empty if the format cannot write it."""
+        text = self._format.reply(self._problem, chain, base)
+        rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
+        read = [answer.program for answer in self._format.answers(self._problem, rollout, len(chain), base)]
+        sources = [None if one is None else one.source.strip() for one in read]
+        return text if sources == [program.source.strip() for program in chain] else ""
 
     def _encode(self, messages: Sequence[Message]) -> list[int]:
         if self._is_chat:
