@@ -31,6 +31,7 @@ from trainer.loop.probe import (
     root_prompts,
 )
 from trainer.loop.split import split_problems, split_suite
+from trainer.loop.worth import loop_verdict
 from trainer.reports.training import before_after_table, write_before_after_png
 
 pytestmark = pytest.mark.slow
@@ -290,6 +291,36 @@ def test_the_picture_is_written(tmp_path: Path) -> None:
     path = tmp_path / "before_after.png"
     write_before_after_png(path, result(levels()), result(levels() + 0.1, 1))
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+# ---------------------------------------------------------------- the verdict of a loop
+
+
+def solved(count: int, of: int = 12, otherwise: float = 0.2) -> ProbeResult:
+    """Return a made-up probe of which so many problems are solved by each of their answers."""
+    return result(np.array([[1.0] * 4] * count + [[otherwise] * 4] * (of - count)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "targets", "said"),
+    [
+        (solved(2), solved(9), 40, r"The loop won: \+7.0 of 12 held-out problems solved"),
+        (solved(2), solved(2), 4, "did not clearly win .*held only 4 programs to imitate"),
+        (solved(11), solved(11), 40, "the start model solves 11.0 of them already"),
+        (solved(2), solved(4), 40, r"did not clearly win \(\+2.0 of 12.* can be chance"),
+        (solved(2), solved(2, otherwise=0.5), 40, "went from 0.333 to 0.583, which is not yet enough"),
+        (
+            solved(2),
+            solved(1),
+            None,
+            "does not carry over, their best of 96 answers went from 0.333 to 0.267",
+        ),
+    ],
+)
+def test_a_loop_says_why_it_did_not_win(
+    before: ProbeResult, after: ProbeResult, targets: float | None, said: str
+) -> None:
+    assert re.search(said, loop_verdict(before, after, targets))
 
 
 # ---------------------------------------------------------------- problems to probe on

@@ -92,6 +92,7 @@ def retrain(
             metrics = {
                 "steps": float(len(steps)),
                 "groups": float(plan.groups_used),
+                "targets": float(len(plan.targets.found)),
                 "tokens": float(sum(step.tokens for step in steps)),
                 "kl": steps[-1].kl,
                 "entropy": steps[-1].entropy,

@@ -20,6 +20,10 @@ ANSWERS = KS[-1]
 """Answers to each held-out problem, of the start model and of the last version."""
 _MOST_TIMES = 20
 """Most answers that the frozen model gets in place of the training, in multiples of `ANSWERS`."""
+_FEW_TARGETS = 30
+"""Fewer programs are learned by heart; a trial in which imitation gained had 229."""
+_MOSTLY = 0.8
+"""Share of the held-out problems; above it little is left to win."""
 
 
 class LoopResult(NamedTuple):
@@ -84,7 +88,8 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
     old, new = (sum(solved_in_searches(one, loop.held_out, search)) for one in (start_model, last))
-    verdict = _verdict(before, after) if made else "Nothing was trained, so nothing was won."
+    targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
+    verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
     return result._replace(
         before=_figures(before, ANSWERS) | {"solved_in_searches": old},
         after=_figures(after, ANSWERS) | {"solved_in_searches": new},
@@ -123,7 +128,7 @@ def _figures(result: ProbeResult, answers: int) -> dict[str, Json]:
     } | curves
 
 
-def _verdict(before: ProbeResult, after: ProbeResult) -> str:
+def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
     """Return in a sentence or two whether the loop won: held-out problems solved, paired over problems."""
     new = _solved(after, ANSWERS)
     gain, beyond = (
@@ -133,14 +138,29 @@ def _verdict(before: ProbeResult, after: ProbeResult) -> str:
     said = f"{gain.mean * gain.n:+.1f} of {gain.n} held-out problems solved in {ANSWERS} answers each"
     if not gain.is_clear or gain.mean < 0:
         return (
-            f"The loop did not clearly win ({said}, share {gain:+.3f}): what it learned carries over to too "
-            "few other problems."
+            f"The loop did not clearly win ({said}, share {gain:+.3f}): {_why_not(before, after, targets)}."
         )
     word = "behind" if beyond.is_below_zero else "ahead of" if beyond.is_clear else "level with"
     return (
         f"The loop won: {said} (share {gain:+.3f}). It is {word} a start model that has the training's CPU "
         f"time as {before.sampled} answers (share {beyond:+.3f})."
     )
+
+
+def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
+    """Return the likeliest reason why a loop did not win, from what was measured; `targets` it imitated."""
+    old, new = (sum(_solved(result, ANSWERS)) for result in (before, after))
+    best = [float(np.mean(result.values("best_at_k", [ANSWERS]))) for result in (before, after)]
+    figures = f"their best of {ANSWERS} answers went from {best[0]:.3f} to {best[1]:.3f}"
+    if targets is not None and targets < _FEW_TARGETS:
+        return f"its searches held only {targets:.0f} programs to imitate; search more problems, or longer"
+    if old > _MOSTLY * len(before.problems):
+        return f"the start model solves {old:.1f} of them already; take a family with harder problems"
+    if new > old + 1:
+        return "so few problems more can be chance; hold more out (--train-set probe.problems=48)"
+    if best[1] > best[0] + 0.01:
+        return f"{figures}, which is not yet enough to solve more of them; train for more rounds"
+    return f"what it learned does not carry over, {figures}"
 
 
 def _differ(first: PolicyVersion, second: PolicyVersion) -> bool:
