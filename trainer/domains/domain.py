@@ -156,18 +156,11 @@ def _bundled(name: str, answers: int, split: Split, count: int) -> Domain:
     def judge_texts(texts: Sequence[str], rows: Sequence[Row]) -> Chains:
         return [judge_ids(tokenizer(text)["input_ids"], row) for text, row in zip(texts, rows, strict=True)]
 
-    prompts = [str(tokenizer.decode(list(tokens.prompt_ids(task, answers)))) for task in tasks]
-    return Domain(
-        name=name,
-        components=tokens.components,
-        answers=answers,
-        prompts=[{"prompt": prompt, "task": number} for number, prompt in enumerate(prompts)],
-        judge_texts=judge_texts,
-        max_tokens=tokens.max_tokens(answers),
-        start_model=tokens.model_folder,
-        judge_ids=judge_ids,
-        close=opened.close,
-    )
+    texts = [str(tokenizer.decode(list(tokens.prompt_ids(task, answers)))) for task in tasks]
+    prompts = [{"prompt": text, "task": number} for number, text in enumerate(texts)]
+    folder, most = tokens.model_folder, tokens.max_tokens(answers)
+    domain = Domain(name, tokens.components, answers, prompts, judge_texts, most, folder)
+    return replace(domain, judge_ids=judge_ids, close=opened.close)
 
 
 def _rewards(chain: Sequence[JudgedAnswer]) -> Floats | None:

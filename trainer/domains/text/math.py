@@ -8,6 +8,7 @@ GSM8K what follows `####`) or a `solution` with its box.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ def _sums(text: str) -> list[tuple[str, str]]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def is_equal(found: str, gold: str) -> bool:
     """True if two answers, in LaTeX or plain, are the same text or symbolically equal."""
     if "".join(found.split()) == "".join(gold.split()):

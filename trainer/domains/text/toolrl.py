@@ -3,16 +3,13 @@
 Reward as VPO (arXiv 2605.22817, its release `ryanboldi/vpo`), each in [0, 1]: *format*, a `<think>` part
 and tool calls exactly where the gold answer has some; *tool-name*, the F1 of the multisets of names;
 *arg-key* and *arg-value*, over calls put beside each other by name and then by shared keys, the F1 of their
-keys and the mean agreement of the values of the gold keys, where a call without a partner counts 0. Texts
-agree by the F1 of their words, lists by that of their elements, dictionaries by that of their keys, other
-values by equality.
+keys and the mean agreement of the values of the gold keys, where a call without a partner counts 0.
 
 Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is no JSON object of a
 name and parameters, is unreadable as a whole; true and false agree with themselves alone; and a `<think>`
 part that a chat template writes before the answer does not count.
 
-Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`, the gold
-answer.
+Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`.
 """
 
 import json
@@ -134,7 +131,8 @@ def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
 
 
 def agreement(found: Any, gold: Any) -> float:
-    """Return how far a value agrees with the gold one, in [0, 1]."""
+    """Return how far a value agrees with the gold one, in [0, 1]: for texts the F1 of their words, for lists
+    of their elements, for dictionaries of their keys; else equality."""
     if isinstance(found, bool) or isinstance(gold, bool):
         return float(found is gold)
     if isinstance(gold, int | float):
