@@ -88,7 +88,7 @@ class ImitateConfig(Section):
 
     share: Share = 0.0
     """Share of the loss; 0 learns from rewards alone, 1 imitates alone. Above 0 it begins at version 0."""
-    passes: Annotated[int, Field(ge=1, le=1000)] = 8
+    passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """How often each target is shown on average where it is imitated alone."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
     """Targets in a step; more for steadier and fewer steps."""

@@ -363,28 +363,22 @@ def siblings(families: str, each: int) -> tuple[list[Problem], dict[str, str]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_family_is_on_one_side(seed: int) -> None:
+def test_one_sibling_of_each_family_is_set_aside(seed: int) -> None:
     problems, families = siblings("abcdef", 3)
-    searched, held_out = split_problems(problems, 7, seed, families)
-    assert [len(searched), len(held_out)] == [12, 6], "a third family of 3 is more than 7"
-    assert not families_of(searched) & families_of(held_out)
-    renamed = [dataclasses.replace(problem, id=f"{problem.id}-renamed") for problem in problems]
-    same = {problem.id: problem.id.partition("-")[0] for problem in renamed}
-    assert families_of(split_problems(renamed, 7, seed, same)[1]) == families_of(held_out)
     mixed = [*problems, *named("x", "y", "z")]
     searched, held_out = split_problems(mixed, 10, seed, families)
-    assert [len(searched), len(held_out)] == [11, 10], "a problem without a family fills what is left"
-    assert not families_of(searched) & families_of(held_out)
+    assert [len(searched), len(held_out)] == [15, 6]
+    assert families_of(held_out) == set("abcdef"), "one that stands alone has nothing to be told of"
+    assert families_of(searched) == set("abcdefxyz")
+    fewer = split_problems(mixed, 4, seed, families)[1]
+    assert len(fewer) == 4
+    assert set(fewer) < set(held_out)
 
 
-def test_families_that_are_all_too_large_leave_no_sibling_behind() -> None:
-    problems, families = siblings("ab", 4)
-    searched, held_out = split_problems(problems, 3, 0, families)
-    assert [len(searched), len(held_out)] == [4, 3]
-    assert not families_of(searched) & families_of(held_out)
-    assert split_problems(problems, 0, 0, families) == (tuple(problems), ())
+def test_one_family_is_split_as_strangers_are() -> None:
     alone, of_one = siblings("a", 4)
-    assert [len(part) for part in split_problems(alone, 1, 0, of_one)] == [3, 1]
+    assert [len(part) for part in split_problems(alone, 2, 0, of_one)] == [2, 2]
+    assert split_problems(alone, 0, 0, of_one) == (tuple(alone), ())
 
 
 def entries(problems: Sequence[Problem], held_out: str) -> list[SuiteEntry]:
@@ -394,26 +388,24 @@ def entries(problems: Sequence[Problem], held_out: str) -> list[SuiteEntry]:
     ]
 
 
-def test_what_a_suite_marks_is_held_out_and_its_families_are_not_searched() -> None:
+def test_what_a_suite_marks_guards_and_its_families_are_not_searched() -> None:
     problems, _ = siblings("abc", 3)
     parts = split_suite(problems, entries(problems, "b-0 b-2"), 24, 0)
-    assert [problem.id for problem in parts.held_out] == ["b-0", "b-2"]
-    assert families_of(parts.searched) == {"a", "c"}
-    assert parts.guarded == ()
+    assert [problem.id for problem in parts.guarded] == ["b-0", "b-2"]
+    assert families_of(parts.searched) == families_of(parts.held_out) == {"a", "c"}
+    assert [len(part) for part in parts] == [4, 2, 2]
     fewer = split_suite(problems, entries(problems, "b-0 b-2"), 1, 0)
-    assert set(fewer.held_out) < set(parts.held_out)
-    assert fewer.searched == parts.searched
+    assert [len(part) for part in fewer] == [5, 1, 1]
     with pytest.raises(ConfigError, match="leave a family to search"):
         split_suite(problems, entries(problems, "a-0 b-0 c-0"), 24, 0)
 
 
-@pytest.mark.parametrize("marked", ["", "b-0 b-1 b-2 b-3"])
-def test_the_guard_has_families_of_its_own(marked: str) -> None:
+def test_without_marks_the_guard_has_siblings_of_its_own() -> None:
     problems, _ = siblings("abcdefghijklmno", 4)
-    parts = split_suite(problems, entries(problems, marked), 12, 0)
-    assert [len(part) for part in parts] == ([44, 4, 12] if marked else [36, 12, 12])
-    sides = [families_of(part) for part in parts]
-    assert sum(map(len, sides)) == len(set.union(*sides)) == 15
+    parts = split_suite(problems, entries(problems, ""), 24, 0)
+    assert [len(part) for part in parts] == [33, 15, 12]
+    assert len({problem.id for part in parts for problem in part}) == 60
+    assert families_of(parts.searched) == families_of(parts.held_out) == set("abcdefghijklmno")
 
 
 def test_generated_problems_fit_the_built_in_model_and_follow_from_seed_and_number() -> None:

@@ -29,7 +29,9 @@ def loop(
         str,
         argument("FAMILY", "Related problems: a suite, a folder of problem folders, or one problem."),
     ],
-    rounds: Annotated[int, option("N", "Searches of every problem.", "--rounds", "-r", min=1)] = 2,
+    rounds: Annotated[
+        int, option("N", "Searches of every problem, each with a training.", "--rounds", "-r", min=1)
+    ] = 1,
     limit: Annotated[int | None, option("TASKS", "Search only so many problems of the suite.", min=1)] = None,
     evaluations: Annotated[
         int, option("N", "Budget of one search, in proposed programs.", "--evaluations", "-n", min=1)
@@ -114,8 +116,8 @@ def loop(
     if imitate is None:
         imitate = float(not beside and all(problem.is_by_example for problem in problems))
     # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
-    held = {"update.kl": 0.0} if imitate == 1 else {}
-    changes = settings([*settings(None, held), *(train_overrides or ())], {"objective.name": objective})
+    alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate == 1 else {}
+    changes = settings([*settings(None, alone), *(train_overrides or ())], {"objective.name": objective})
     changes.append(f"imitate.share={imitate}")
     train = TrainConfig.load(None, [f"run.seed={seed}", *changes])
     answers = find_objective(train.objective.name).usual_answers

@@ -1,5 +1,6 @@
-"""Which problems of a suite a loop searches, and which ones measure and guard: siblings stay on one side."""
+"""Which problems of a suite a loop searches, which measure what it learned, and which guard what it knew."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,55 +25,56 @@ class Parts(NamedTuple):
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
     """Return the parts of a suite of two problems or more, of which `entries` tell what the suite says.
 
-    Held out are those that the suite marks, and none of their families is searched; without marks, families
-    by a hash, at most half of the problems. Of either at most `asked`. Raises `ConfigError` if the marks
+    Held out, `asked` at most and half of the problems, is one sibling of each searched family: a new problem
+    of a kind that was trained on. Problems that the suite itself holds out guard, and nothing of their
+    families is searched; where it marks none, the guard has siblings too. Raises `ConfigError` if the marks
     leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
-    marked = tuple(problem for problem, entry in pairs if entry.is_held_out)
-    if marked:
-        measured = {families[problem.id] for problem in marked}
-        searched = tuple(problem for problem in problems if families[problem.id] not in measured)
-        held_out = split_problems(marked, asked, seed)[1] if asked < len(marked) else marked
-    else:
-        searched, held_out = split_problems(problems, min(asked, len(problems) // 2), seed, families)
+    marked = [problem for problem, entry in pairs if entry.is_held_out]
+    apart = {families[problem.id] for problem in marked}
+    searched = tuple(problem for problem in problems if families.get(problem.id) not in apart)
     if not searched:
         raise ConfigError("the suite holds a problem of every family out; leave a family to search")
+    guards = min(_GUARDED, asked)
+    searched, held_out = split_problems(searched, min(asked, len(searched) // 2), seed, families)
+    if marked:
+        ranked = _ranked(marked, seed + 1)[:guards]
+        return Parts(searched, held_out, tuple(problem for problem in marked if problem in ranked))
     if len(searched) < 3 * _GUARDED:
         return Parts(searched, held_out, ())
-    searched, guarded = split_problems(searched, min(_GUARDED, asked), seed + 1, families)
+    searched, guarded = split_problems(searched, guards, seed + 1, families)
     return Parts(searched, held_out, guarded)
 
 
 def split_problems(
     problems: Sequence[Problem], held_out: int, seed: int = 0, families: Mapping[str, str] = _NO_FAMILIES
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return the searched problems and `held_out` set aside by a hash of the seed and their ids, in order.
+    """Return the searched problems and at most `held_out` set aside by a hash of seed and ids, in order.
 
     The hash ranks the problems whatever their order, so a problem more in the suite moves at most one over.
-    `families` has the family of a problem by its id: one is ranked by its name and set aside whole, as long
-    as no more than `held_out` are. Where each has more, the first gives so many, and its others are on no
-    side. Problems of one family alone are split as if they were strangers. Raises `ConfigError` unless some
-    are left on the searched side.
+    `families` has the family of a problem by its id: where some have siblings, one of each such family is set
+    aside, and problems that stand alone are searched. Raises `ConfigError` unless some are left on the
+    searched side.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(
             f"{held_out} of {len(problems)} problems were to be held out; expected 0 to {len(problems) - 1}:"
             " hold fewer out or use a larger suite"
         )
-    siblings: dict[str, list[str]] = {}
-    for problem in problems:
-        siblings.setdefault(families.get(problem.id, problem.id), []).append(problem.id)
-    if len(siblings) == 1:
-        siblings = {problem.id: [problem.id] for problem in problems}
-    ranked = sorted(siblings, key=lambda name: content_id("held out", str(seed), name))
-    chosen: list[str] = []
-    for name in ranked:
-        if len(chosen) + len(siblings[name]) <= held_out:
-            chosen += siblings[name]
-    apart = chosen or siblings[ranked[0]] * bool(held_out)
+    ranked = _ranked(problems, seed)
+    names = {problem.id: families.get(problem.id, problem.id) for problem in problems}
+    sizes = Counter(names.values())
+    if 1 < len(sizes) < len(problems):
+        firsts = {names[problem.id]: problem for problem in reversed(ranked) if sizes[names[problem.id]] > 1}
+        ranked = [problem for problem in ranked if problem in firsts.values()]
+    apart = {problem.id for problem in ranked[:held_out]}
     return (
         tuple(problem for problem in problems if problem.id not in apart),
-        tuple(problem for problem in problems if problem.id in apart[:held_out]),
+        tuple(problem for problem in problems if problem.id in apart),
     )
+
+
+def _ranked(problems: Sequence[Problem], seed: int) -> list[Problem]:
+    return sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
