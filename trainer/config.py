@@ -26,6 +26,8 @@ class ObjectiveConfig(Section):
     """K, weightings drawn for a group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
     """Concentration of the weightings; below 1 for a problem of many components."""
+    weights: Literal["uniform", "grouped", "adaptive"] = "uniform"
+    """Over what they are drawn: components, groups of like ones, or such groups by how they conflict."""
     k: Count = 0
     """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
     c: Positive = 4

@@ -19,6 +19,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evovpo.analysis.grouping import group_rewards
+from evovpo.analysis.weighting import find_weighting
 from evovpo.errors import ConfigError, nearest_hint
 from trainer.config import ObjectiveConfig
 
@@ -34,15 +36,23 @@ DRAWN_SETS = 1 << 12
 """About so many it draws where there are more."""
 
 
+class _Concentrated(ObjectiveConfig):
+    """Settings with a concentration for each component, in place of one for all."""
+
+    concentrations: tuple[float, ...] = ()
+
+
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
     """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
 
     K is `draws`. The sampler `sobol` maps a scrambled Sobol sequence through the inverse of the Gamma
     distribution function and normalises. `rng` is advanced; the same state gives the same weightings.
     """
-    draws, alpha = settings.draws, settings.alpha
+    draws, alpha = settings.draws, np.full(components, settings.alpha)
+    if isinstance(settings, _Concentrated):
+        alpha = np.array(settings.concentrations)
     if settings.sampler == "dirichlet":
-        return rng.dirichlet(np.full(components, alpha), draws)
+        return rng.dirichlet(alpha, draws)
     from scipy.special import gammaincinv
     from scipy.stats import qmc
 
@@ -184,20 +194,18 @@ def batch_advantages(
 ) -> list[Floats]:
     """Return the advantages of the groups of one training step, in order, as `advantages` does for one.
 
-    Only `gdpo` looks beyond a group: it is whitened over the batch.
+    Only `gdpo` looks beyond a group: it is whitened over the batch. So do `weights` other than `uniform`,
+    which are found in the groups of the batch that have as many components.
     """
     objective = find_objective(name)
     chosen = ObjectiveConfig(**settings)
+    batch = [_padded(rewards) for rewards in groups]
+    used = [
+        _checked_valid(padded, None if valid is None else valid[index]) for index, padded in enumerate(batch)
+    ]
+    drawn = _weighted(batch, used, chosen)
     found: list[Floats] = []
-    used: list[npt.NDArray[np.bool_]] = []
-    for index, rewards in enumerate(groups):
-        padded = _padded(rewards)
-        given = None if valid is None else valid[index]
-        is_valid = np.ones(len(padded), dtype=bool) if given is None else np.asarray(given, dtype=bool)
-        if is_valid.shape != (len(padded),):
-            raise ValueError(
-                f"expected {len(padded)} booleans in valid, one a rollout; found shape {is_valid.shape}"
-            )
+    for padded, is_valid, (weighed, own) in zip(batch, used, drawn, strict=True):
         if objective.answers == "one" and padded.shape[1] > 1:
             raise ConfigError(
                 f"objective {name} scores one answer a rollout, and the group holds {padded.shape[1]}; "
@@ -210,9 +218,8 @@ def batch_advantages(
         shape = padded.shape[:2] if objective.credit == "answer" else padded.shape[:1]
         result = np.zeros(shape)
         if is_valid.sum() > 1:
-            result[is_valid] = objective.function(padded[is_valid], rng, chosen)
+            result[is_valid] = objective.function(weighed[is_valid], rng, own)
         found.append(result)
-        used.append(is_valid)
     return _whitened(found, used) if name == "gdpo" else found
 
 
@@ -401,6 +408,34 @@ def _padded(rewards: Rewards) -> Floats:
     if not np.isfinite(padded).all():
         raise ValueError("expected finite rewards, found nan or infinity; judge these answers again")
     return padded
+
+
+def _weighted(
+    batch: Sequence[Floats], used: Sequence[npt.NDArray[np.bool_]], settings: ObjectiveConfig
+) -> list[tuple[Floats, ObjectiveConfig]]:
+    """Return each group's rewards and settings, in groups of components where `weights` asks for it."""
+    if settings.weights == "uniform":
+        return [(padded, settings) for padded in batch]
+    pools: dict[int, list[Floats]] = {}
+    for padded, is_valid in zip(batch, used, strict=True):
+        components = padded.shape[2]
+        pools.setdefault(components, []).append(padded[is_valid].reshape(-1, components))
+    adapts = settings.weights == "adaptive"
+    found = {size: find_weighting(pool, settings.alpha, adapts=adapts) for size, pool in pools.items()}
+    own = {
+        size: _Concentrated(**dict(settings), concentrations=one.concentrations)
+        for size, one in found.items()
+    }
+    return [(group_rewards(padded, found[padded.shape[2]].groups), own[padded.shape[2]]) for padded in batch]
+
+
+def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
+    is_valid = np.ones(len(padded), dtype=bool) if given is None else np.asarray(given, dtype=bool)
+    if is_valid.shape != (len(padded),):
+        raise ValueError(
+            f"expected {len(padded)} booleans in valid, one a rollout; found shape {is_valid.shape}"
+        )
+    return is_valid
 
 
 def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int, answers: int) -> None:
