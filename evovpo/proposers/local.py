@@ -110,7 +110,14 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
     """
     base = base_version(version)
     folder = Path(base.path)
-    _check_files(folder, version)
+    if version.number > 0:
+        require_folder(version)
+    if is_adapter(PolicyVersion(0, None, str(folder))):
+        raise PolicyError(
+            f"the adapter in {version.path} stands on {folder}, which is an adapter itself; merge that one "
+            "into its base (merge_and_unload) and train on the result"
+        )
+    check_model_folder(folder)
     loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
     with _damage_named(folder):
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -131,17 +138,23 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
             f"the tokenizer in {folder} has ids up to {largest}, the model only {embeddings} "
             "embeddings; put the tokenizer that the model was trained with beside it"
         )
-    end_ids: set[int] = set()
-    for value in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
-        end_ids.update([value] if isinstance(value, int) else value or ())
-    if not end_ids:
-        raise PolicyError(
-            f"model folder {folder} names no end token; set eos_token_id in generation_config.json "
-            "or eos_token in tokenizer_config.json"
-        )
+    ends = end_ids(model, tokenizer)
     if base is not version:
         model = _with_adapter(model, Path(version.path))
-    return LoadedModel(model.eval(), tokenizer, tuple(sorted(end_ids)))
+    return LoadedModel(model.eval(), tokenizer, ends)
+
+
+def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Return the tokens that end a reply, ascending. Raises `PolicyError` if nobody names one."""
+    found: set[int] = set()
+    for value in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
+        found.update([value] if isinstance(value, int) else value or ())
+    if not found:
+        raise PolicyError(
+            f"model folder {tokenizer.name_or_path} names no end token; set eos_token_id in "
+            "generation_config.json or eos_token in tokenizer_config.json"
+        )
+    return tuple(sorted(found))
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
@@ -183,18 +196,12 @@ def no_progress_bar() -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _check_files(folder: Path, version: PolicyVersion) -> None:
-    if version.number > 0:
-        require_folder(version)
+def check_model_folder(folder: Path) -> None:
+    """Raise `PolicyError` unless a folder has what a model needs: configuration, weights, tokenizer."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
             "give the path of a Hugging Face model folder"
-        )
-    if is_adapter(PolicyVersion(0, None, str(folder))):
-        raise PolicyError(
-            f"the adapter in {version.path} stands on {folder}, which is an adapter itself; merge that one "
-            "into its base (merge_and_unload) and train on the result"
         )
     wanted = (("config.json",), _WEIGHT_FILES, _TOKENIZER_FILES)
     missing = [" or ".join(names) for names in wanted if not any((folder / name).exists() for name in names)]

@@ -152,15 +152,22 @@ def write_training(path: Path, panels: Mapping[str, Sequence[Line]], *, title: s
     _finish(figure, path, title, note)
 
 
-def write_budgets(path: Path, panels: Mapping[str, Sequence[Curve]], *, title: str, note: str) -> None:
+def write_budgets(
+    path: Path,
+    panels: Mapping[str, Sequence[Curve]],
+    *,
+    title: str,
+    note: str,
+    budget: str = "evaluations",
+) -> None:
     """Write the picture of `draw_budgets`. Raises `ConfigError` if the file cannot be written."""
-    _finish(draw_budgets(panels), path, title, note)
+    _finish(draw_budgets(panels, budget), path, title, note)
 
 
-def draw_budgets(panels: Mapping[str, Sequence[Curve]]) -> Any:
-    """Return a figure against evaluations, one panel each.
+def draw_budgets(panels: Mapping[str, Sequence[Curve]], budget: str = "evaluations") -> Any:
+    """Return a figure against the budget that is named, one panel each.
 
-    Few arms have their intervals as bands. The `ks` of a curve are evaluations, from 1.
+    Few arms have their intervals as bands. The `ks` of a curve are budgets, from 1.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -183,7 +190,7 @@ def draw_budgets(panels: Mapping[str, Sequence[Curve]]) -> Any:
         ticks = [*(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most), most]
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set_xticks([], minor=True)
-        axes.set_xlabel("evaluations", fontsize=10)
+        axes.set_xlabel(budget, fontsize=10)
         axes.set_title(plain(panel), loc="left", fontsize=12)
         axes.set_ylim(bottom=0)
         _quiet_axes(axes)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -18,6 +22,21 @@ if TYPE_CHECKING:
     from trainer.loop.retrain import RetrainResult
     from trainer.loop.training_plan import Plan
     from trainer.loop.turns import LoopWatch
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what the libraries print to the terminal from a bar and from an answer in JSON.
+
+    And TRL from reporting anonymous use, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 class WorkBar(LiveView):

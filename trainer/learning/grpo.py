@@ -23,6 +23,7 @@ import torch
 from accelerate.utils import gather_object
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
 
 from evovpo.errors import ConfigError
 from trainer.config import ObjectiveConfig
@@ -61,12 +62,13 @@ class VPOConfig(GRPOConfig):
     answers_per_chain: int = 1
     """M: answers that a completion may hold; 3 for objectives of chains such as `vpo`."""
     draws: int = _DEFAULT.draws
-    """As the other settings down to `weight_sampler` (its `sampler`), see `ObjectiveConfig`."""
+    """As the other settings down to `weights` (`weight_sampler` is its `sampler`), see `ObjectiveConfig`."""
     alpha: float = _DEFAULT.alpha
     k: int = _DEFAULT.k
     c: int = _DEFAULT.c
     reading: str = _DEFAULT.reading
     weight_sampler: str = _DEFAULT.sampler
+    weights: str = _DEFAULT.weights
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False
@@ -100,7 +102,7 @@ class VPOConfig(GRPOConfig):
     def objective_settings(self) -> dict[str, Any]:
         """Return the settings as `trainer.objectives.advantages` takes them."""
         return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "c": self.c,
-                "reading": self.reading, "sampler": self.weight_sampler}  # fmt: skip
+                "reading": self.reading, "sampler": self.weight_sampler, "weights": self.weights}  # fmt: skip
 
 
 class VPOTrainer(GRPOTrainer):
@@ -188,6 +190,12 @@ class VPOTrainer(GRPOTrainer):
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
         if self.ref_model is not None and not isinstance(model, str):
             self._check_reference()
+
+    @contextlib.contextmanager
+    def model_for_generation(self) -> Iterator[Any]:
+        """Give the model as it is now, whole and with caches, to sample from beside the training."""
+        with unwrap_model_for_generation(self.model_wrapped, self.accelerator) as model:
+            yield model
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batches: list[JudgedBatch] = []

@@ -1,0 +1,79 @@
+"""What policies are worth on a domain, `evovpo measure`: wiring only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from evovpo.cli import options
+from evovpo.cli.options import option
+from evovpo.cli.terminal import print_json, say, show_answer
+from evovpo.errors import ConfigError
+from trainer.cli.policies import check_installed
+from trainer.cli.train import Data, DomainName, Ks, numbers
+
+if TYPE_CHECKING:
+    from trainer.domains.figures import PolicyFigures
+
+
+def measure(
+    domain: DomainName,
+    model: Annotated[
+        list[str] | None,
+        option(
+            "FOLDER",
+            "A model: a folder or a name on the hub, with --base-url the name at the server. Given again, "
+            "a policy beside it.",
+            default="the domain's start model",
+        ),
+    ] = None,
+    data: Data = None,
+    base_url: Annotated[
+        str | None,
+        option("URL", "Ask an OpenAI-compatible server; its address ends in /v1, its key is OPENAI_API_KEY."),
+    ] = None,
+    answers: Annotated[int, option("M", "Answers in one completion.", min=1)] = 1,
+    ks: Ks = "1,3,6,12,24",
+    prompts: Annotated[int, option("N", "Most prompts of the domain.", min=1)] = 64,
+    temperature: Annotated[
+        list[float] | None,
+        option("T", "Sampling temperature; given again, a row for each.", min=0.01, default="1"),
+    ] = None,
+    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
+    png: options.Png = None,
+    no_png: options.NoPng = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure what answers of a model are worth on a domain, with 95 % intervals over the prompts.
+
+    As many answers are sampled for each prompt as the largest k. Bundled domains take tasks that no training
+    saw; of a file every row is measured, so give rows that were not trained on.
+
+    [dim]Examples:[/dim]  evovpo measure --domain maze-conflict
+               evovpo measure --domain maze-conflict --model trained --temperature 0.7 --temperature 1
+               evovpo measure --domain own.py --data test.jsonl --model start --model trained
+               evovpo measure --domain musique --data dev.jsonl --model NAME --base-url http://127.0.0.1:8000/v1
+    """
+    check_installed()
+    from trainer.cli.progress import WorkBar, quiet
+    from trainer.domains.figures import Asking, measure_policies
+    from trainer.reports.domains import figures_json, figures_view, write_figures_png
+
+    if base_url and not model:
+        raise ConfigError("--base-url: name the model that the server has with --model")
+    asking = Asking(domain, data, answers, numbers("--k", ks), prompts, tuple(temperature or (1.0,)), seed)
+    bar = WorkBar()
+
+    def measuring(name: str, done: int, total: int) -> None:
+        bar.show(f"measuring {name}", done, total)
+
+    with bar, quiet():
+        found: list[PolicyFigures] = measure_policies(asking, model or [], base_url, measuring)
+    picture = None if no_png or (as_json and png is None) else options.written_to(png, "measure.png")
+    if picture is not None:
+        write_figures_png(picture, found, domain)
+    if as_json:
+        print_json(figures_json(found))
+        return
+    show_answer(figures_view(found, domain))
+    if picture is not None:
+        say(f"Picture written to {picture}")

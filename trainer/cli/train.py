@@ -1,0 +1,175 @@
+"""Training on a domain, `evovpo train`: wiring only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evovpo.cli import options
+from evovpo.cli.options import option
+from evovpo.cli.terminal import Exit, leave, print_json, say, show_answer
+from evovpo.errors import ConfigError
+from trainer.cli.policies import Objective, check_installed
+
+if TYPE_CHECKING:
+    from trainer.domains.training import Asked
+
+DomainName = Annotated[
+    str,
+    option(
+        "NAME",
+        "What to answer: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] come with "
+        "tasks and a start model, others read --data; or a Python file of your own (docs/domains.md).",
+        "--domain",
+    ),
+]
+Data = Annotated[str | None, option("FILE", "The domain's prompts, in the format of its public data.")]
+Ks = Annotated[str, option("K,K", "Numbers of answers that figures are given for.", "--k")]
+
+
+def train(
+    domain: DomainName,
+    output: Annotated[
+        Path, option("FOLDER", "Where the trained model goes, with checkpoints.", "--output", "-o")
+    ] = Path("trained"),
+    data: Data = None,
+    model: Annotated[
+        str | None,
+        option(
+            "FOLDER", "Start model: a folder or a name on the Hugging Face hub.", default="the domain's own"
+        ),
+    ] = None,
+    objective: Objective = None,
+    answers: Annotated[
+        int | None,
+        option("M", "Answers in one completion.", min=1, default="3 for vpo and its kin, else 1"),
+    ] = None,
+    steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
+    prompts: Annotated[int, option("P", "Prompts in a step.", min=1)] = 8,
+    rollouts: Annotated[int, option("G", "Completions of each prompt; above k.", min=2)] = 8,
+    lora: Annotated[
+        int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
+    ] = 0,
+    test: Annotated[
+        int, option("N", "Prompts to measure on before and after, none of them trained on.", min=0)
+    ] = 32,
+    test_data: Annotated[
+        str | None, option("FILE", "Prompts to measure on.", default="one of ten rows of --data")
+    ] = None,
+    ks: Ks = "1,3,6,12,24",
+    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
+    report_to: Annotated[
+        str | None, option("NAME", "Where TRL reports steps: tensorboard, trackio or wandb.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        option("KEY=VALUE", "Change one setting of TRL's GRPOConfig or of VPOConfig.", "--set"),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only show prompts, rewards, whether it is worth it, and what it would take."
+        ),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train any model on a domain's reward vectors, on policy, and measure what it brought.
+
+    Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint. Several GPUs:
+    [bold]accelerate launch -m evovpo train ...[/bold]. Sampling with vLLM: [bold]--set use_vllm=true[/bold].
+
+    [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run
+               evovpo train --domain maze-conflict --rollouts 24 --set k=8 --output trained
+               evovpo train --domain own.py --data rows.jsonl --model Qwen/Qwen3-0.6B --lora 16
+               evovpo measure --domain maze-conflict --model trained
+    """
+    check_installed()
+    from trainer.domains.training import Asked
+
+    settings = settings_of(changes) | ({"report_to": report_to} if report_to else {})
+    asked = Asked(
+        domain=domain, output=str(output), data=data, test_data=test_data, model=model,
+        objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
+        lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
+    )  # fmt: skip
+    if dry_run:
+        _preview(asked, as_json=as_json)
+    else:
+        _train(asked, as_json=as_json)
+
+
+def _train(asked: Asked, *, as_json: bool) -> None:
+    from trainer.cli.progress import WorkBar, quiet
+    from trainer.domains.training import Watch
+    from trainer.domains.training import train as run
+    from trainer.reports.domains import gain_line, trained_table
+
+    bar = WorkBar()
+
+    def stepped(step: int, total: int, logs: Any) -> None:
+        figures = f"set score {logs['set_score']:.3f}  mean reward {logs['mean_reward']:.3f}"
+        bar.show("training", step, total, figures)
+
+    def measuring(name: str, done: int, total: int) -> None:
+        bar.show(f"measuring {name}", done, total)
+
+    is_main = int(os.environ.get("RANK", "0")) == 0
+    try:
+        with bar if is_main else contextlib.nullcontext(), quiet():
+            found = run(asked, Watch(measuring, stepped, bar.line) if is_main else Watch())
+    except KeyboardInterrupt:
+        leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+    if not is_main:
+        return
+    if as_json:
+        print_json(found._asdict())
+        return
+    if found.before is not None:
+        show_answer(trained_table(found))
+        say(gain_line(found))
+    say(f"The trained model is in {found.output}.")
+    say(f"Measure it:   evovpo measure --domain {asked.domain} --model {found.output}")
+    say(f"Serve it:     vllm serve {found.output}")
+
+
+def _preview(asked: Asked, *, as_json: bool) -> None:
+    from trainer.cli.progress import quiet
+    from trainer.domains.preview import preview
+    from trainer.reports.domains import preview_view
+
+    with quiet():
+        found = preview(asked)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        show_answer(preview_view(found))
+
+
+def settings_of(changes: list[str] | None) -> dict[str, Any]:
+    """Return `KEY=VALUE` settings, values as JSON where they are any. Raises `ConfigError` without an `=`."""
+    found: dict[str, Any] = {}
+    for text in changes or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example learning_rate=1e-5")
+        try:
+            found[key.strip()] = json.loads(value)
+        except ValueError:
+            found[key.strip()] = value
+    return found
+
+
+def numbers(name: str, text: str) -> tuple[int, ...]:
+    """Return whole numbers from 1 with commas between them, ascending. Raises `ConfigError` for others."""
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1:
+        raise ConfigError(f"{name}: expected whole numbers from 1 with commas between them, found {text!r}")
+    return tuple(found)

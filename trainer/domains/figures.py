@@ -1,0 +1,127 @@
+"""What policies are worth on a domain: figures by k with intervals over its prompts, paired differences."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evovpo.analysis.statistics import Array, Interval
+from evovpo.errors import ConfigError
+from evovpo.experiments.intervals import Difference, difference, mean
+from evovpo.judging.measure import Measure, measure
+from trainer.domains.domain import open_domain
+from trainer.domains.sampling import Ask, Completed, ServedPolicy, complete, load_policy
+from trainer.domains.tokens import START_FOLDERS
+
+BY_K = {
+    "best_at_k": "best@k: best mean reward of k answers",
+    "pass_at_k": "pass@k: one of k answers is right in every component",
+    "expected_best_at_k": "E_w best@k: best of k under random weightings",
+    "union_at_k": "union@k: what k answers cover together",
+}
+"""Figures of `evovpo.judging.measure.Measure` by k, with what they say."""
+DIVERSITY = "diversity"
+
+
+@dataclass(frozen=True)
+class PolicyFigures:
+    """The figures of one policy at one temperature, on T prompts."""
+
+    name: str
+    temperature: float
+    measures: tuple[Measure, ...]
+    ks: tuple[int, ...]
+    tokens: int = 0
+    """Completion tokens that were sampled; 0 where nobody says."""
+
+    def values(self, figure: str, k: int = 0) -> Array:
+        """Return one figure of each prompt `[1, T]`."""
+        found = (getattr(one, figure) for one in self.measures)
+        return np.array([[one if figure == DIVERSITY else one([k])[0] for one in found]], dtype=np.float64)
+
+    def by_k(self, figure: str) -> dict[int, Interval]:
+        """Return the mean of a figure over the prompts by k, with its 95 % interval."""
+        return {k: mean(self.values(figure, k)) for k in self.ks}
+
+    def means(self, figure: str) -> dict[str, float]:
+        """Return the mean of a figure by k, the keys as JSON has them."""
+        return {str(k): float(self.values(figure, k).mean()) for k in self.ks}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every figure with `mean`, `low` and `high`; maps by k have texts as keys."""
+        return {
+            "model": self.name,
+            "temperature": self.temperature,
+            "prompts": len(self.measures),
+            "answers": int(max(one.values_C_m.size for one in self.measures)),
+            "faults": sum(one.faults for one in self.measures),
+            **{name: {str(k): ends(one) for k, one in self.by_k(name).items()} for name in BY_K},
+            DIVERSITY: ends(mean(self.values(DIVERSITY))),
+        }
+
+
+def ends(interval: Interval) -> dict[str, float]:
+    """Return an interval as JSON."""
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
+
+
+def figures(
+    name: str, found: Sequence[Sequence[Completed]], ks: Sequence[int], temperature: float
+) -> PolicyFigures:
+    """Return what judged completions are worth. Raises `SandboxError` as `evovpo.judging.measure`."""
+    measures = tuple(measure([one.answers for one in completions]) for completions in found)
+    tokens = sum(one.tokens for completions in found for one in completions)
+    return PolicyFigures(name, temperature, measures, tuple(ks), tokens)
+
+
+def minus(ours: PolicyFigures, theirs: PolicyFigures, figure: str, k: int = 0) -> Difference:
+    """Return one policy's figure minus another's, paired over the same prompts."""
+    return difference(ours.values(figure, k), theirs.values(figure, k))
+
+
+class Asking(NamedTuple):
+    """What policies are measured on."""
+
+    domain: str
+    data: str | None
+    answers: int
+    """m, in one completion."""
+    ks: tuple[int, ...]
+    prompts: int
+    temperatures: tuple[float, ...]
+    seed: int
+
+
+def measure_policies(
+    asking: Asking,
+    models: Sequence[str],
+    base_url: str | None = None,
+    watch: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> list[PolicyFigures]:
+    """Return the figures of each model, in this process or at a server, at each temperature.
+
+    Without models those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
+    without a start model, and as `open_domain`, `load_policy` and `ServedPolicy.complete`.
+    """
+    is_bundled = asking.domain in START_FOLDERS
+    split: Any = "test" if is_bundled else None
+    found = []
+    with open_domain(asking.domain, asking.data, asking.answers, split=split, tasks=asking.prompts) as domain:
+        if not models and domain.start_model is None:
+            raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")
+        for model in models or [str(domain.start_model)]:
+            policy = None if base_url else load_policy(model)
+            name = model if models else "start"
+            for temperature in asking.temperatures:
+                ask = Ask(-(-max(asking.ks) // asking.answers), temperature, asking.seed)
+
+                def told(done: int, name: str = name) -> None:
+                    watch(name, done, len(domain.prompts))
+
+                if policy is None:
+                    answered = ServedPolicy(base_url or "", model).complete(domain, domain.prompts, ask, told)
+                else:
+                    answered = complete(policy, domain, domain.prompts, ask, told)
+                found.append(figures(name, answered, asking.ks, temperature))
+    return found

@@ -1,0 +1,218 @@
+"""Answers of a policy to a domain's prompts, judged: sampled in this process, or by a server.
+
+In this process any causal model that transformers loads, on the accelerator if there is one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from evovpo.config import ProposerConfig
+from evovpo.errors import PolicyError
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.proposers.local import LoadedModel, load_model
+from evovpo.types import Message, PolicyVersion, Prompt, PromptKind, Sampling
+from trainer.domains.domain import Domain, Row
+
+_ROWS_AT_ONCE = 192
+"""Completions sampled in one batch, unless one prompt alone has more."""
+
+
+class Ask(NamedTuple):
+    """How a prompt is sampled."""
+
+    completions: int
+    temperature: float = 1.0
+    seed: int = 0
+    max_tokens: int = 0
+    """Longest completion; 0 for the domain's."""
+
+
+class Completed(NamedTuple):
+    """One completion, judged."""
+
+    text: str
+    answers: list[JudgedAnswer]
+    tokens: int
+    """Completion tokens, the end token included; 0 where nobody says."""
+
+
+def model_folder(name: str) -> Path:
+    """Return the folder of a model: a folder itself, or the copy of what the hub has under the name.
+
+    Raises `PolicyError` for a name that is neither.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise PolicyError(
+            f"model {name!r}: expected a model folder or a name on the Hugging Face hub, found neither "
+            f"({type(error).__name__}); give the path of a folder that save_pretrained wrote"
+        ) from error
+
+
+def load_policy(name: str) -> LoadedModel:
+    """Return a model by folder or hub name, on the accelerator in bfloat16, or on the CPU in float32.
+
+    Raises `PolicyError` as `model_folder` and `evovpo.proposers.local.load_model`.
+    """
+    found = load_model(PolicyVersion(0, None, str(model_folder(name))))
+    if torch.accelerator.is_available():
+        found = found._replace(model=found.model.to(torch.accelerator.current_accelerator(), torch.bfloat16))
+    return found
+
+
+def as_text(prompt: Any, tokenizer: Any) -> Any:
+    """Return a prompt as TRL takes it: chat messages become one text where the tokenizer has no template."""
+    if isinstance(prompt, str) or getattr(tokenizer, "chat_template", None):
+        return prompt
+    return "".join(f"{message['content']}\n\n" for message in prompt)
+
+
+def complete(
+    policy: LoadedModel,
+    domain: Domain,
+    rows: Sequence[Row],
+    ask: Ask,
+    on_rows: Callable[[int], None] = lambda done: None,
+) -> list[list[Completed]]:
+    """Return the judged completions of each row, sampled in this process from the plain softmax.
+
+    The same for the same policy, rows and seed; the caller's random numbers stay as they are. Raises
+    `PolicyError` for a prompt that leaves no room in the model's context.
+    """
+    found: list[list[Completed]] = []
+    per_batch = max(1, _ROWS_AT_ONCE // ask.completions)
+    was_training = policy.model.training
+    with torch.random.fork_rng(), torch.inference_mode():
+        torch.manual_seed(ask.seed)
+        policy.model.eval()
+        for first in range(0, len(rows), per_batch):
+            batch = rows[first : first + per_batch]
+            ids = _sample(
+                policy, [_prompt_ids(policy.tokenizer, row["prompt"]) for row in batch], domain, ask
+            )
+            for place, row in enumerate(batch):
+                mine = ids[place * ask.completions : (place + 1) * ask.completions]
+                found.append(_judged(policy, domain, row, mine))
+            on_rows(len(found))
+    policy.model.train(was_training)
+    return found
+
+
+def _prompt_ids(tokenizer: Any, prompt: Any) -> list[int]:
+    prompt = as_text(prompt, tokenizer)
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt)["input_ids"])
+    return list(
+        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"]
+    )
+
+
+def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, ask: Ask) -> list[list[int]]:
+    """Return the token ids of the completions of each prompt in turn, end token included."""
+    model, pad = policy.model, policy.end_ids[0]
+    longest = max(map(len, prompts))
+    context = getattr(model.config, "max_position_embeddings", None)
+    room = (ask.max_tokens or domain.max_tokens) if context is None else context - longest
+    if room < 1:
+        raise PolicyError(
+            f"a prompt of {domain.name} has {longest} tokens, and the model's context {context}; choose a "
+            "model with a longer one"
+        )
+    rows = [[pad] * (longest - len(ids)) + ids for ids in prompts]
+    mask = [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts]
+    sampled = model.generate(
+        input_ids=torch.tensor(rows, device=model.device),
+        attention_mask=torch.tensor(mask, device=model.device),
+        do_sample=True, temperature=ask.temperature, top_k=0, top_p=1.0,
+        num_return_sequences=ask.completions, max_new_tokens=min(room, ask.max_tokens or domain.max_tokens),
+        eos_token_id=list(policy.end_ids), pad_token_id=pad,
+    )  # fmt: skip
+    found = []
+    for row in sampled[:, longest:].tolist():
+        ends = [place for place, token in enumerate(row) if token in policy.end_ids]
+        found.append(row[: ends[0] + 1] if ends else row)
+    return found
+
+
+def _judged(policy: LoadedModel, domain: Domain, row: Row, rows: Sequence[list[int]]) -> list[Completed]:
+    texts = [str(policy.tokenizer.decode(ids, skip_special_tokens=domain.judge_ids is None)) for ids in rows]
+    if domain.judge_ids is not None:
+        chains = [domain.judge_ids(ids, row) for ids in rows]
+    else:
+        chains = domain.judge(texts, [row] * len(texts))
+    return [Completed(text, chain, len(ids)) for text, chain, ids in zip(texts, chains, rows, strict=True)]
+
+
+@dataclass(frozen=True)
+class ServedPolicy:
+    """A model behind an OpenAI-compatible server, asked as searches ask it (docs/servers.md)."""
+
+    base_url: str
+    model: str
+
+    def complete(
+        self,
+        domain: Domain,
+        rows: Sequence[Row],
+        ask: Ask,
+        on_rows: Callable[[int], None] = lambda done: None,
+    ) -> list[list[Completed]]:
+        """Return the judged completions of each row. Raises `ServerError` as the proposer does."""
+        return asyncio.run(self._complete(domain, rows, ask, on_rows))
+
+    async def _complete(
+        self, domain: Domain, rows: Sequence[Row], ask: Ask, on_rows: Callable[[int], None]
+    ) -> list[list[Completed]]:
+        from evovpo.proposers.openai import OpenAIProposer
+
+        is_chat = not isinstance(rows[0]["prompt"], str)
+        settings = ProposerConfig(
+            name="openai", base_url=self.base_url, model=self.model,
+            endpoint="chat" if is_chat else "completions",
+        )  # fmt: skip
+        sampling = Sampling(ask.temperature, ask.max_tokens or domain.max_tokens)
+        proposer = OpenAIProposer(settings)
+        done = 0
+
+        async def one(number: int, row: Row) -> list[Completed]:
+            nonlocal done
+            prompt = _ticket(number, row["prompt"], ask)
+            rollouts = await proposer.propose(prompt, range(ask.completions), sampling)
+            texts = [rollout.text for rollout in rollouts]
+            chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
+            done += 1
+            on_rows(done)
+            return [
+                Completed(text, chain, len(rollout.token_ids or ()))
+                for text, chain, rollout in zip(texts, chains, rollouts, strict=True)
+            ]
+
+        try:
+            await proposer.check()
+            return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(rows))))
+        finally:
+            await proposer.aclose()
+
+
+def _ticket(number: int, prompt: Any, ask: Ask) -> Prompt:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    ticket = Prompt(
+        id=f"measure-{number}", run_id="measure", sequence=number, tells_before=0, kind=PromptKind.ROOT
+    )
+    return replace(
+        ticket,
+        messages=tuple(Message(message["role"], message["content"]) for message in messages),
+        rollouts=ask.completions,
+        seed=ask.seed + number,
+    )

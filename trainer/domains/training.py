@@ -1,0 +1,342 @@
+"""On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers take.
+
+A training lies in one folder: the trained model, `training.json` with what was asked for and what came of it,
+and the last checkpoints. Asked for again, it goes on from the last one.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset
+from pydantic import TypeAdapter, ValidationError
+from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+
+from evovpo.errors import ConfigError, TrainingError, nearest_hint
+from evovpo.files import file_digests, write_errors, write_json
+from evovpo.proposers.local import LoadedModel, check_model_folder, end_ids, no_progress_bar
+from evovpo.proposers.policies import is_adapter
+from evovpo.types import PolicyVersion
+from trainer.domains.domain import Domain, open_domain
+from trainer.domains.figures import PolicyFigures, ends, figures, minus
+from trainer.domains.sampling import Ask, as_text, complete, model_folder
+from trainer.domains.tokens import START_FOLDERS
+from trainer.learning.grpo import VPOConfig, VPOTrainer
+from trainer.objectives import find_objective
+
+TRAINING_FILE = "training.json"
+ADAPTER = "adapter"
+"""Folder of the LoRA adapter, beside the merged weights."""
+_BUNDLED_TASKS = 1000
+_RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
+"""Learning rates by default: of the small bundled models, and of large ones."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a training is asked for; the fields are the options of `evovpo train`."""
+
+    domain: str
+    output: str
+    data: str | None = None
+    test_data: str | None = None
+    """A file to measure on; without one, one of ten rows of the data is kept back for it."""
+    model: str | None = None
+    objective: str = "vpo-at-k"
+    answers: int | None = None
+    steps: int = 100
+    prompts: int = 8
+    """P, prompts in a step, over all processes."""
+    rollouts: int = 8
+    """G, completions of each."""
+    lora: int = 0
+    """Rank of a LoRA adapter; 0 trains all weights."""
+    seed: int = 0
+    test: int = 32
+    """Prompts that the model is measured on before and after; 0 for none."""
+    ks: tuple[int, ...] = (1, 3, 6, 12, 24)
+    settings: Mapping[str, Any] | None = None
+    """Further settings of `VPOConfig`."""
+
+    @property
+    def answers_per_chain(self) -> int:
+        return self.answers or find_objective(self.objective).usual_answers
+
+    def open(self, *, for_test: bool) -> Domain:
+        """Return the domain with the prompts to train on, or with those to measure on."""
+        kept_back = self.test > 0 and self.test_data is None
+        data = self.test_data if for_test and self.test_data else self.data
+        split: Any = ("test" if for_test else "train") if kept_back else None
+        if self.domain in START_FOLDERS and for_test:
+            split = "test"
+        most = _BUNDLED_TASKS if self.domain in START_FOLDERS else None
+        return open_domain(
+            self.domain, data, self.answers_per_chain, split=split, tasks=self.test if for_test else most
+        )
+
+    def start(self, domain: Domain) -> Path:
+        """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if there is none."""
+        if self.model is None and domain.start_model is None:
+            raise ConfigError(
+                f"the domain {domain.name} has no start model of its own; give one with --model"
+            )
+        folder = domain.start_model if self.model is None else model_folder(self.model)
+        assert folder is not None
+        if is_adapter(PolicyVersion(0, None, str(folder))):
+            raise ConfigError(f"{folder} holds an adapter; merge it into its base and train on the result")
+        check_model_folder(folder)
+        return folder
+
+    def config(self, domain: Domain) -> VPOConfig:
+        """Return the settings of the trainer. Raises `ConfigError` for one that does not exist or fit."""
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        batch = self.prompts * self.rollouts
+        if batch % processes:
+            raise ConfigError(
+                f"{self.prompts} prompts of {self.rollouts} rollouts cannot be shared by {processes} "
+                "processes; change --prompts or --rollouts"
+            )
+        mine = batch // processes
+        most = min(mine, 8) if torch.accelerator.is_available() else mine
+        at_once = max(size for size in range(1, most + 1) if mine % size == 0)
+        is_bundled = self.model is None
+        values: dict[str, Any] = {
+            "output_dir": self.output, "seed": self.seed, "max_steps": self.steps,
+            "objective": self.objective, "answers_per_chain": self.answers_per_chain,
+            "num_generations": self.rollouts,
+            "per_device_train_batch_size": at_once, "max_completion_length": domain.max_tokens,
+            "learning_rate": _RATES["bundled" if is_bundled else "lora" if self.lora else "full"],
+            "lr_scheduler_type": "constant" if is_bundled else "linear",
+            "use_cpu": not torch.accelerator.is_available(), "report_to": "none", "logging_steps": 1,
+            "save_steps": max(1, min(50, self.steps // 4)), "save_total_limit": 2, "disable_tqdm": True,
+        } | checked_settings(self.settings or {})  # fmt: skip
+        values.setdefault("gradient_accumulation_steps", mine // values["per_device_train_batch_size"] or 1)
+        try:
+            return VPOConfig(**values)
+        except ConfigError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"settings of the trainer: {error}") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what tells this training from another, the text of its data included."""
+        files = [Path(file) for file in (self.data, self.test_data, self.domain) if file]
+        digests = [file_digests(file.parent, [file]) for file in files]
+        found = asdict(self) | {"output": "", "files": digests, "settings": dict(self.settings or {})}
+        own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
+        found["settings"] = {name: value for name, value in found["settings"].items() if name not in own}
+        return dict(json.loads(json.dumps(found, default=str)))
+
+
+def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of `VPOConfig` as their types. Raises `ConfigError` naming what is wrong."""
+    names = [field.name for field in fields(VPOConfig) if field.init]
+    hints = get_type_hints(VPOConfig)
+    found = {}
+    for name, value in given.items():
+        if name not in names:
+            raise ConfigError(f"--set {name}: VPOConfig has no such setting; {nearest_hint(name, names)}")
+        try:
+            found[name] = TypeAdapter(hints[name]).validate_python(value)
+        except ValidationError as error:
+            raise ConfigError(
+                f"--set {name}: expected {hints[name]}, found {value!r}; {error.errors()[0]['msg']}"
+            ) from error
+    return found
+
+
+class Trained(NamedTuple):
+    """What came of a training; its fields are the keys of the command's JSON."""
+
+    steps: int
+    before: dict[str, float] | None
+    """best@k of the start model by k; None where nothing was measured."""
+    after: dict[str, float] | None
+    output: str
+    expected_before: dict[str, float] | None = None
+    """E_w best@k."""
+    expected_after: dict[str, float] | None = None
+    gain: dict[str, float] | None = None
+    """E_w best@k at the largest k after minus before, `mean`, `low` and `high`, paired over the prompts."""
+    tokens: int = 0
+    """Completion and prompt tokens of the training."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is told how far a training is."""
+
+    measuring: Callable[[str, int, int], None] = lambda name, done, total: None
+    stepped: Callable[[int, int, Mapping[str, float]], None] = lambda step, total, figures: None
+    said: Callable[[str], None] = lambda text: None
+
+
+class _Told(TrainerCallback):
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
+        if state.is_world_process_zero and "set_score" in (logs or {}):
+            self._watch.stepped(state.global_step, state.max_steps, logs)
+
+
+def train(asked: Asked, watch: Watch = Watch()) -> Trained:  # frozen
+    """Train, measure before and after on prompts that are not trained on, and write the folder.
+
+    Every process of `accelerate launch` calls this; all return the same. A training that was made before is
+    read, one that was cut off goes on. Raises `ConfigError` for what cannot be asked for and for a folder
+    that holds another training, `PolicyError` for a model that cannot be read, `TrainingError` if it
+    diverges.
+    """
+    output, asked_for = Path(asked.output), asked.as_json()
+    stored = _stored(output, asked_for)
+    if stored is not None:
+        watch.said(f"This training was made before; {output} holds it.")
+        return stored
+    with asked.open(for_test=False) as domain, _test_domain(asked) as test:
+        trainer = make_trainer(asked, domain, watch)
+        is_main = trainer.accelerator.is_main_process
+        if is_main:
+            with write_errors(f"{output}:"):
+                output.mkdir(parents=True, exist_ok=True)
+                write_json(output / TRAINING_FILE, {"asked": asked_for}, indent=1)
+        before = _measured(asked, trainer, test, "before", watch)
+        last = _last_checkpoint(output)
+        if last is not None:
+            watch.said(f"Going on from {last}.")
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        model: Any = trainer.model
+        if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
+            raise TrainingError(
+                f"the training in {output} diverged: weights are not finite; lower learning_rate"
+            )
+        after = _measured(asked, trainer, test, "after", watch)
+        _write_model(trainer, output)
+        found = Trained(asked.steps, None, None, str(output), tokens=int(trainer.state.num_input_tokens_seen))
+        if before is not None and after is not None:
+            gain = minus(after, before, "expected_best_at_k", max(asked.ks)).interval
+            found = found._replace(
+                before=before.means("best_at_k"), after=after.means("best_at_k"),
+                expected_before=before.means("expected_best_at_k"),
+                expected_after=after.means("expected_best_at_k"), gain=ends(gain),
+            )  # fmt: skip
+        if is_main:
+            write_json(output / TRAINING_FILE, {"asked": asked_for, "result": found._asdict()}, indent=1)
+        trainer.accelerator.wait_for_everyone()
+        return found
+
+
+def make_trainer(asked: Asked, domain: Domain, watch: Watch = Watch()) -> VPOTrainer:
+    """Return the trainer of a training, ready to train. Raises as `train`."""
+    config, folder = asked.config(domain), asked.start(domain)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    prompts = [as_text(row["prompt"], tokenizer) for row in domain.prompts]
+    columns = [name for name in domain.prompts[0] if name != "prompt"]
+
+    def reward_vectors(
+        completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], row: Sequence[int], **_: Any
+    ) -> list[Any]:
+        # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes.
+        rows = [domain.prompts[number] for number in row]
+        others = {name: [one[name] for one in rows] for name in columns}
+        return domain.score([one["prompt"] for one in rows], completions, completion_ids, **others)
+
+    adapter = None
+    if asked.lora:
+        from peft import LoraConfig, TaskType
+
+        task = TaskType.CAUSAL_LM
+        adapter = LoraConfig(
+            r=asked.lora, lora_alpha=2 * asked.lora, target_modules="all-linear", task_type=task
+        )
+    with no_progress_bar():
+        trainer = VPOTrainer(
+            model=str(folder),
+            reward_vector_funcs=reward_vectors,
+            args=config,
+            train_dataset=Dataset.from_list([{"prompt": one, "row": row} for row, one in enumerate(prompts)]),
+            processing_class=tokenizer,
+            peft_config=adapter,
+            callbacks=[_Told(watch)],
+        )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _stored(output: Path, asked_for: Mapping[str, Any]) -> Trained | None:
+    """Return the result of this training if it was made. Raises `ConfigError` for a folder of another."""
+    file = output / TRAINING_FILE
+    if not file.exists():
+        if output.exists() and any(output.iterdir()):
+            raise ConfigError(f"{output} holds other files; choose an empty or new folder with --output")
+        return None
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        before, result = stored["asked"], stored.get("result")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{file}: expected the record of a training ({error}); choose another folder"
+        ) from error
+    others = sorted(name for name in {*before, *asked_for} if before.get(name) != asked_for.get(name))
+    if others:
+        changes = ", ".join(f"{name} {before.get(name)!r}" for name in others)[:300]
+        raise ConfigError(
+            f"{output} holds a training with {changes}; ask for the same to go on, or choose another --output"
+        )
+    return None if result is None else Trained(**result)
+
+
+def _last_checkpoint(output: Path) -> Path | None:
+    """Return the folder of the last checkpoint that was written whole: its state is written last."""
+    whole = [file.parent for file in output.glob("checkpoint-*/trainer_state.json")]
+    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+
+
+@contextlib.contextmanager
+def _test_domain(asked: Asked) -> Iterator[Domain | None]:
+    if not asked.test:
+        yield None
+        return
+    with asked.open(for_test=True) as domain:
+        yield domain
+
+
+def _measured(
+    asked: Asked, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
+) -> PolicyFigures | None:
+    """Return the figures of the model as it is now; each process samples its share of the prompts."""
+    if test is None:
+        return None
+    accelerator, total = trainer.accelerator, len(test.prompts)
+    mine = list(range(total))[accelerator.process_index :: accelerator.num_processes]
+    completions = -(-max(asked.ks) // asked.answers_per_chain)
+    args: Any = trainer.args
+    tokenizer: Any = trainer.processing_class
+    ask = Ask(completions, args.temperature, asked.seed)
+    with trainer.model_for_generation() as model:
+        policy = LoadedModel(model, tokenizer, end_ids(model, tokenizer))
+        found = complete(
+            policy, test, [test.prompts[row] for row in mine], ask,
+            lambda done: watch.measuring(name, done * accelerator.num_processes, total),
+        )  # fmt: skip
+    everyone = dict(gather_object(list(zip(mine, found, strict=True))))
+    return figures(name, [everyone[row] for row in range(total)], asked.ks, ask.temperature)
+
+
+def _write_model(trainer: VPOTrainer, output: Path) -> None:
+    """Write full weights and tokenizer, as servers take them; a LoRA adapter lies in a folder beside them."""
+    trained: Any = trainer.accelerator.unwrap_model(trainer.model)
+    if not hasattr(trained, "merge_and_unload"):
+        trainer.save_model(str(output))
+        return
+    trainer.save_model(str(output / ADAPTER))
+    if trainer.accelerator.is_main_process:
+        with no_progress_bar(), write_errors(f"{output}:"):
+            trained.merge_and_unload().save_pretrained(output)
+            trainer.processing_class.save_pretrained(output)  # type: ignore[union-attr]
