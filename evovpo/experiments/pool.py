@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -143,6 +143,25 @@ class _Worker:
     task: Task | None = None
 
 
+_kept: list[_Worker] | None = None
+"""Within `kept_processes`, those of earlier calls."""
+
+
+@contextlib.contextmanager
+def kept_processes() -> Iterator[None]:
+    """Let calls of `run_all` go on with the processes of earlier ones, which end with the outermost block."""
+    global _kept
+    if _kept is not None:
+        yield
+        return
+    _kept = []
+    try:
+        yield
+    finally:
+        workers, _kept = _kept, None
+        _stop(workers)
+
+
 def run_all(
     tasks: Sequence[Task],
     jobs: int | None,
@@ -159,7 +178,7 @@ def run_all(
     waiting = deque(tasks)
     begun: dict[str, int] = {}
     failed: list[Failed] = []
-    workers: list[_Worker] = []
+    workers = [] if _kept is None else _kept
     try:
         while waiting or any(worker.task for worker in workers):
             while waiting and sum(worker.task is not None for worker in workers) < jobs:
@@ -193,7 +212,9 @@ def run_all(
                 on_message(message)
             on_wait()
     finally:
-        _stop(workers)
+        if _kept is None or any(worker.task for worker in workers):
+            _stop(workers)
+            workers.clear()
     return failed
 
 

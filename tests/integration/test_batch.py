@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.batch import Arm, cells, read_batch
 from evovpo.experiments.plan import plan
-from evovpo.experiments.pool import Ended, Failed, Message, Started, Told, run_all
+from evovpo.experiments.pool import Ended, Failed, Message, Started, Told, kept_processes, run_all
 from evovpo.experiments.running import Standing, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress
@@ -473,6 +473,34 @@ def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_a
     assert "expected local, openai or random" in failed[0].reason
     with Store.open(url) as store:
         assert [row.run for row in store.runs()] == [works[1].cell.run_id]
+
+
+@dataclasses.dataclass(frozen=True)
+class Whoami:
+    """Says which process does it."""
+
+    name: str = "whoami"
+
+    def run(self, tell: Callable[[object], None]) -> int:
+        return os.getpid()
+
+
+@pytest.mark.slow
+def test_processes_are_kept_from_call_to_call_within_a_block_alone() -> None:
+    found: list[int] = []
+
+    def take(message: Message) -> None:
+        found.extend([message.value] if isinstance(message, Ended) else [])
+
+    with kept_processes():
+        assert run_all([Whoami()], 1, take) == []
+        with kept_processes():
+            assert run_all([Whoami()], 1, take) == []
+        os.kill(found[0], signal.SIGKILL)
+        assert run_all([Whoami()], 1, take) == []
+        assert Path(f"/proc/{found[2]}").exists()
+    assert not Path(f"/proc/{found[2]}").exists()
+    assert found[0] == found[1] != found[2]
 
 
 def test_an_executor_that_is_none_is_refused(evovpo: Shell, tmp_path: Path) -> None:

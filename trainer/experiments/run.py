@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.plan import plan_cells
-from evovpo.experiments.pool import Ended, Failed, Message, Told, run_all
+from evovpo.experiments.pool import Ended, Failed, Message, Told, kept_processes, run_all
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.store import Store
@@ -42,6 +42,7 @@ def check(study: Study, work: Path) -> None:
     raise_faults(faults)
 
 
+@kept_processes()
 def run_study(study: Study, export: Export, work: Path, processes: int, on_stage: OnStage) -> list[Failed]:
     """Run what is missing and return the searches that failed; `export` has the rows of all others.
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evovpo.errors import ConfigError
+from evovpo.experiments.pool import kept_processes
 from evovpo.files import write_json
 from evovpo.problem.folder import load_problem
 from evovpo.store import Store
@@ -113,6 +114,7 @@ def run_while_searching(
                     export.add_searches([key | row | cost])
 
 
+@kept_processes()
 def search_while_training(
     plan: SearchTraining,
     folder: Path,
