@@ -76,11 +76,12 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Make the runs of one round that are not finished yet; an interrupted one goes on.
 
-        In `jobs` processes at a time, or in this one. Raises `TrainingError` naming the runs that failed.
+        In `jobs` processes at a time, or in this one if one is enough. Raises `TrainingError` naming the
+        runs that failed.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]
-        if self.jobs == 1 or self.store.file is None:
+        if min(self.jobs, len(left)) <= 1 or self.store.file is None:
             for index in left:
                 self.search_problem(number, index)
             return

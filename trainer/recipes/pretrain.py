@@ -292,10 +292,17 @@ def _train(rank: int, out: Path, config: PretrainConfig, language: Language, mee
 
 
 def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) -> None:
-    """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there."""
+    """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there.
+
+    One process is this one; more are started.
+    """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        spawn(_train, (out, config, language, f"{folder}/meet"), nprocs=config.processes)
+        arguments = (out, config, language, f"{folder}/meet")
+        if config.processes == 1:
+            _train(0, *arguments)
+        else:
+            spawn(_train, arguments, nprocs=config.processes)
 
 
 def main(
