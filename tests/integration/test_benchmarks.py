@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
+from shell import run_script
 
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import TEST
@@ -42,8 +44,26 @@ TASKS = [
 """The first is solved by its starting program, the other by none."""
 
 
-def run(name: str, *arguments: str | Path, code: int = 0) -> str:
-    """Run a script in a process of its own and return what it prints; it must end with `code`."""
+class Run(Protocol):
+    def __call__(self, name: str, *arguments: str | Path, code: int = 0) -> str: ...
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a script in this process and returns what it prints; it must end with `code`."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def run(name: str, *arguments: str | Path, code: int = 0) -> str:
+        ended, out, err = run_script(BENCH / name, *arguments, capsys=capsys)
+        assert ended == code, f"{name} ended with {ended}:\n{out}{err}"
+        return out if code == 0 else out + err
+
+    return run
+
+
+def apart(name: str, *arguments: str | Path, code: int = 0) -> str:
+    """Run a script that kills, or is timed, in a process of its own; else as `run`."""
     return ended([BENCH / name, *arguments], code)
 
 
@@ -66,11 +86,11 @@ def last_json(text: str) -> Any:
 
 def test_this_file_runs_every_script() -> None:
     here = Path(__file__).read_text(encoding="utf-8")
-    missing = [path.name for path in sorted(BENCH.glob("*.py")) if f'run("{path.name}"' not in here]
-    assert missing == []
+    ran = set(re.findall(r'\b(?:run|apart)\("(\w+\.py)"', here))
+    assert ran == {path.name for path in BENCH.glob("*.py")}
 
 
-def test_string_tasks_are_counted_with_and_without_joins(tmp_path: Path) -> None:
+def test_string_tasks_are_counted_with_and_without_joins(run: Run, tmp_path: Path) -> None:
     file, progress = tmp_path / "tasks.json", tmp_path / "progress.json"
     file.write_text(json.dumps(TASKS))
     found = last_json(run("strings_benchmark.py", file, "--programs", "24", "--proposer", "random",
@@ -80,7 +100,7 @@ def test_string_tasks_are_counted_with_and_without_joins(tmp_path: Path) -> None
     assert set(json.loads(progress.read_text())) == {"copy", "hard"}
 
 
-def test_a_suite_is_counted_by_proposer(tmp_path: Path) -> None:
+def test_a_suite_is_counted_by_proposer(run: Run, tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "user-name").symlink_to(ROOT / "problems" / "strings" / "user-name")
     found = last_json(
@@ -90,13 +110,13 @@ def test_a_suite_is_counted_by_proposer(tmp_path: Path) -> None:
     assert found["random"]["solved_unseen"] == [0]
 
 
-def test_a_step_of_the_search_is_timed() -> None:
+def test_a_step_of_the_search_is_timed(run: Run) -> None:
     found = last_json(run("search_cost.py", "--programs", "60", "--samples", "2", "--json"))
     assert set(found) == {"ask_tell_ms_median", "ask_tell_ms_p99", "commit_ms_median", "store_mb"}
 
 
 @pytest.mark.skipif(find_spec("starlette") is None, reason="the page needs the extra ui")
-def test_the_page_is_timed_on_a_large_store() -> None:
+def test_the_page_is_timed_on_a_large_store(run: Run) -> None:
     found = json.loads(run("page_cost.py", "--runs", "3", "--programs", "40", "--looks", "1", "--json"))
     assert found["runs"] == 4
     assert found["programs"].keys() == {"wall", "cpu"}
@@ -107,18 +127,18 @@ def test_the_page_is_timed_on_a_large_store() -> None:
     reason="no browser: `.ci/chromium` installs one",
 )
 def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
-    run("page_pictures.py", "--out", tmp_path)
+    apart("page_pictures.py", "--out", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"overview.png", "lineage.png", "population.png"}
 
 
-def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(tmp_path: Path) -> None:
+def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("max_iterations: 5\ndatabase:\n  num_islands: 3\nmine: 1\n")
     found = last_json(run("openevolve_settings.py", file))
     assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
 
 
-def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
+def test_arms_of_two_studies_are_compared(run: Run, tmp_path: Path) -> None:
     for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
         at_k = {"best_at_k": {"1": value, "2": value}}
         keys = ({"arm": arm, "strategy": TEST, "seed": 0, "problem": task_name(task)} for task in range(3))
@@ -128,33 +148,33 @@ def test_arms_of_two_studies_are_compared(tmp_path: Path) -> None:
     assert lines == ["k = 1   +0.250 [+0.250, +0.250]", "k = 2   +0.250 [+0.250, +0.250]"]
 
 
-def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(tmp_path: Path) -> None:
+def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(run: Run, tmp_path: Path) -> None:
     file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
     file.write_text(BATCH)
     ended(["-m", "evovpo", "batch", file, "--store", alone])
-    said = run("batch_faults.py", file, disturbed, "--jobs", "1", "--trees", "1", "--workers", "0",
+    said = apart("batch_faults.py", file, disturbed, "--jobs", "1", "--trees", "1", "--workers", "0",
                "--sandboxes", "0", "--disks", "0", "--between", "5", "10")  # fmt: skip
     assert "killed the whole tree" in said
     assert "ended with exit code 0" in said
     assert run("same_rows.py", alone, disturbed).splitlines()[-1] == "the same rows"
-    assert "is there already" in run("batch_faults.py", file, disturbed, code=2)
+    assert "is there already" in apart("batch_faults.py", file, disturbed, code=2)
 
 
 def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     rows = ("evovpo_whole_numpy", "evovpo_loop", "openevolve_numpy")
-    found = last_json(run("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
+    found = last_json(apart("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
                           "--largest", "10", "--json"))  # fmt: skip
     assert tuple(found) == rows
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
-def test_objectives_are_timed_in_real_steps() -> None:
+def test_objectives_are_timed_in_real_steps(run: Run) -> None:
     found = last_json(run("objective_cost.py", "--prompts", "1", "--rollouts", "6", "--steps", "1",
                           "--repetitions", "50", "--json"))  # fmt: skip
     assert 0 < found["objective_share"]["vpo"] < 1
 
 
-def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(tmp_path: Path) -> None:
+def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(run: Run, tmp_path: Path) -> None:
     lines = run("doctor_prediction.py", "--png", tmp_path / "predicted.png").splitlines()
     assert {tuple(line.split(" | ")[:2]) for line in lines} >= {
         ("| maze", "`grpo`"),
@@ -163,14 +183,14 @@ def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(tmp_path: 
     assert (tmp_path / "predicted.png").stat().st_size > 10_000
 
 
-def test_searches_that_train_stand_beside_frozen_ones(tmp_path: Path) -> None:
+def test_searches_that_train_stand_beside_frozen_ones(run: Run, tmp_path: Path) -> None:
     weights = ROOT / "evovpo" / "builtin" / "weights" / "strings"
     rows = run("search_training.py", tmp_path, "--model", weights, "--problems", "1", "--evaluations", "24",
                "--rounds", "2", "--objectives", "vpo", "--processes", "1").splitlines()  # fmt: skip
     assert [json.loads(row)["trainings"] for row in rows] == [1, 0, 0]
 
 
-def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
+def test_bin_packing_makes_rows_and_reports_them(run: Run, tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "report"
     run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",
         "--evaluations", "96", "--interval", "48", "--check", "1")  # fmt: skip
@@ -179,7 +199,7 @@ def test_bin_packing_makes_rows_and_reports_them(tmp_path: Path) -> None:
     assert (folder / "bin-packing-or3.png").exists()
 
 
-def test_portfolios_of_rules_pack_new_instances(tmp_path: Path) -> None:
+def test_portfolios_of_rules_pack_new_instances(run: Run, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'packing.db'}"
     search = ("evolve", "portfolio/packing", "--proposer", "random", "--evaluations", "8", "--store", store)
     ended(("-m", "evovpo", *search, "--set", "search.target=0.01"))
@@ -191,7 +211,7 @@ def test_portfolios_of_rules_pack_new_instances(tmp_path: Path) -> None:
     assert all(row["excess"]["best fit"] >= 0 for row in rows)
 
 
-def test_families_of_string_tasks_are_those_of_the_bundled_suite(tmp_path: Path) -> None:
+def test_families_of_string_tasks_are_those_of_the_bundled_suite(run: Run, tmp_path: Path) -> None:
     bundled, made = ROOT / "problems" / "strings-family", tmp_path / "made"
     assert "tasks are kept" in run("string_families.py", "--out", made, "--pilot", bundled / "pilot.jsonl")
     for folder in (bundled, made):
@@ -200,7 +220,7 @@ def test_families_of_string_tasks_are_those_of_the_bundled_suite(tmp_path: Path)
         assert path.is_dir() or (made / path.relative_to(bundled)).read_bytes() == path.read_bytes(), path
 
 
-def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(tmp_path: Path) -> None:
+def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(run: Run, tmp_path: Path) -> None:
     rows = tmp_path / "pilot.jsonl"
     lines = (ROOT / "problems" / "strings-family" / "pilot.jsonl").read_text().splitlines(keepends=True)
     rows.write_text("".join(line for line in lines if '"f000-0"' not in line))
@@ -211,7 +231,7 @@ def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(tmp_path: Path)
     assert max(evaluations for _, evaluations, *_ in last["searches"]) <= 8
 
 
-def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(tmp_path: Path) -> None:
+def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(run: Run, tmp_path: Path) -> None:
     file, log, rows = (tmp_path / name for name in ("tasks.json", "copy.jsonl", "rows.csv"))
     unseen = [{"inputs": ["b"], "output": "b"}, {"inputs": ["b1"], "output": "b2"}]
     known = [{"inputs": ["a"], "output": "a"}, {"inputs": ["a1"], "output": "a1"}]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
+from shell import Shell
 
 from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID, split_chain
@@ -243,17 +241,17 @@ def test_a_loop_over_a_problem_with_a_scorer_holds_nothing_out(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_the_loop_trains_the_model_on_such_a_problem_and_says_what_each_round_found(tmp_path: Path) -> None:
+def test_the_loop_trains_the_model_on_such_a_problem_and_says_what_each_round_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     new_problem(tmp_path / "root", "score")
-    done = subprocess.run(
-        [sys.executable, "-m", "evovpo", "loop", "root", "--rounds", "2", "-n", "72", "--store", "sqlite:///s.db",
-         "--set", "sandbox.workers=1"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"each round found: [01]\.\d{3}, [01]\.\d{3} \(no problem was held out\)", done.stdout)
-    assert "2 policy versions were trained; version 2 is served" in done.stdout
+    done = Shell(capsys)("loop", "root", "--rounds", "2", "-n", "72", "--store", "sqlite:///s.db",
+                         "--set", "sandbox.workers=1")  # fmt: skip
+    assert done.code == 0, done.err
+    assert re.search(r"each round found: [01]\.\d{3}, [01]\.\d{3} \(no problem was held out\)", done.out)
+    assert "2 policy versions were trained; version 2 is served" in done.out
     assert not list(tmp_path.glob("*.png"))
     problem: Problem = load_problem(tmp_path / "root")
     config = json.loads((FORMULA_MODEL / "config.json").read_text())

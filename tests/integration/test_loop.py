@@ -15,6 +15,7 @@ import pytest
 import torch
 from crashing_loop import ROUNDS, make_loop, state
 from safetensors.torch import load_file
+from shell import Shell
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config, ProposerConfig, SearchConfig
@@ -225,23 +226,26 @@ def test_a_start_model_of_the_loop_is_version_0(store: Store, tmp_path: Path) ->
 # ---------------------------------------------------------------- the command
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "evovpo", "loop", "strings", "--rounds", "2", "--limit", "2", "-n", "48",
-         "--store", f"sqlite:///{folder / 'loop.db'}", "--png", str(folder / "loop.png"),
-         "--train-set", "probe.problems=2", "--train-set", "probe.answers=4",
-         "--train-set", "update.groups_per_step=2", "--imitate", "0",
-         "--train-set", "probe.evaluations=16", *arguments],
-        capture_output=True, text=True, check=False, cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-    )  # fmt: skip
+LOOP = (
+    "loop", "strings", "--limit", "2", "-n", "48", "--jobs", "1", "--imitate", "0", "--png", "loop.png",
+    "--train-set", "probe.problems=2", "--train-set", "probe.answers=4", "--train-set", "probe.evaluations=0",
+    "--train-set", "update.groups_per_step=2",
+)  # fmt: skip
+
+
+@pytest.fixture
+def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A shell in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return Shell(capsys)
 
 
 @pytest.mark.slow
-def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    done = command(tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Shell, tmp_path: Path) -> None:
+    done = evovpo(*LOOP, "--rounds", "2", "--json")
+    assert done.code == 0, done.err
+    result = done.json
     today = ["rounds", "policy_versions", "weights_changed", "before", "after", "served"]
     assert list(result) == [*today, "frozen_at_equal_cpu", "verdict"]
     assert result["rounds"] == 2
@@ -249,30 +253,30 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(tmp_path: 
     assert result["weights_changed"] is True
     assert set(result["before"]["best_at_k"]) == set(result["after"]["pass_at_k"]) >= {"1", "96"}
     assert (tmp_path / "loop.png").read_bytes().startswith(b"\x89PNG")
-    again = command(tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "search 1/2" not in again.stderr
-    assert "difference [95 % interval]" in again.stdout
-    assert f"version {result['served']} is served" in again.stdout
+    again = evovpo(*LOOP, "--rounds", "2")
+    assert again.code == 0, again.err
+    assert "search 1/2" not in again.err
+    assert "difference [95 % interval]" in again.out
+    assert f"version {result['served']} is served" in again.out
 
 
 @pytest.mark.slow
 def test_side_by_side_both_halves_do_their_part(tmp_path: Path) -> None:
-    done = command(tmp_path, "--side-by-side", "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "evovpo", *LOOP, "--rounds", "1", "--side-by-side", "--json"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["policy_versions"] >= 1
     assert result["weights_changed"] is True
 
 
-def test_a_name_that_is_neither_problem_nor_suite_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "evovpo", "loop", "string"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "strings" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_name_that_is_neither_problem_nor_suite_is_refused(evovpo: Shell) -> None:
+    done = evovpo("loop", "string")
+    assert done.code == 2
+    assert "strings" in done.err
 
 
 # ---------------------------------------------------------------- a family
@@ -319,33 +323,24 @@ def test_the_bundled_families_are_measured_by_siblings_and_guarded_by_what_is_ma
     assert not {problem.id for problem in loop.held_out} & {problem.id for problem in loop.searched}
 
 
-def test_problems_of_different_languages_are_one_clear_error(tmp_path: Path) -> None:
+def test_problems_of_different_languages_are_one_clear_error(evovpo: Shell, tmp_path: Path) -> None:
     mixed = family(tmp_path, 2)
     shutil.copytree(load_suite("lists")[0].path, mixed / "of-lists")
-    done = command_on(str(mixed), tmp_path)
-    assert done.returncode != 0
-    assert "no built-in one writes for all of these problems" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def command_on(target: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "evovpo", "loop", target, "--rounds", "1", "-n", "40", "--jobs", "2",
-         "--store", f"sqlite:///{folder / 'loop.db'}", "--png", str(folder / "loop.png"),
-         "--train-set", "probe.problems=2", "--train-set", "probe.answers=4", "--train-set",
-         "imitate.passes=1", "--train-set", "probe.evaluations=8", *arguments],
-        capture_output=True, text=True, check=False, cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-    )  # fmt: skip
+    done = evovpo("loop", mixed)
+    assert done.code != 0
+    assert "no built-in one writes for all of these problems" in done.err
 
 
 @pytest.mark.slow
-def test_a_loop_over_a_family_says_whether_it_won(tmp_path: Path) -> None:
-    done = command_on(str(family(tmp_path)), tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path) -> None:
+    done = evovpo(
+        "loop", family(tmp_path), "--rounds", "1", "-n", "40", "--jobs", "2",
+        "--train-set", "probe.problems=2", "--train-set", "probe.answers=4",
+        "--train-set", "probe.evaluations=0", "--train-set", "imitate.passes=1", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
     for name in ("before", "after", "frozen_at_equal_cpu"):
-        assert 0 <= result[name]["solved_heldout"] <= result[name]["problems"] == 2
-        assert "1" in result[name]["best_at_k"]
-    assert result["frozen_at_equal_cpu"]["answers"] >= result["before"]["answers"] == 96
-    assert result["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))
+        assert 0 <= done.json[name]["solved_heldout"] <= done.json[name]["problems"] == 2
+        assert "1" in done.json[name]["best_at_k"]
+    assert done.json["frozen_at_equal_cpu"]["answers"] >= done.json["before"]["answers"] == 96
+    assert done.json["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))

@@ -14,13 +14,13 @@ from name_tables import PLAIN, write_names
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROBE = "probe.problems=2", "probe.answers=2"
+PROBE = "{0} probe.problems=2 {0} probe.answers=2 {0} probe.evaluations=0 "
 SMALLER = {
-    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --evaluations 24 --train-set {} --train-set {} "
-    "--train-set probe.evaluations=24".format(*PROBE),
-    "evovpo retrain latest ": "evovpo retrain latest --set {} --set {} --set probe.evaluations=24 ".format(
-        *PROBE
-    ),
+    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --jobs 1 --evaluations 24 " + PROBE.format("--train-set"),
+    "evovpo retrain latest ": "evovpo retrain latest " + PROBE.format("--set"),
+    "--set proposer.policy=served": "--set proposer.policy=served --evaluations 24",
+    "evovpo doctor ": "evovpo doctor --set search.evaluations=96 ",
+    "evovpo evolve invoices": "evovpo evolve invoices --evaluations 24",
     "--evaluations 300": "--evaluations 48",
 }
 """What is made smaller, so that the blocks end within a minute."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from shell import Shell
 from sqlalchemy import create_engine, text
 
 from evovpo.errors import ConfigError, EvovpoError
@@ -303,16 +301,11 @@ def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- a whole study
 
 
-def evovpo(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in `folder`."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "evovpo", *arguments],
-        cwd=folder,
-        env=environment,
-        text=True,
-        capture_output=True,
-    )
+@pytest.fixture
+def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A shell in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
@@ -323,11 +316,13 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(tmp_path: Path) -> None:
+def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(
+    evovpo: Shell, tmp_path: Path
+) -> None:
     study_of(tmp_path)
-    first = evovpo("study", "study.toml", "--processes", "1", "--json", folder=tmp_path)
-    assert first.returncode == 0, first.stderr
-    found = json.loads(first.stdout.splitlines()[-1])
+    first = evovpo("study", "study.toml", "--processes", "1", "--json")
+    assert first.code == 0, first.err
+    found = first.json
     assert {name: arm["seeds"] for name, arm in found["arms"].items()} == {
         "start": 2, "grpo": 2, "vpo, as grpo is": 0
     }  # fmt: skip
@@ -343,17 +338,17 @@ def test_a_study_runs_goes_on_and_reports_again_without_anything_but_its_rows(tm
     path.write_text("".join(line for line in lines if line != dropped))
     trainings = (tmp_path / "export" / "trainings.jsonl").read_text()
     shutil.rmtree(tmp_path / "work")
-    again = evovpo("study", "study.toml", "--processes", "1", "--json", folder=tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = evovpo("study", "study.toml", "--processes", "1", "--json")
+    assert again.code == 0, again.err
     assert rows_of(tmp_path) == rows
     assert (tmp_path / "export" / "trainings.jsonl").read_text() == trainings
     assert len(list((tmp_path / "work" / "models").iterdir())) == 2
 
     shutil.rmtree(tmp_path / "work")
-    report = evovpo("study", "study.toml", "--report-only", "--json", folder=tmp_path)
-    assert report.returncode == 0, report.stderr
-    told = json.loads(report.stdout.splitlines()[-1])
-    told_again = json.loads(again.stdout.splitlines()[-1])
+    report = evovpo("study", "study.toml", "--report-only", "--json")
+    assert report.code == 0, report.err
+    told = report.json
+    told_again = again.json
     assert told["arms"] == told_again["arms"]
     assert told["verdict"] == told_again["verdict"]
     for arm in told["arms"].values():
@@ -384,17 +379,17 @@ def check_against_the_store(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_says_what_options_of_domains_say(tmp_path: Path) -> None:
+def test_a_file_says_what_options_of_domains_say(evovpo: Shell, tmp_path: Path) -> None:
     study_of(tmp_path)
-    refused = evovpo("study", "study.toml", "--tokens", "5", folder=tmp_path)
-    assert refused.returncode == 2
-    assert "--tokens" in refused.stderr
-    unknown = evovpo("study", "string", folder=tmp_path)
-    assert unknown.returncode == 2
-    assert re.search(r"neither a study file .* nor a domain", unknown.stderr)
-    empty = evovpo("study", "study.toml", "--report-only", folder=tmp_path)
-    assert empty.returncode == 2
-    assert "no search of this study yet" in empty.stderr
+    refused = evovpo("study", "study.toml", "--tokens", "5")
+    assert refused.code == 2
+    assert "--tokens" in refused.err
+    unknown = evovpo("study", "string")
+    assert unknown.code == 2
+    assert re.search(r"neither a study file .* nor a domain", unknown.err)
+    empty = evovpo("study", "study.toml", "--report-only")
+    assert empty.code == 2
+    assert "no search of this study yet" in empty.err
 
 
 def without_new_keys(value: Any) -> Any:

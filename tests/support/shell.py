@@ -1,10 +1,14 @@
-"""The command line, called in this process."""
+"""The command line and scripts, called in this process: each process more would load torch anew."""
 
 from __future__ import annotations
 
 import json
+import runpy
+import sys
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -34,3 +38,19 @@ class Shell:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         return Answer(int(ended.value.code or 0), *self._capsys.readouterr())
+
+
+def run_script(path: Path, *arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> Answer:
+    """Run a script in this process, as Python runs it; its warnings are printed and no errors."""
+    code = 0
+    with (
+        mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
+        mock.patch.object(sys, "path", [str(path.parent), *sys.path]),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("default")
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return Answer(code, *capsys.readouterr())
