@@ -231,6 +231,34 @@ def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(run: Run, tmp_p
     assert max(evaluations for _, evaluations, *_ in last["searches"]) <= 8
 
 
+def test_what_a_loop_over_families_learned_is_counted_by_hand(run: Run, tmp_path: Path) -> None:
+    def problem(kind: str, solved: float, searched: int | None) -> dict[str, Any]:
+        at_k = {"best_at_k": [solved], "solved_at_k": [solved], "solved": solved}
+        return {"id": "p", "kind": kind, "joins": searched, "no_joins": None, **at_k}
+
+    arms = {"start": ([0.0, 0.5], None), "imitation": ([1.0, 0.5], 7), "at_equal_cpu": ([0.25, 0.5], None)}
+    rows = [
+        {"seed": 1, "arm": arm, "cpu_seconds": 9.0, "answers": 200,
+         "problems": [problem(kind, one, searched) for kind in ("sibling", "new") for one in solved]}
+        for arm, (solved, searched) in arms.items()
+    ]  # fmt: skip
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = run("family_loop.py", "compare", file)
+    assert said.count("| start | 9 | 0.5 | 0.250 | 0.0 | 0.0 |") == 2
+    assert said.count("| imitation | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 0.750 (+0.500 [") == 2
+    assert said.count("| 0.0 (+0.0 [+0.0, +0.0]) | 2.0 (+2.0 [+2.0, +2.0]) |") == 2
+    assert said.count("(200 a problem, not 96) solves 0.8; imitation minus that: +0.8") == 2
+
+
+def test_weightings_are_compared_on_mazes_with_added_components(run: Run, tmp_path: Path) -> None:
+    small = ("--seeds", "1", "--mazes", "1", "--routes", "20", "--steps", "1", "--out", tmp_path)
+    lines = run("adaptive_weights.py", *small).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2::5]] == ["| nothing", "| all of it"]
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert all(0 <= row[0] <= 1 for by_arm in rows.values() for arm in by_arm.values() for row in arm)
+
+
 def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(run: Run, tmp_path: Path) -> None:
     file, log, rows = (tmp_path / name for name in ("tasks.json", "copy.jsonl", "rows.csv"))
     unseen = [{"inputs": ["b"], "output": "b"}, {"inputs": ["b1"], "output": "b2"}]
