@@ -228,7 +228,8 @@ class LocalProposer:
     larger request goes alone). Token ids of a rollout include the end token, its text does not.
 
     `threads` is the number of CPU threads of the worker's products: one is best for models of a few
-    million parameters and whenever other processes are busy. `follow` is called before every request for
+    million parameters and whenever other processes are busy. `loaded` is the version's policy where a caller
+    holds it already, for proposers one after the other. `follow` is called before every request for
     the version to use: another one than the present is loaded by the worker, between two batches.
     """
 
@@ -239,8 +240,9 @@ class LocalProposer:
         max_batch_rows: int = 32,
         threads: int = 1,
         follow: Callable[[], PolicyVersion] | None = None,
+        loaded: LocalPolicy | None = None,
     ) -> None:
-        self._policy = load_local_policy(version)
+        self._policy = loaded or load_local_policy(version)
         self._version = version
         self._follow = follow
         self._loading = asyncio.Lock()

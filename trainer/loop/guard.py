@@ -97,10 +97,16 @@ def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> lis
 
 def solved_in_searches(version: PolicyVersion, problems: Sequence[Problem], config: Config) -> list[float]:
     """Return for each problem 1.0 if a search of its own solves it, on held-out rows too."""
-    proposer = {"name": "local", "model": version.path, "policy": "start"}
+    from evovpo.proposers.local import LocalProposer, load_local_policy
+
+    config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
+    start_model = PolicyVersion(0, None, version.path)
+    loaded = load_local_policy(start_model)
     with Store.open("sqlite://") as store:
-        requests = [RunRequest(problem, config.changed(proposer=proposer)) for problem in problems]
-        outcomes = [start(request, store) for request in requests]
+        outcomes = [
+            start(RunRequest(problem, config), store, LocalProposer(start_model, loaded=loaded))
+            for problem in problems
+        ]
     return [float(outcome.solved and outcome.solved_heldout is not False) for outcome in outcomes]
 
 
@@ -189,7 +195,10 @@ def compare_with_earlier(
     new, values = probed(PolicyVersion(-1, plan.start.number, str(candidate)))
     together = [values, *(found for number, found in known.items() if number)]
     pooled = {figure: np.mean([found[figure] for found in together], 0).tolist() for figure in values}
-    lost = losses(values, {f"version {number}": known[number] for number in numbers})
+    # Best@k beside the parent is the verdict's own.
+    own = {figure: found for figure, found in known[plan.start.number].items() if "@" not in figure}
+    lost = losses(values, {f"version {number}": known[number] for number in numbers[1:]})
+    lost += losses(values, {f"version {plan.start.number}": own})
     lost += [f"{one}, all trained versions together" for one in losses(pooled, {"version 0": known[0]})]
     verdict = clearly_worse(new, parent, budget=budget)
     if lost and not verdict.is_worse:
