@@ -101,8 +101,8 @@ def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_ro
     unwritable = Find(Program(statements), evaluation("best", [1] * 6), "imported", ())
     for answers, wanted in ((1, 1), (2, 2), (4, 3)):
         config = Config.load(None, [f"search.answers={answers}"])
-        writer = _Writer(PROBLEM, config, TOKENIZER, {}, [unwritable, *finds])
-        target = writer.target("run", finds[2], np.random.default_rng(0))
+        writer = _Writer(PROBLEM, config, TOKENIZER, {})
+        target = writer.target("run", finds[2], np.random.default_rng(0), [unwritable, *finds])
         assert isinstance(target, Target)
         assert target.program_id == finds[2].program.id
         for row in target.rows:
@@ -111,7 +111,7 @@ def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_ro
             )
             assert TOKENIZER.decode(row.prompt_ids).startswith(f"⟦m{wanted}⟧")
         assert shown_rows(target) == {2}
-    assert writer.target("run", unwritable, np.random.default_rng(0)) is LeftOut.UNWRITABLE
+    assert writer.target("run", unwritable, np.random.default_rng(0), finds) is LeftOut.UNWRITABLE
 
 
 def test_what_is_wrong_on_validation_rows_is_not_taught_nor_are_its_sides(store: Store) -> None:
@@ -211,8 +211,8 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
     assert PROBLEM.statement in asked
     other = find._replace(program=Program(source("x0.upper()")), made_of=())
     both = Config.load(None, [f"prompt.style={style}", *chat, "search.answers=2"])
-    writer = _Writer(PROBLEM, both, _Characters(), {parent.program.id: parent}, [find, other])
-    chain = writer.target("run", find, np.random.default_rng(0))
+    writer = _Writer(PROBLEM, both, _Characters(), {parent.program.id: parent})
+    chain = writer.target("run", find, np.random.default_rng(0), [find, other])
     assert isinstance(chain, Target)
     written = "".join(map(chr, chain.rows[0].completion_ids[:-1]))
     first, second = written.removeprefix("=== ANSWER 1 ===\n").split("\n=== ANSWER 2 ===\n")

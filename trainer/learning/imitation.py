@@ -132,11 +132,11 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
         chosen = choose(problem, held, config, rng)
         teachable = confirmed(problem, chosen, held, store)
         left_out[LeftOut.WRONG] += len(chosen) - sum(find in teachable for find in chosen)
-        writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held, teachable)
+        writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held)
         for find in teachable:
             is_new = (problem.version, find.program.id) not in taught
             taught.add((problem.version, find.program.id))
-            target = writer.target(run_id, find, rng) if is_new else LeftOut.TWICE
+            target = writer.target(run_id, find, rng, teachable) if is_new else LeftOut.TWICE
             if isinstance(target, Target):
                 found.append(target)
             else:
@@ -238,26 +238,25 @@ def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find]
 class _Writer:
     """Writes targets of one run as its proposer would have been asked for them and would have answered."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        config: Config,
-        tokenizer: Any,
-        held: Mapping[str, Find],
-        teachable: Sequence[Find] = (),
-    ) -> None:
+    def __init__(self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, Find]) -> None:
         self._problem, self._tokenizer, self._held = problem, tokenizer, held
-        self._teachable, self._answers = teachable, config.search.answers
+        self._answers = config.search.answers
         self._format: PromptFormat = choose_format(problem, config)
         self._is_chat = config.proposer.name == "openai" and config.proposer.endpoint == "chat"
         self._longest = config.sampling.max_tokens or self._format.reply_tokens
 
-    def target(self, run_id: str, find: Find, rng: np.random.Generator) -> Target | LeftOut:
-        """Return a find as a target, or why it is none."""
+    def target(
+        self, run_id: str, find: Find, rng: np.random.Generator, others: Sequence[Find] = ()
+    ) -> Target | LeftOut:
+        """Return a find as a target, or why it is none; of `others` a chain has what is next best."""
         rows = find.right() if self._problem.is_by_example else []
         if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
             return LeftOut.FEW_ROWS
-        made = [self._row(find, rows, rng) for _ in range(_PROMPTS)]
+        seen = rows or range(len(self._problem.objectives))
+        worth = {one.program: sum((one.evaluation.rewards or ())[row] for row in seen) for one in others}
+        ranked = sorted((program for program in worth if worth[program] > 0), key=lambda one: -worth[one])
+        chain = [find.program, *(program for program in ranked if program.id != find.program.id)]
+        made = [self._row(find, chain, rows, rng) for _ in range(_PROMPTS)]
         if None in made:
             return LeftOut.UNWRITABLE
         room = self._tokenizer.model_max_length
@@ -268,8 +267,13 @@ class _Writer:
         )
         return Target(run_id, find.program.id, find.source, fitting) if fitting else LeftOut.TOO_LONG
 
-    def _row(self, find: Find, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
-        """Return the find under a prompt that shows these rows, or none if the format cannot write it."""
+    def _row(
+        self, find: Find, chain: Sequence[Program], rows: Sequence[int], rng: np.random.Generator
+    ) -> TrainingRow | None:
+        """Return the find under a prompt that shows these rows, or none if the format cannot write it.
+
+        As many of the chain follow as an answer has room for and the format can write.
+        """
         problem, made_by = self._problem, self._format
         origins = [self._held[one] for one in find.made_of if one in self._held]
         parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
@@ -278,27 +282,20 @@ class _Writer:
             origin = parents[int(rng.integers(len(parents)))]
             parent = Shown(origin.program, origin.evaluation)
         base = None if parent is None else parent.program
-        chain = [find.program]
-        text = self._text(chain, base)
-        for other in self._next_best(find, rows):
-            if len(chain) < self._answers and (longer := self._text([*chain, other.program], base)):
-                chain, text = [*chain, other.program], longer
-        if not text:
+        written: list[Program] = []
+        for program in chain:
+            if len(written) < self._answers and self._text([*written, program], base):
+                written.append(program)
+        if find.program not in written:
             return None
+        text = self._text(written, base)
         shown = choose_rows(len(problem.train), made_by.max_rows, rng, only=rows)
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
-        request = Request(len(chain), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
+        request = Request(len(written), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
         completion = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self._tokenizer.eos_token_id
         completion += [end] * (completion[-1] != end)
         return text_row(self._encode(made_by.messages(problem, request)), completion)
-
-    def _next_best(self, find: Find, rows: Sequence[int]) -> list[Find]:
-        """Return the other teachable finds that are worth something on these rows, the best first."""
-        seen = rows or range(len(self._problem.objectives))
-        worth = [sum((one.evaluation.rewards or ())[row] for row in seen) for one in self._teachable]
-        ranked = sorted(zip(worth, self._teachable, strict=True), key=lambda pair: -pair[0])
-        return [one for value, one in ranked if value > 0 and one.program.id != find.program.id]
 
     def _text(self, chain: Sequence[Program], base: Program | None) -> str:
         """Return what answers a prompt with these programs; empty if the format cannot write it."""
