@@ -106,9 +106,14 @@ def is_kept(row: dict[str, list[list[int]]]) -> bool:
 
 def fertile(rows: Mapping[str, dict[str, list[list[int]]]]) -> list[int]:
     """Return the families of which a pilot kept at least half of the first `SIBLINGS`, in order."""
-    first = [name for name, row in rows.items() if is_kept(row) and int(name[5:]) < SIBLINGS]
-    counts = Counter(int(name[1:4]) for name in first)
+    first = [_place(name) for name, row in rows.items() if is_kept(row)]
+    counts = Counter(number for number, place in first if place < SIBLINGS)
     return sorted(number for number, count in counts.items() if 2 * count >= SIBLINGS)
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Return the numbers of a task's family and of its place there."""
+    return int(name[1:4]), int(name[5:])
 
 
 def make_suite(
@@ -128,8 +133,8 @@ def make_suite(
     ]
     out.mkdir(parents=True, exist_ok=True)
     kept = 0
-    most = 1 + max(int(name[5:]) for name in rows)
-    for name, drawn in named(seed, families, most):
+    most = {int(name[1:4]): max(SIBLINGS, 1 + int(name[5:])) for name in sorted(rows, key=_place)}
+    for name, drawn in (one for number in families for one in named(seed, [number], most[number])):
         if name in rows and is_kept(rows[name]):
             kept += 1
             write_task(out, drawn, name)

@@ -1,0 +1,2 @@
+def solve(text, other):
+    return text
