@@ -45,7 +45,6 @@ def test_figures_are_those_of_the_answers() -> None:
         (1, 2),
         0.7,
     )
-    assert found.tokens == 8
     assert found.values("best_at_k", 1).tolist() == [[0.5, 0.5]]
     assert found.values("best_at_k", 2).tolist() == [[0.5, 1.0]]
     assert found.values("union_at_k", 2).tolist() == [[1.0, 1.0]]

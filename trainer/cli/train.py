@@ -105,23 +105,18 @@ def train(
 
 def _train(asked: Asked, *, as_json: bool) -> None:
     from trainer.cli.progress import WorkBar, quiet
-    from trainer.domains.training import Watch
     from trainer.domains.training import train as run
-    from trainer.reports.domains import gain_line, trained_table
+    from trainer.reports.domains import trained_view
 
-    bar = WorkBar()
+    is_main, bar = int(os.environ.get("RANK", "0")) == 0, WorkBar()
 
-    def stepped(step: int, total: int, logs: Any) -> None:
-        figures = f"set score {logs['set_score']:.3f}  mean reward {logs['mean_reward']:.3f}"
-        bar.show("training", step, total, figures)
+    def told(name: str, done: int, total: int, figures: str) -> None:
+        if is_main:
+            bar.show(name, done, total, figures) if total else bar.line(name)
 
-    def measuring(name: str, done: int, total: int) -> None:
-        bar.show(f"measuring {name}", done, total)
-
-    is_main = int(os.environ.get("RANK", "0")) == 0
     try:
         with bar if is_main else contextlib.nullcontext(), quiet():
-            found = run(asked, Watch(measuring, stepped, bar.line) if is_main else Watch())
+            found = run(asked, told)
     except KeyboardInterrupt:
         leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
     if not is_main:
@@ -130,8 +125,7 @@ def _train(asked: Asked, *, as_json: bool) -> None:
         print_json(found._asdict())
         return
     if found.before is not None:
-        show_answer(trained_table(found))
-        say(gain_line(found))
+        show_answer(trained_view(found))
     say(f"The trained model is in {found.output}.")
     say(f"Measure it:   evovpo measure --domain {asked.domain} --model {found.output}")
     say(f"Serve it:     vllm serve {found.output}")
@@ -145,7 +139,7 @@ def _preview(asked: Asked, *, as_json: bool) -> None:
     with quiet():
         found = preview(asked)
     if as_json:
-        print_json(found.as_json())
+        print_json(found)
     else:
         show_answer(preview_view(found))
 

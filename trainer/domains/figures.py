@@ -11,7 +11,7 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.intervals import Difference, difference, mean
 from evovpo.judging.measure import Measure, measure
 from trainer.domains.domain import open_domain
-from trainer.domains.sampling import Ask, Completed, ServedPolicy, complete, load_policy
+from trainer.domains.sampling import Ask, Completed, complete, complete_at, load_policy
 from trainer.domains.tokens import START_FOLDERS
 
 BY_K = {
@@ -32,8 +32,6 @@ class PolicyFigures:
     temperature: float
     measures: tuple[Measure, ...]
     ks: tuple[int, ...]
-    tokens: int = 0
-    """Completion tokens that were sampled; 0 where nobody says."""
 
     def values(self, figure: str, k: int = 0) -> Array:
         """Return one figure of each prompt `[1, T]`."""
@@ -71,8 +69,7 @@ def figures(
 ) -> PolicyFigures:
     """Return what judged completions are worth. Raises `SandboxError` as `evovpo.judging.measure`."""
     measures = tuple(measure([one.answers for one in completions]) for completions in found)
-    tokens = sum(one.tokens for completions in found for one in completions)
-    return PolicyFigures(name, temperature, measures, tuple(ks), tokens)
+    return PolicyFigures(name, temperature, measures, tuple(ks))
 
 
 def minus(ours: PolicyFigures, theirs: PolicyFigures, figure: str, k: int = 0) -> Difference:
@@ -102,7 +99,7 @@ def measure_policies(
     """Return the figures of each model, in this process or at a server, at each temperature.
 
     Without models those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
-    without a start model, and as `open_domain`, `load_policy` and `ServedPolicy.complete`.
+    without a start model, and as `open_domain`, `load_policy` and `complete_at`.
     """
     is_bundled = asking.domain in START_FOLDERS
     split: Any = "test" if is_bundled else None
@@ -120,7 +117,7 @@ def measure_policies(
                     watch(name, done, len(domain.prompts))
 
                 if policy is None:
-                    answered = ServedPolicy(base_url or "", model).complete(domain, domain.prompts, ask, told)
+                    answered = complete_at(base_url or "", model, domain, domain.prompts, ask, told)
                 else:
                     answered = complete(policy, domain, domain.prompts, ask, told)
                 found.append(figures(name, answered, asking.ks, temperature))

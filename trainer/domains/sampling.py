@@ -5,7 +5,7 @@ In this process any causal model that transformers loads, on the accelerator if 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +28,6 @@ class Ask(NamedTuple):
     completions: int
     temperature: float = 1.0
     seed: int = 0
-    max_tokens: int = 0
-    """Longest completion; 0 for the domain's."""
 
 
 class Completed(NamedTuple):
@@ -123,7 +121,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
     model, pad = policy.model, policy.end_ids[0]
     longest = max(map(len, prompts))
     context = getattr(model.config, "max_position_embeddings", None)
-    room = (ask.max_tokens or domain.max_tokens) if context is None else context - longest
+    room = domain.max_tokens if context is None else context - longest
     if room < 1:
         raise PolicyError(
             f"a prompt of {domain.name} has {longest} tokens, and the model's context {context}; choose a "
@@ -135,7 +133,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
         input_ids=torch.tensor(rows, device=model.device),
         attention_mask=torch.tensor(mask, device=model.device),
         do_sample=True, temperature=ask.temperature, top_k=0, top_p=1.0,
-        num_return_sequences=ask.completions, max_new_tokens=min(room, ask.max_tokens or domain.max_tokens),
+        num_return_sequences=ask.completions, max_new_tokens=min(room, domain.max_tokens),
         eos_token_id=list(policy.end_ids), pad_token_id=pad,
     )  # fmt: skip
     found = []
@@ -154,65 +152,47 @@ def _judged(policy: LoadedModel, domain: Domain, row: Row, rows: Sequence[list[i
     return [Completed(text, chain, len(ids)) for text, chain, ids in zip(texts, chains, rows, strict=True)]
 
 
-@dataclass(frozen=True)
-class ServedPolicy:
-    """A model behind an OpenAI-compatible server, asked as searches ask it (docs/servers.md)."""
+def complete_at(
+    base_url: str,
+    model: str,
+    domain: Domain,
+    rows: Sequence[Row],
+    ask: Ask,
+    on_rows: Callable[[int], None] = lambda done: None,
+) -> list[list[Completed]]:
+    """Return the same from an OpenAI-compatible server, asked as searches ask it. Raises `ServerError`."""
+    return asyncio.run(_complete_at(base_url, model, domain, rows, ask, on_rows))
 
-    base_url: str
-    model: str
 
-    def complete(
-        self,
-        domain: Domain,
-        rows: Sequence[Row],
-        ask: Ask,
-        on_rows: Callable[[int], None] = lambda done: None,
-    ) -> list[list[Completed]]:
-        """Return the judged completions of each row. Raises `ServerError` as the proposer does."""
-        return asyncio.run(self._complete(domain, rows, ask, on_rows))
+async def _complete_at(
+    base_url: str, model: str, domain: Domain, rows: Sequence[Row], ask: Ask, on_rows: Callable[[int], None]
+) -> list[list[Completed]]:
+    from evovpo.proposers.openai import OpenAIProposer
 
-    async def _complete(
-        self, domain: Domain, rows: Sequence[Row], ask: Ask, on_rows: Callable[[int], None]
-    ) -> list[list[Completed]]:
-        from evovpo.proposers.openai import OpenAIProposer
+    endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"
+    proposer = OpenAIProposer(
+        ProposerConfig(name="openai", base_url=base_url, model=model, endpoint=endpoint)
+    )
+    sampling = Sampling(ask.temperature, domain.max_tokens)
+    done = count()
 
-        is_chat = not isinstance(rows[0]["prompt"], str)
-        settings = ProposerConfig(
-            name="openai", base_url=self.base_url, model=self.model,
-            endpoint="chat" if is_chat else "completions",
+    async def one(number: int, row: Row) -> list[Completed]:
+        text = row["prompt"]
+        messages = [{"role": "user", "content": text}] if isinstance(text, str) else text
+        ticket = Prompt(
+            id=f"measure-{number}", run_id="measure", sequence=number, tells_before=0, kind=PromptKind.ROOT,
+            messages=tuple(Message(message["role"], message["content"]) for message in messages),
+            rollouts=ask.completions, seed=ask.seed + number,
         )  # fmt: skip
-        sampling = Sampling(ask.temperature, ask.max_tokens or domain.max_tokens)
-        proposer = OpenAIProposer(settings)
-        done = 0
+        rollouts = await proposer.propose(ticket, range(ask.completions), sampling)
+        texts = [rollout.text for rollout in rollouts]
+        chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
+        on_rows(next(done) + 1)
+        lengths = [len(rollout.token_ids or ()) for rollout in rollouts]
+        return [Completed(*parts) for parts in zip(texts, chains, lengths, strict=True)]
 
-        async def one(number: int, row: Row) -> list[Completed]:
-            nonlocal done
-            prompt = _ticket(number, row["prompt"], ask)
-            rollouts = await proposer.propose(prompt, range(ask.completions), sampling)
-            texts = [rollout.text for rollout in rollouts]
-            chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
-            done += 1
-            on_rows(done)
-            return [
-                Completed(text, chain, len(rollout.token_ids or ()))
-                for text, chain, rollout in zip(texts, chains, rollouts, strict=True)
-            ]
-
-        try:
-            await proposer.check()
-            return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(rows))))
-        finally:
-            await proposer.aclose()
-
-
-def _ticket(number: int, prompt: Any, ask: Ask) -> Prompt:
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    ticket = Prompt(
-        id=f"measure-{number}", run_id="measure", sequence=number, tells_before=0, kind=PromptKind.ROOT
-    )
-    return replace(
-        ticket,
-        messages=tuple(Message(message["role"], message["content"]) for message in messages),
-        rollouts=ask.completions,
-        seed=ask.seed + number,
-    )
+    try:
+        await proposer.check()
+        return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(rows))))
+    finally:
+        await proposer.aclose()

@@ -7,10 +7,10 @@ and the last checkpoints. Asked for again, it goes on from the last one.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
 import torch
 from accelerate.utils import gather_object
@@ -46,22 +46,17 @@ class Asked:
     output: str
     data: str | None = None
     test_data: str | None = None
-    """A file to measure on; without one, one of ten rows of the data is kept back for it."""
     model: str | None = None
     objective: str = "vpo-at-k"
     answers: int | None = None
     steps: int = 100
     prompts: int = 8
-    """P, prompts in a step, over all processes."""
     rollouts: int = 8
-    """G, completions of each."""
     lora: int = 0
-    """Rank of a LoRA adapter; 0 trains all weights."""
     seed: int = 0
     test: int = 32
-    """Prompts that the model is measured on before and after; 0 for none."""
     ks: tuple[int, ...] = (1, 3, 6, 12, 24)
-    settings: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
 
     @property
@@ -115,7 +110,7 @@ class Asked:
             "lr_scheduler_type": "constant" if is_bundled else "linear",
             "use_cpu": not torch.accelerator.is_available(), "report_to": "none", "logging_steps": 1,
             "save_steps": max(1, min(50, self.steps // 4)), "save_total_limit": 2, "disable_tqdm": True,
-        } | checked_settings(self.settings or {})  # fmt: skip
+        } | checked_settings(self.settings)  # fmt: skip
         values.setdefault("gradient_accumulation_steps", mine // values["per_device_train_batch_size"] or 1)
         try:
             return VPOConfig(**values)
@@ -127,16 +122,18 @@ class Asked:
     def as_json(self) -> dict[str, Any]:
         """Return what tells this training from another, the text of its data included."""
         files = [Path(file) for file in (self.data, self.test_data, self.domain) if file]
-        digests = [file_digests(file.parent, [file]) for file in files]
-        found = asdict(self) | {"output": "", "files": digests, "settings": dict(self.settings or {})}
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
-        found["settings"] = {name: value for name, value in found["settings"].items() if name not in own}
-        return dict(json.loads(json.dumps(found, default=str)))
+        changes = {
+            "output": "",
+            "files": [file_digests(file.parent, [file]) for file in files],
+            "settings": {name: value for name, value in self.settings.items() if name not in own},
+        }
+        return dict(json.loads(json.dumps(asdict(self) | changes, default=str)))
 
 
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of `VPOConfig` as their types. Raises `ConfigError` naming what is wrong."""
-    names = [field.name for field in fields(VPOConfig) if field.init]
+    names = [one.name for one in fields(VPOConfig) if one.init]
     hints = get_type_hints(VPOConfig)
     found = {}
     for name, value in given.items():
@@ -168,13 +165,8 @@ class Trained(NamedTuple):
     """Completion and prompt tokens of the training."""
 
 
-@dataclass(frozen=True)
-class Watch:
-    """What is told how far a training is."""
-
-    measuring: Callable[[str, int, int], None] = lambda name, done, total: None
-    stepped: Callable[[int, int, Mapping[str, float]], None] = lambda step, total, figures: None
-    said: Callable[[str], None] = lambda text: None
+Watch: TypeAlias = Callable[[str, int, int, str], None]
+"""Told what is done, how much of it, of how much, and figures; a mere note has no amount."""
 
 
 class _Told(TrainerCallback):
@@ -182,11 +174,12 @@ class _Told(TrainerCallback):
         self._watch = watch
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
-        if state.is_world_process_zero and "set_score" in (logs or {}):
-            self._watch.stepped(state.global_step, state.max_steps, logs)
+        if "set_score" in (logs or {}):
+            said = f"set score {logs['set_score']:.3f}  mean reward {logs['mean_reward']:.3f}"
+            self._watch("training", state.global_step, state.max_steps, said)
 
 
-def train(asked: Asked, watch: Watch = Watch()) -> Trained:  # frozen
+def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
     """Train, measure before and after on prompts that are not trained on, and write the folder.
 
     Every process of `accelerate launch` calls this; all return the same. A training that was made before is
@@ -197,9 +190,10 @@ def train(asked: Asked, watch: Watch = Watch()) -> Trained:  # frozen
     output, asked_for = Path(asked.output), asked.as_json()
     stored = _stored(output, asked_for)
     if stored is not None:
-        watch.said(f"This training was made before; {output} holds it.")
+        watch(f"This training was made before; {output} holds it.", 0, 0, "")
         return stored
-    with asked.open(for_test=False) as domain, _test_domain(asked) as test:
+    test_prompts = asked.open(for_test=True) if asked.test else contextlib.nullcontext()
+    with asked.open(for_test=False) as domain, test_prompts as test:
         trainer = make_trainer(asked, domain, watch)
         is_main = trainer.accelerator.is_main_process
         if is_main:
@@ -209,7 +203,7 @@ def train(asked: Asked, watch: Watch = Watch()) -> Trained:  # frozen
         before = _measured(asked, trainer, test, "before", watch)
         last = _last_checkpoint(output)
         if last is not None:
-            watch.said(f"Going on from {last}.")
+            watch(f"Going on from {last}.", 0, 0, "")
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
         model: Any = trainer.model
         if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
@@ -232,7 +226,7 @@ def train(asked: Asked, watch: Watch = Watch()) -> Trained:  # frozen
         return found
 
 
-def make_trainer(asked: Asked, domain: Domain, watch: Watch = Watch()) -> VPOTrainer:
+def make_trainer(asked: Asked, domain: Domain, watch: Watch = lambda *said: None) -> VPOTrainer:
     """Return the trainer of a training, ready to train. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -278,11 +272,9 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> Trained | None:
         return None
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-        before, result = stored["asked"], stored.get("result")
+        before, result = dict(stored["asked"]), stored.get("result")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{file}: expected the record of a training ({error}); choose another folder"
-        ) from error
+        raise ConfigError(f"{file}: expected the record of a training ({error}); remove it") from error
     others = sorted(name for name in {*before, *asked_for} if before.get(name) != asked_for.get(name))
     if others:
         changes = ", ".join(f"{name} {before.get(name)!r}" for name in others)[:300]
@@ -296,15 +288,6 @@ def _last_checkpoint(output: Path) -> Path | None:
     """Return the folder of the last checkpoint that was written whole: its state is written last."""
     whole = [file.parent for file in output.glob("checkpoint-*/trainer_state.json")]
     return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
-@contextlib.contextmanager
-def _test_domain(asked: Asked) -> Iterator[Domain | None]:
-    if not asked.test:
-        yield None
-        return
-    with asked.open(for_test=True) as domain:
-        yield domain
 
 
 def _measured(
@@ -323,7 +306,7 @@ def _measured(
         policy = LoadedModel(model, tokenizer, end_ids(model, tokenizer))
         found = complete(
             policy, test, [test.prompts[row] for row in mine], ask,
-            lambda done: watch.measuring(name, done * accelerator.num_processes, total),
+            lambda done: watch(f"measuring {name}", done * accelerator.num_processes, total, ""),
         )  # fmt: skip
     everyone = dict(gather_object(list(zip(mine, found, strict=True))))
     return figures(name, [everyone[row] for row in range(total)], asked.ks, ask.temperature)
