@@ -32,12 +32,12 @@ def export_html(source: Source, run_id: str) -> Exported:
     """Return the page of a run as one document.
 
     The programs of the best one's lineage have their details in it, then as many others as have room, by
-    their mean reward. Raises StoreError for an unknown run.
+    their rank. Raises StoreError for an unknown run.
     """
     path = f"/api/runs/{run_id}"
     run = records.run_record(source, run_id)
     family = records.lineage_record(source, run_id)
-    listed = records.programs_record(source, run_id, Page(0, MOST_ROWS), "mean_reward")
+    listed = records.programs_record(source, run_id, Page(0, MOST_ROWS), "best")
     packed = [_packed({path: run, f"{path}/lineage": family, f"{path}/programs": listed})]
     named = list(dict.fromkeys(one["program_id"] for part in (family, listed) for one in part["programs"]))
     own = {one["program_id"] for one in listed["programs"]}

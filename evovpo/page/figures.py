@@ -1,7 +1,8 @@
 """What a run came to so far, kept up to date from the tells that are new since the last look.
 
 One `RunFigures` is kept for each run that somebody looks at, so that looking again costs what is new, not
-what is there. Where a vector becomes a scalar, it is the mean over its components.
+what is there. Where a vector becomes a scalar, it is the mean over its components. Where an evaluator
+of its own returns a `combined_score`, that says which program is the best, as it does elsewhere.
 """
 
 import threading
@@ -11,9 +12,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from evovpo.analysis.scores import Scored
 from evovpo.store import Store, TellPage
 from evovpo.store.browsing import CandidateLine
-from evovpo.types import PromptKind, Status
+from evovpo.types import Problem, PromptKind, Status
 
 _PAGE_TELLS = 1000
 _WINDOW = 100
@@ -34,9 +36,11 @@ class Point(NamedTuple):
     judged: int
     sum_of_means: float
     """Over all programs judged so far."""
+    score: float | None
+    """The highest so far."""
 
 
-_BEGINNING = Point(0, 0, 0.0, 0.0, 0, 0, 0.0)
+_BEGINNING = Point(0, 0, 0.0, 0.0, 0, 0, 0.0, None)
 
 
 class Line(NamedTuple):
@@ -55,6 +59,8 @@ class Line(NamedTuple):
     length: int
     seconds: float
     policy_version: int | None
+    score: float | None
+    """Its `combined_score`, or what ranks it in its place; None where there is none."""
 
 
 class Reached(NamedTuple):
@@ -79,16 +85,18 @@ class Island:
 class RunFigures:
     """The figures of one run. Not for two threads at a time."""
 
-    def __init__(self, run_id: str, objectives: int) -> None:
+    def __init__(self, run_id: str, problem: Problem) -> None:
         self.run_id = run_id
+        self.problem = problem
         self.position = self.last = -1
         """Of the last tell that is in the figures, and of the last one that was seen in the store."""
         self.has_all = False
         """True once all of a finished run was read."""
         self.points: list[Point] = []
         self.lines: list[Line] = []
-        self.best: Line | None = None
-        self.reached: list[list[Reached]] = [[] for _ in range(objectives)]
+        self.best_mean: Line | None = None
+        self.best_score: Line | None = None
+        self.reached: list[list[Reached]] = [[] for _ in problem.objectives]
         """For each component, in rising order of values."""
         self.islands: dict[int, Island] = {}
         self.by_status: Counter[str] = Counter()
@@ -99,6 +107,11 @@ class RunFigures:
         self._known: set[str] = set()
         self._orders: dict[str, list[Line]] = {}
         self._ordering = threading.Lock()
+
+    @property
+    def best(self) -> Line | None:
+        """The program with the highest score, else with the highest mean reward."""
+        return self.best_score or self.best_mean
 
     @property
     def proposed(self) -> int:
@@ -139,7 +152,9 @@ class RunFigures:
         return [
             point
             for number, point in enumerate(self.points)
-            if number % step == 0 or number == last or point.best > self.points[number - 1].best
+            if number % step == 0
+            or number == last
+            or (point.best, point.score) != (self.points[number - 1].best, self.points[number - 1].score)
         ]
 
     def running_mean(self, point: Point) -> float | None:
@@ -170,14 +185,14 @@ class RunFigures:
                         Line(
                             *(line.program_id, line.evaluation_id, cost.position, evaluations, line.kind),
                             *(line.island, line.status or Status.OK, line.mean_reward, line.passed),
-                            *(line.length, line.seconds, cost.policy_version),
+                            *(line.length, line.seconds, cost.policy_version, self._score(line)),
                         )
                     )
             if cost.policy_version is not None:
                 self.by_policy[cost.policy_version] += 1
-            best, passed = (self.best.mean_reward, self.best.passed) if self.best else (0.0, 0)
-            tokens = before.tokens + cost.tokens
-            point = Point(evaluations, tokens, before.seconds + spent, best, passed, judged, total)
+            best, passed = (self.best_mean.mean_reward, self.best_mean.passed) if self.best_mean else (0.0, 0)
+            tokens, score = before.tokens + cost.tokens, self.best_score.score if self.best_score else None
+            point = Point(evaluations, tokens, before.seconds + spent, best, passed, judged, total, score)
             self.points.append(point)
             points[cost.position] = point
         named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
@@ -198,13 +213,22 @@ class RunFigures:
             if line.status is not None:
                 self.by_status[line.status] += 1
 
+    def _score(self, line: CandidateLine) -> float | None:
+        folder = self.problem.evaluator
+        if folder is None or line.metrics is None or line.status is None:
+            return None
+        return Scored(0, line.program_id or "", line.status, line.metrics, folder.left_out).combined
+
     def _judge(self, line: Line) -> None:
         island = self.islands.setdefault(line.island, Island())
         island.judged += 1
-        if island.best_program_id is None or line.mean_reward > island.best:
-            island.best, island.best_program_id, island.since_rise = line.mean_reward, line.program_id, 0
-        if self.best is None or _rank(line) > _rank(self.best):
-            self.best = line
+        merit = line.score if self.problem.has_one_score else line.mean_reward
+        if merit is not None and (island.best_program_id is None or merit > island.best):
+            island.best, island.best_program_id, island.since_rise = merit, line.program_id, 0
+        if self.best_mean is None or _rank(line) > _rank(self.best_mean):
+            self.best_mean = line
+        if line.score is not None and (self.best_score is None or line.score > (self.best_score.score or 0)):
+            self.best_score = line
         if line.program_id not in self._known:
             self._known.add(line.program_id)
             self.lines.append(line)

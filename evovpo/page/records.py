@@ -34,9 +34,15 @@ _VALUE_CHARACTERS = 2000
 Record = dict[str, Any]
 """An object of JSON."""
 
+
+def _by_mean(line: Line) -> tuple[float, int, int]:
+    return -line.mean_reward, -line.passed, line.length
+
+
 SORTS: dict[str, tuple[Callable[[Line], Any], bool]] = {
     "order": (attrgetter("position"), False),
-    "mean_reward": (lambda line: (-line.mean_reward, -line.passed, line.length), False),
+    "best": (lambda line: (line.score is None, -(line.score or 0.0), *_by_mean(line)), False),
+    "mean_reward": (_by_mean, False),
     "passed": (lambda line: (-line.passed, -line.mean_reward, line.length), False),
     "length": (attrgetter("length"), False),
     "seconds": (attrgetter("seconds"), True),
@@ -78,6 +84,7 @@ def run_record(source: Source, run_id: str) -> Record:
             "seconds": [round(point.seconds, 3) for point in shown],
             "best": [point.best for point in shown],
             "passed": [point.passed for point in shown],
+            "score": [point.score for point in shown],
             "mean": [figures.running_mean(point) for point in shown],
         },
         "components": [
@@ -215,10 +222,10 @@ class NotStoredError(StoreError):
 
 
 def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
-    run, problem, best = head.run, source.problem(head.run), figures.best
+    run, problem, best, mean = head.run, source.problem(head.run), figures.best, figures.best_mean
     last = figures.points[-1] if figures.points else None
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
-    solved = best is not None and best.passed == len(problem.objectives)
+    solved = mean is not None and mean.passed == len(problem.objectives)
     config = _config(run.config_json)
     return {
         "id": run.id,
@@ -232,8 +239,9 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "created_at": run.created_at,
         "changed_at": head.changed_at,
         "objectives": len(problem.objectives),
-        "best_mean_reward": best.mean_reward if best else None,
-        "passed": best.passed if best else 0,
+        "best_score": best.score if best else None,
+        "best_mean_reward": mean.mean_reward if mean else None,
+        "passed": mean.passed if mean else 0,
         "best_program_id": best.program_id if best else None,
         "best_policy_version": best.policy_version if best else None,
         "best_at": best.evaluations if best else None,
@@ -241,6 +249,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "evaluations": figures.proposed,
         "programs": len(figures.lines),
         "tokens": last.tokens if last else 0,
+        "cost": head.cost,
         "work_seconds": round(last.seconds, 3) if last else 0.0,
         "sandbox_seconds": round(figures.sandbox_seconds, 3),
         "policy_versions": sorted(figures.by_policy),
@@ -275,6 +284,7 @@ def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
         "parents": [dataclasses.asdict(parent) for parent in ancestor.made_from],
         "mean_reward": ancestor.mean_reward,
         "passed": ancestor.passed,
+        "score": line.score if line else None,
         "evaluations": line.evaluations if line else None,
         "island": line.island if line else None,
         "policy_version": line.policy_version if line else None,

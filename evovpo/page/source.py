@@ -58,8 +58,7 @@ class Source:
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
-                objectives = len(self.problem(run).objectives)
-                self._figures[run.id] = threading.Lock(), RunFigures(run.id, objectives)
+                self._figures[run.id] = threading.Lock(), RunFigures(run.id, self.problem(run))
             self._figures.move_to_end(run.id)
             while (
                 len(self._figures) > 1

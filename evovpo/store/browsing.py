@@ -13,8 +13,19 @@ from evovpo.store.database import Database, reading
 from evovpo.store.records import prompts_where, tells_where
 from evovpo.store.runs import run_of, with_status
 from evovpo.store.summary import heldout_of, judged_where
-from evovpo.store.tables import candidates, programs, prompts, rewards, rollouts, run_events, runs, tells
-from evovpo.types import ParseStatus, Prompt, PromptKind, Rewards, Run, Status, Tell
+from evovpo.store.tables import (
+    calls,
+    candidates,
+    evaluations,
+    programs,
+    prompts,
+    rewards,
+    rollouts,
+    run_events,
+    runs,
+    tells,
+)
+from evovpo.types import Json, ParseStatus, Prompt, PromptKind, Rewards, Run, Status, Tell
 
 _ASKS_BACK = 200
 """How many of the latest asks are looked at for open ones."""
@@ -30,6 +41,8 @@ class RunHead(NamedTuple):
     """When it got its latest status, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None
     """As of `RunRow`."""
+    cost: float | None
+    """As of `CallTotals`."""
 
 
 class CandidateLine(NamedTuple):
@@ -49,6 +62,8 @@ class CandidateLine(NamedTuple):
     mean_reward: float | None
     passed: int
     length: int
+    metrics: dict[str, Json] | None
+    """What an evaluator of its own returned."""
 
 
 class TellCost(NamedTuple):
@@ -128,7 +143,7 @@ class Browsing(Database):
         """Return what happened in the tells behind position `after`, up to and with `through`."""
         where = (candidates.c.run_id == run_id) & candidates.c.position.between(after + 1, through)
         judged = judged_where(where).add_columns(
-            candidates.c.slot, prompts.c.island, candidates.c.evaluation_id
+            candidates.c.slot, prompts.c.island, candidates.c.evaluation_id, evaluations.c.metrics
         )
         lines = [
             CandidateLine(
@@ -139,6 +154,7 @@ class Browsing(Database):
                 mean_reward=row.mean_reward,
                 passed=row.passed or 0,
                 length=row.length or 0,
+                metrics=None if row.metrics is None else dict(row.metrics),
             )
             for row in connection.execute(judged)
         ]
@@ -227,7 +243,7 @@ class Browsing(Database):
 
 def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
     """Return the heads of the runs that `where` picks."""
-    rows: Any = connection.execute(
-        with_status().add_columns(run_events.c.at.label("changed_at")).where(where)
-    )
-    return [RunHead(run_of(row), row.changed_at, heldout_of(row)) for row in rows]
+    cost = select(func.sum(calls.c.cost)).where(calls.c.run_id == runs.c.id).scalar_subquery()
+    more = run_events.c.at.label("changed_at"), cost.label("cost")
+    rows: Any = connection.execute(with_status().add_columns(*more).where(where))
+    return [RunHead(run_of(row), row.changed_at, heldout_of(row), row.cost) for row in rows]

@@ -29,7 +29,16 @@ from postgres import postgres_server
 from sqlalchemy import create_engine, text
 from starlette.testclient import TestClient
 from store_conformance import PROBLEM as PHONES
-from store_conformance import RUN, TRAINING, append, make_step, scripted_history
+from store_conformance import (
+    RUN,
+    TRAINING,
+    append,
+    judge,
+    make_prompt,
+    make_step,
+    make_tell,
+    scripted_history,
+)
 
 import evovpo
 from evovpo.cli import page as commands
@@ -40,8 +49,9 @@ from evovpo.page.records import Page
 from evovpo.page.server import ASSETS, application
 from evovpo.page.source import Source
 from evovpo.reports.pictures import COLOURS
+from evovpo.runs.stored import stored_run
 from evovpo.store import Store
-from evovpo.types import PolicyVersion, RunStatus
+from evovpo.types import EvaluatorFolder, EvaluatorMode, PolicyVersion, RunStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORY = scripted_history("run-a", 3, 60)
@@ -163,9 +173,9 @@ def test_programs_come_in_pages_that_together_are_all(any_client: TestClient, ur
         assert stored[one["program_id"]].source.startswith(one["begins"])
 
 
-@pytest.mark.parametrize("sort", ["order", "mean_reward", "passed", "length", "seconds"])
+@pytest.mark.parametrize("sort", ["order", "best", "mean_reward", "passed", "length", "seconds"])
 def test_a_minus_turns_the_order_of_programs_round(any_client: TestClient, sort: str) -> None:
-    key = {"order": "position"}.get(sort, sort)
+    key = {"order": "position", "best": "mean_reward"}.get(sort, sort)
     there, back = (
         [
             one[key]
@@ -257,6 +267,48 @@ def test_runs_come_newest_first_in_pages_and_by_filter(any_client: TestClient, u
     assert get(any_client, "/api/runs?problem=%25")["runs"] == []
 
 
+# By hand: of rewards (1.0, 0.5, 0.0), where the highest score has neither the highest mean nor comes last.
+SCORED = [
+    (0.25, (0.5, 0.5, 0.5)),
+    (-3.0, (0.9, 0.9, 0.9)),
+    (7.5, (0.1, 0.1, 0.1)),
+    (7.5, (0.2, 0.2, 0.2)),
+    (None, (0.0,) * 3),
+]
+
+
+@pytest.mark.parametrize("left_out", [(), None], ids=["by-one-score", "by-rewards"])
+def test_programs_are_ranked_by_their_score_where_there_is_one(
+    url: str, left_out: tuple[str, ...] | None
+) -> None:
+    folder = EvaluatorFolder("evaluator.py", EvaluatorMode.PROXY, (), left_out=left_out)
+    problem = replace(PHONES, id="scored", version="v2", train=(), heldout=(), evaluator=folder)
+    with Store.open(url) as store:
+        store.add_problem(problem)
+        store.add_run(replace(RUN, id="scored", problem_id="scored", problem_version="v2"))
+        for number, (score, rewards) in enumerate(SCORED):
+            prompt = replace(make_prompt(number, run="scored"), rollouts=1, answers=1, island=0)
+            store.add_prompt(prompt)
+            judged = replace(judge(f"return {number}", rewards), problem_version="v2")
+            metrics = (("combined_score", score),) if score is not None else (("error", "it fell over"),)
+            tell = make_tell(prompt, 0, [(f"return {number}", replace(judged, metrics=metrics))])
+            store.add_tell("scored", tell, number)
+        outcome = stored_run(store, "scored").outcome(0.0)
+    with asking(url) as client:
+        run = get(client, "/api/runs/scored")
+        by_score = get(client, "/api/runs/scored/programs?sort=best")["programs"]
+        by_mean = get(client, "/api/runs/scored/programs?sort=mean_reward")["programs"]
+        lineage = get(client, "/api/runs/scored/lineage")["programs"]
+    assert (run["best_score"], run["best_program_id"]) == (outcome.combined_score, outcome.program_id)
+    assert (run["best_mean_reward"], run["passed"]) == (outcome.best_mean_reward, outcome.train_passed)
+    assert run["curve"]["score"] == [0.25, 0.25, 7.5, 7.5, 7.5]
+    assert [one["score"] for one in by_score] == [7.5, 7.5, 0.25, -3.0, None]
+    assert by_score[0]["mean_reward"] == pytest.approx(0.2)
+    assert [one["score"] for one in by_mean] == [-3.0, 0.25, 7.5, 7.5, None]
+    assert (lineage[0]["program_id"], lineage[0]["score"]) == (outcome.program_id, 7.5)
+    assert run["islands"][0]["best"] == (7.5 if left_out is not None else pytest.approx(0.9))
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -266,7 +318,7 @@ def test_runs_come_newest_first_in_pages_and_by_filter(any_client: TestClient, u
         ("runs?offset=٣", "expected a whole number"),
         ("runs?status=happy", "status is 'happy'; expected one of running"),
         ("runs?order=x", "unknown parameter 'order'; expected offset, limit, problem, status"),
-        ("runs/run-a/programs?sort=source", "sort is 'source'; expected one of order, mean_reward"),
+        ("runs/run-a/programs?sort=source", "sort is 'source'; expected one of order, best"),
     ],
 )
 def test_a_wrong_parameter_is_named(client: TestClient, query: str, message: str) -> None:

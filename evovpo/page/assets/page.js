@@ -50,14 +50,15 @@ async function read(path, query = {}) {
   }
 }
 
-const ORDERS = { order: (one) => one.position, mean_reward: (one) => -one.mean_reward, passed: (one) => -one.passed, length: (one) => one.length, seconds: (one) => -one.seconds };
+const ORDERS = { best: (one, place) => place, order: (one) => one.position, mean_reward: (one) => -one.mean_reward, passed: (one) => -one.passed, length: (one) => one.length, seconds: (one) => -one.seconds };
 
 function readStored(path, query) {
   const found = page.answers[path];
   if (!found) throw new Error("this is not in the exported file; evovpo serve shows all of a store");
   if (!path.endsWith("/programs")) return found;
   const name = query.sort || "order", order = ORDERS[name.replace("-", "")], sign = name.startsWith("-") ? -1 : 1;
-  const sorted = [...found.programs].sort((a, b) => sign * (order(a) - order(b)));
+  const places = new Map(found.programs.map((one, place) => [one, place])); // they come in the order of their rank
+  const sorted = [...found.programs].sort((a, b) => sign * (order(a, places.get(a)) - order(b, places.get(b))));
   const offset = Number(query.offset || 0);
   return { ...found, total: sorted.length, offset, programs: sorted.slice(offset, offset + Number(query.limit || 100)) };
 }

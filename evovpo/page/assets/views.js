@@ -8,6 +8,8 @@ const spent = (seconds) => seconds < 100 ? `${number(seconds)} s` : seconds < 60
 const share = (pair) => (pair ? `${pair[0]} of ${pair[1]}` : "–");
 const lasted = (run) => ((isRunning(run) ? Date.now() : Date.parse(run.changed_at)) - Date.parse(run.created_at)) / 1000;
 const rate = (run) => (lasted(run) > 0 && (!isRunning(run) || Date.now() - Date.parse(run.changed_at) < 864e5) ? run.evaluations / lasted(run) : null);
+// By combined_score where an evaluator returns one, else by mean reward: whatever ranks programs there.
+const merit = (score, meanReward) => (score === null || score === undefined ? reward(meanReward) : number(score, 6));
 const programLink = (id, run, text) => (id ? el("a", { href: address(["program", id], { run }) }, text || id.slice(0, 8)) : "–");
 const section = (title, ...content) => el("section", {}, el("h2", {}, title), ...content);
 const empty = (text, command) => el("p", { class: "empty" }, text, command ? el("code", {}, command) : null);
@@ -57,12 +59,13 @@ const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status
 const RUN_COLUMNS = [
   column("problem", "problem", (run) => run.problem, (run) => el("a", { href: address(["run", run.id]), title: visible(run.id) }, shorten(run.problem, 48)), false),
   column("status", "status", (run) => run.status, status, false),
-  column("best", "best", (run) => run.best_mean_reward, (run) => reward(run.best_mean_reward)),
+  column("best", "best", (run) => run.best_score ?? run.best_mean_reward, (run) => merit(run.best_score, run.best_mean_reward)),
   column("passed", "passed", (run) => run.passed / run.objectives, (run) => `${run.passed} of ${run.objectives}`),
   column("heldout", "held-out", (run) => (run.heldout && run.heldout[1] ? run.heldout[0] / run.heldout[1] : null), (run) => share(run.heldout)),
   column("evaluations", "evaluations", (run) => run.evaluations, (run) => `${number(run.evaluations)}${isRead(run) ? "" : " …"}`),
   column("rate", "per second", rate),
   column("tokens", "tokens", (run) => run.tokens),
+  column("cost", "cost", (run) => run.cost),
   column("policies", "policy", (run) => run.policy_versions.join(", "), null, false),
   column("strategy", "strategy", (run) => run.strategy, null, false),
   column("seed", "seed", (run) => Number(run.seed), (run) => run.seed),
@@ -81,7 +84,7 @@ const runsView = {
         event.target.checked ? picked.add(run.id) : picked.delete(run.id);
         change({ runs: [...picked].join(",") }, { quietly: true });
       } }) };
-    const columns = [pick, ...RUN_COLUMNS], offset = data.offset;
+    const columns = [pick, ...RUN_COLUMNS.filter((one) => one.key !== "cost" || data.runs.some((run) => run.cost !== null))], offset = data.offset;
     const words = ["", "running", "solved", "exhausted", "stopped", "interrupted", "failed"].map((word) => [word, word || "any"]);
     const filtered = query.get("problem") || query.get("status");
     return [el("h1", {}, "Runs"),
@@ -105,26 +108,28 @@ function paging(offset, limit, total) {
 const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
 
 function overview(run, query) {
-  const by = AXES.find(([key]) => key === query.get("by")) || AXES[0], what = query.get("show") || "best";
+  const isScored = run.best_score !== null, shown = [...(isScored ? [["score", "best combined_score"]] : []), ["best", "best and mean"], ["components", "best of each component"]];
+  const by = AXES.find(([key]) => key === query.get("by")) || AXES[0], what = query.get("show") || shown[0][0];
   const xs = run.curve[by[0]], pairs = (ys) => xs.map((x, i) => [x, ys[i]]).filter((pair) => pair[1] !== null);
   const end = xs.length ? xs[xs.length - 1] : 0;
   const series = what === "components"
     ? run.components.slice(0, 24).map((one) => ({ name: one.name, stepped: true, points: one.rises.length ? [...one.rises.map((rise) => [rise[by[0]], rise.value]), [end, one.rises[one.rises.length - 1].value]] : [[0, 0], [end, 0]] }))
+    : what === "score" ? [{ name: "best combined_score", points: pairs(run.curve.score), stepped: true }]
     : [{ name: "best mean reward", points: pairs(run.curve.best), stepped: true }, { name: "mean of the latest 100 programs", points: pairs(run.curve.mean) }];
   const rows = run.components.map((one, index) => ({ ...one, index, full: one.rises.find((rise) => rise.value >= 1), best: one.rises.length ? one.rises[one.rises.length - 1] : null }));
   const failed = run.by_status.filter((one) => one.name !== "ok"), slots = run.by_parse_status.filter((one) => one.name !== "parsed");
   return [
     el("p", { class: "statement" }, run.statement.text, cutNote(run.statement)),
-    facts([["best mean reward", reward(run.best_mean_reward)], ["components at 1", `${run.passed} of ${run.objectives}`], ["held-out right", run.heldout ? share(run.heldout) : "not looked at"],
+    facts([["best combined_score", isScored ? number(run.best_score, 6) : null], ["best mean reward", reward(run.best_mean_reward)], ["components at 1", `${run.passed} of ${run.objectives}`], ["held-out right", run.heldout ? share(run.heldout) : "not looked at"],
       ["evaluations", `${number(run.evaluations)} of ${number(run.budget)}`], ["different programs", number(run.programs)], ["tokens", number(run.tokens)],
-      ["cost", run.calls.cost === null ? null : number(run.calls.cost)], ["requests failed", run.calls.calls ? `${run.calls.failed} of ${run.calls.calls}` : null],
+      ["cost", run.cost === null ? null : number(run.cost)], ["requests failed", run.calls.calls ? `${run.calls.failed} of ${run.calls.calls}` : null],
       ["evaluations per second", number(rate(run))], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
       ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at === null ? null : `${number(run.best_at)} evaluations`],
       ["written by policy", run.best_policy_version ?? (run.best_program_id ? "no model" : null)]]),
     section("Curve", el("div", { class: "filters" },
-      choice("show", [["best", "best and mean"], ["components", "best of each component"]], what, (value) => change({ show: value })),
+      choice("show", shown, what, (value) => change({ show: value })),
       choice("against", AXES, by[0], (value) => change({ by: value }))),
-      lineChart({ series, xLabel: by[1], yLabel: "reward", low: 0, high: 1 }),
+      lineChart({ series, xLabel: by[1], ...(what === "score" ? { yLabel: "combined_score" } : { yLabel: "reward", low: 0, high: 1 }) }),
       what === "components" && run.components.length > 24 ? el("p", {}, "The first 24 components are drawn.") : null),
     section("Components", rows.length ? table({ meaning: "Components", rows, columns: [
       column("name", "component", (one) => one.name, (one) => shorten(one.name, 60), false),
@@ -133,7 +138,7 @@ function overview(run, query) {
       column("program", "by program", null, (one) => programLink((one.full || one.best || {}).program_id, run.id), false)] }) : empty("No component.")),
     section("Islands", run.islands.length ? table({ meaning: "Islands", rows: run.islands, columns: [
       column("island", "island", (one) => one.island), column("proposed", "proposed", (one) => one.proposed), column("judged", "judged", (one) => one.judged),
-      column("best", "best", (one) => one.best, (one) => reward(one.best)), column("since", "asked for since its best", (one) => one.since_rise),
+      column("best", isScored ? "best combined_score" : "best", (one) => one.best, (one) => (isScored ? number(one.best, 6) : reward(one.best))), column("since", "asked for since its best", (one) => one.since_rise),
       column("program", "best program", null, (one) => programLink(one.best_program_id, run.id), false)] }) : empty("Nothing was proposed yet.")),
     section("What became of the answers", el("div", { class: "columns" },
       el("div", {}, el("h3", {}, "Judgements of proposed programs"), bars(run.by_status, run.evaluations), failed.length ? null : el("p", {}, "No program failed.")),
@@ -151,13 +156,13 @@ function lineageView(data, query, run) {
   const child = known.get(query.get("child")) || data.programs[0];
   const parent = known.get(query.get("parent")) || known.get((child.parents.find((one) => known.has(one.program_id)) || {}).program_id);
   const nodes = data.programs.map((one) => ({ id: one.program_id, name: `${one.kind} ${one.program_id.slice(0, 6)}`,
-    note: `${reward(one.mean_reward)}${one.evaluations === null ? "" : `, after ${one.evaluations}`}`,
+    note: `${merit(one.score, one.mean_reward)}${one.evaluations === null ? "" : `, after ${one.evaluations}`}`,
     parents: one.parents.map((made) => ({ id: made.program_id, role: made.role })) }));
   return [
     el("p", {}, "From the starting programs on the left to the best one. Choose a program to see what its parents became."),
     graph({ nodes, chosen: { child: child.program_id, parent: parent && parent.program_id }, choose: (id) => change({ child: id, parent: "" }) }),
     section(`What ${child.program_id.slice(0, 8)} changed`,
-      el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
+      el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, ${child.score === null ? "" : `combined_score ${number(child.score, 6)}, `}mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
         child.policy_version === null ? "" : `, written by policy ${child.policy_version}`),
       child.parents.length > 1 ? el("div", { class: "filters" }, choice("compared with", child.parents.filter((one) => known.has(one.program_id)).map((one) => [one.program_id, `${one.role} ${one.program_id.slice(0, 8)}`]), parent && parent.program_id, (value) => change({ child: child.program_id, parent: value }))) : null,
       parent ? diffView(parent.source.text, child.source.text) : codeView(child.source)),
@@ -166,6 +171,7 @@ function lineageView(data, query, run) {
 
 const PROGRAM_COLUMNS = [
   { key: "order", name: "program", value: (one) => one.position, cell: (one) => programLink(one.program_id, one.run) },
+  column("best", "combined_score", (one) => one.score, (one) => number(one.score, 6)),
   column("mean_reward", "mean", (one) => one.mean_reward, (one) => reward(one.mean_reward)),
   column("passed", "at 1", (one) => one.passed), column("length", "length", (one) => one.length),
   column("seconds", "seconds", (one) => one.seconds), column("at", "after", null, (one) => number(one.evaluations)),
@@ -174,14 +180,14 @@ const PROGRAM_COLUMNS = [
   { key: "begins", name: "begins", cell: (one) => el("code", { class: "begins" }, shorten(one.begins.replace(/\s+/g, " "), 70)) },
 ];
 // The API sorts these falling by themselves; the table says so with its sign.
-const FALLING = ["mean_reward", "passed", "seconds"];
+const FALLING = ["best", "mean_reward", "passed", "seconds"];
 const turned = (sort) => (FALLING.includes(sort.replace("-", "")) ? (sort.startsWith("-") ? sort.slice(1) : `-${sort}`) : sort);
 
 function programsView(data, query, run) {
   if (!data.total) return empty("Nothing was judged yet.");
   const rows = data.programs.map((one) => ({ ...one, run: run.id }));
   return [el("p", {}, `${number(data.total)} different programs.`),
-    table({ columns: PROGRAM_COLUMNS, rows, sort: turned(query.get("sort") || "order"), onSort: (sort) => change({ sort: turned(sort), offset: "" }), meaning: "Programs" }),
+    table({ columns: PROGRAM_COLUMNS.filter((one) => one.key !== "best" || run.best_score !== null), rows, sort: turned(query.get("sort") || "order"), onSort: (sort) => change({ sort: turned(sort), offset: "" }), meaning: "Programs" }),
     paging(data.offset, 100, data.total)];
 }
 
@@ -218,7 +224,7 @@ function populationView(data, query, run) {
   points.forEach((one) => { one.front = front.has(one); });
   const rows = [...programs].sort((a, b) => b.passed - a.passed || b.mean_reward - a.mean_reward).slice(0, 100)
     .map((one) => ({ name: one.program_id.slice(0, 8), id: one.program_id, values: one.rewards }));
-  const shown = data.total > programs.length ? ` Of ${number(data.total)} programs these are the ${number(programs.length)} with the highest mean reward.` : "";
+  const shown = data.total > programs.length ? ` Of ${number(data.total)} programs these are the ${number(programs.length)} that rank highest.` : "";
   return [
     section("Reward matrix", el("p", {}, `The ${rows.length} programs that pass most components.`, shown),
       heatMap({ rows, columns: data.components, meaning: `Rewards of ${rows.length} programs in ${data.components.length} components; the table of programs has the same figures`,
@@ -242,7 +248,7 @@ const runView = {
     const run = await read(path);
     const more = tab === "lineage" ? await read(`${path}/lineage`)
       : tab === "programs" ? await read(`${path}/programs`, { sort: query.get("sort"), offset: query.get("offset"), limit: 100 })
-        : tab === "population" ? await read(`${path}/programs`, { sort: "mean_reward", limit: 1000 }) : null;
+        : tab === "population" ? await read(`${path}/programs`, { sort: "best", limit: 1000 }) : null;
     return { run, more };
   },
   isLive: ({ run }) => (isRead(run) ? (isRunning(run) ? "live" : "") : "reading"),
@@ -351,18 +357,19 @@ const compareView = {
     if (!runs.length) return [el("h1", {}, "Comparison"), empty("Choose runs in the list of runs.")];
     const ways = { strategy: (run) => run.strategy, policy: (run) => `policy ${run.policy_versions.join(", ")}`, problem: (run) => run.problem, run: (run) => `${run.id.slice(0, 8)} seed ${run.seed}` };
     const by = query.get("group") in ways ? query.get("group") : "strategy", axis = AXES.find(([key]) => key === query.get("by")) || AXES[0];
+    const isScored = runs.every((run) => run.best_score !== null), what = isScored ? "score" : "best";
     const groups = Map.groupBy ? Map.groupBy(runs, ways[by]) : runs.reduce((map, run) => map.set(ways[by](run), [...(map.get(ways[by](run)) || []), run]), new Map());
     const series = [...groups].map(([name, members]) => {
       const xs = [...new Set(members.flatMap((run) => run.curve[axis[0]]))].sort((a, b) => a - b);
       const end = Math.min(...members.map((run) => run.curve[axis[0]].at(-1) ?? 0));
-      const at = (run, x) => run.curve.best[run.curve[axis[0]].findLastIndex((one) => one <= x)] ?? 0;
+      const at = (run, x) => run.curve[what][run.curve[axis[0]].findLastIndex((one) => one <= x)] ?? 0;
       const values = xs.filter((x) => x <= end || members.length === 1).map((x) => [x, members.map((run) => at(run, x))]);
       return { name: `${name} (${members.length} ${members.length === 1 ? "run" : "runs"})`, stepped: true, points: values.map(([x, all]) => [x, mean(all)]),
         band: members.length > 1 ? values.map(([x, all]) => [x, Math.min(...all), Math.max(...all)]) : [] };
     });
     return [el("h1", {}, "Comparison"),
       el("div", { class: "filters" }, choice("one line for each", Object.keys(ways).map((name) => [name, name]), by, (value) => change({ group: value })), choice("against", AXES, axis[0], (value) => change({ by: value }))),
-      lineChart({ series, xLabel: axis[1], yLabel: "best mean reward", low: 0, high: 1 }),
+      lineChart({ series, xLabel: axis[1], ...(isScored ? { yLabel: "best combined_score" } : { yLabel: "best mean reward", low: 0, high: 1 }) }),
       el("p", {}, "A line is the mean over its runs, as far as all of them have come; its band goes from the lowest to the highest."),
       table({ columns: RUN_COLUMNS, rows: sorted(runs, RUN_COLUMNS, query.get("sort")), sort: query.get("sort"), onSort: (sort) => change({ sort }), meaning: "Compared runs" })];
   },
