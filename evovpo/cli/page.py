@@ -29,7 +29,11 @@ def serve(
     ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
     allow_actions: Annotated[
-        bool, typer.Option("--allow-actions", help="Let the page choose which policy version is served.")
+        bool,
+        typer.Option(
+            "--allow-actions",
+            help="Let the page stop and resume runs, and choose the policy version that is served.",
+        ),
     ] = False,
 ) -> None:
     """Show all runs of a store on a page in the browser, while they are searched and afterwards.

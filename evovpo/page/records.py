@@ -70,7 +70,7 @@ def runs_record(source: Source, page: Page, problem: str = "", status: str = "")
 
 def run_record(source: Source, run_id: str) -> Record:
     """Return all figures of a run: those of the list, and curves, components, islands, failures."""
-    head = _head(source, run_id)
+    head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = figures.points_shown()
     calls = source.store().call_totals(run_id)
@@ -108,7 +108,7 @@ def run_record(source: Source, run_id: str) -> Record:
 
 def programs_record(source: Source, run_id: str, page: Page, sort: str = "order") -> Record:
     """Return the judged programs of a run, each once, with rewards and the beginning of their source."""
-    head = _head(source, run_id)
+    head = head_of(source, run_id)
     figures = source.figures(head.run)
     name = sort.removeprefix("-")
     key, is_falling = SORTS[name]
@@ -139,7 +139,7 @@ def programs_record(source: Source, run_id: str, page: Page, sort: str = "order"
 
 def lineage_record(source: Source, run_id: str, program_id: str | None = None) -> Record:
     """Return a program of a run (by default the best) and all that it was made from, nearest first."""
-    head = _head(source, run_id)
+    head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
     if program_id is None:
         program_id = figures.best.program_id if figures.best else None
@@ -169,7 +169,7 @@ def program_record(source: Source, program_id: str, run_id: str | None = None) -
     judged = next(
         one for one in tell.judged if one.candidate.program and one.candidate.program.id == program_id
     )
-    problem = source.problem(_head(source, prompt.run_id).run)
+    problem = source.problem(head_of(source, prompt.run_id).run)
     return {
         **_program(judged.candidate.program or program),
         "runs": runs,
@@ -210,7 +210,8 @@ def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
     return {"text": text[:most], "characters": len(text)}
 
 
-def _head(source: Source, run_id: str) -> RunHead:
+def head_of(source: Source, run_id: str) -> RunHead:
+    """Return a run. Raises NotStoredError for an unknown id."""
     head = source.store().run_head(run_id)
     if head is None:
         raise NotStoredError(f"no run {run_id} is stored; /api/runs lists those that are")

@@ -7,6 +7,9 @@ script and nothing else, whatever a store holds.
 import json
 import secrets
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +23,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evovpo.errors import ConfigError, StoreError
+from evovpo.errors import ConfigError, RunHeldError, StoreError
 from evovpo.page import records
 from evovpo.page.records import MOST_ROWS, SORTS, NotStoredError, Page, Record
 from evovpo.page.source import Source
@@ -69,14 +72,18 @@ def application(
     routes = [
         *(Route(path, _file(*file)) for path, file in _FILES.items()),
         Route("/api/runs", _answer(source, _runs, "offset", "limit", "problem", "status")),
-        Route("/api/runs/{run}", _answer(source, _run)),
+        Route("/api/runs/{run}", _answer(source, _run, actions=allow_actions)),
         Route("/api/runs/{run}/programs", _answer(source, _programs, "offset", "limit", "sort")),
         Route("/api/runs/{run}/lineage", _answer(source, _lineage, "program")),
         Route("/api/programs/{program}", _answer(source, _program, "run")),
         Route("/api/policies", _answer(source, _policies, actions=allow_actions)),
     ]
     if allow_actions:
-        routes.append(Route("/api/policies/{number:int}/serve", _answer(source, _serve), methods=["POST"]))
+        routes += [
+            Route("/api/runs/{run}/stop", _answer(source, _stop), methods=["POST"]),
+            Route("/api/runs/{run}/resume", _answer(source, _resume), methods=["POST"]),
+            Route("/api/policies/{number:int}/serve", _answer(source, _serve), methods=["POST"]),
+        ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused}, lifespan=lifespan)
     app.add_middleware(Guard, token=token)
     return app
@@ -181,6 +188,8 @@ def _answer(source: Source, read: Answer, *parameters: str, **extra: Any) -> Cal
             return _error(400, str(error))
         except NotStoredError as error:
             return _error(404, str(error))
+        except RunHeldError as error:
+            return _error(409, str(error))
         except StoreError as error:
             source.close()  # what its connections know of a file that was damaged stays wrong
             return _error(503, str(error))
@@ -229,8 +238,28 @@ def _policies(source: Source, request: Request) -> Record:
     return records.policies_record(source)
 
 
+def _stop(source: Source, request: Request) -> Record:
+    run = records.head_of(source, request.path_params["run"]).run
+    if not source.store().interrupt(run.id):
+        raise RunHeldError(f"run {run.id} is {run.status}; only one that is running can be stopped")
+    return {"run": run.id, "status": RunStatus.INTERRUPTED}
+
+
+def _resume(source: Source, request: Request) -> Record:
+    """Take a run up in a process of its own, which outlives this one and says on its standard error."""
+    run = records.head_of(source, request.path_params["run"]).run
+    if run.status.is_finished or run.status is RunStatus.RUNNING:
+        raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
+    command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.url]
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
+    threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
+    return {"run": run.id, "status": RunStatus.RUNNING}
+
+
 def _serve(source: Source, request: Request) -> Record:
     number = request.path_params["number"]
+    if number not in [version.number for version in source.store().policy_versions()]:
+        raise NotStoredError(f"no policy version {number} is stored; /api/policies lists those that are")
     return {"served": number, "changed": source.store().serve(number, "chosen on the page")}
 
 

@@ -29,7 +29,8 @@ class Source:
         """Open nothing yet. Raises StoreError if `url` is no address of a database."""
         parsed = parse_url(url)
         patience = {**_PATIENCE.get(parsed.get_backend_name(), {}), **parsed.query}
-        self._url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
+        self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
+        """With its password."""
         self._update_seconds = update_seconds
         self._lock = threading.RLock()
         self._store: Store | None = None
@@ -46,7 +47,7 @@ class Source:
             if self._store is not None and _identity(self._store.file) != self._identity:
                 self.close()
             if self._store is None:
-                opened = Store.open(self._url, create=False)
+                opened = Store.open(self.url, create=False)
                 self._store, self._identity = opened, _identity(opened.file)
             return self._store
 

@@ -25,6 +25,8 @@ from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
 
 _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
+_LOOK_SECONDS = 1.0
+"""How often `is_interrupted` is asked."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
@@ -72,9 +74,13 @@ class Driver:
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     pause_at: int | None = None
     """Evaluations from which on nothing more is asked; None for the whole budget."""
+    is_interrupted: Callable[[], bool] = lambda: False
+    """Asked about once a second; once true, nothing more is asked."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
     _told_at: float = field(default_factory=time.monotonic)
+    _looked_at: float = field(default_factory=time.monotonic)
+    _pauses: bool = False
     _arrived: deque[_Arrived] = field(default_factory=deque)
     """Groups that are being judged, in the order in which they arrived."""
 
@@ -91,7 +97,8 @@ class Driver:
         """Search until solved, stopped or the budget is used; return how it ended.
 
         A proposer whose own budget is used up (`BudgetError`) ends the run: what is under way is told,
-        nothing more is asked. At `pause_at` the run is left as interrupted, with nothing under way.
+        nothing more is asked. At `pause_at`, or once somebody interrupted it, it is left as interrupted,
+        with nothing under way.
         Cancelling leaves open tickets in the store; a later run takes them up again.
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
@@ -102,6 +109,7 @@ class Driver:
             reopened = self.search.tickets.open
             try:
                 while True:
+                    self._look()
                     await self._ask(sampling, reopened)
                     if not (self._waiting or self._arrived) or self.search.is_over:
                         break
@@ -196,11 +204,17 @@ class Driver:
             judging = asyncio.create_task(self._groups.find(prompt, rollouts))
             self._arrived.append(_Arrived(prompt, rollouts, judging, time.monotonic()))
 
+    def _look(self) -> None:
+        """Notice that somebody interrupted the run."""
+        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self._pauses = self.is_interrupted()
+
     @property
     def _is_paused(self) -> bool:
         """True if the rest of the budget is for later."""
-        if self.pause_at is None:
-            return False
+        if self.pause_at is None or self._pauses:
+            return self._pauses
         return self.pause_at <= self.search.proposed < self.config.search.evaluations
 
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:

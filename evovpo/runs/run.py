@@ -162,6 +162,7 @@ def _drive(
                 workers=config.sandbox.workers or os.cpu_count() or 1,
                 embed=None if embedder is None else embedder.embed,
                 pause_at=request.pause_at,
+                is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
             )
             status = asyncio.run(_run_and_close(driver, servers))
             seconds = time.monotonic() - started

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,9 +40,11 @@ from store_conformance import (
     make_tell,
     scripted_history,
 )
+from toy_runs import HARD as TOY
 
 import evovpo
 from evovpo.cli import page as commands
+from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.page import figures, records
 from evovpo.page.export import export_html
@@ -49,6 +52,9 @@ from evovpo.page.records import Page
 from evovpo.page.server import ASSETS, application
 from evovpo.page.source import Source
 from evovpo.reports.pictures import COLOURS
+from evovpo.runs import driver
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
 from evovpo.store import Store
 from evovpo.types import EvaluatorFolder, EvaluatorMode, PolicyVersion, RunStatus
@@ -360,7 +366,9 @@ def test_a_token_is_asked_for_and_kept_in_a_cookie(path: Path) -> None:
 
 
 def test_nothing_can_be_changed_unless_actions_are_allowed(client: TestClient, path: Path) -> None:
-    assert client.post("/api/policies/0/serve").status_code == 404
+    for action in ("policies/0/serve", "runs/run-a/stop", "runs/run-a/resume"):
+        assert client.post(f"/api/{action}").status_code == 404
+        assert client.get(f"/api/{action}").status_code == 404
     with pytest.raises(ConfigError, match="need a token"):
         application(Source(str(path)), allow_actions=True)
 
@@ -373,10 +381,46 @@ def test_an_allowed_action_is_recorded_and_comes_from_the_page_alone(path: Path)
     foreign = client.post("/api/policies/0/serve", headers={"sec-fetch-site": "cross-site"})
     assert foreign.status_code == 403
     assert client.post("/api/policies/0/serve").json() == {"served": 0, "changed": True}
+    assert client.post("/api/policies/7/serve").status_code == 404
     with Store.open(str(path)) as store:
         assert [(event.number, event.detail) for event in store.policy_events()] == [
             (0, "chosen on the page")
         ]
+
+
+def test_a_run_is_stopped_and_resumed_from_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_LOOK_SECONDS", 0.0)
+    path = tmp_path / "runs.db"
+    settings = Config().changed(
+        search={"evaluations": 48, "rollouts": 2, "in_flight": 1}, proposer={"name": "random"}
+    )
+    settings = settings.changed(search={"stop_when_solved": False})
+    with (
+        contextlib.closing(Source(str(path))) as source,
+        Store.open(str(path)) as store,
+    ):
+        app = application(source, "secret", allow_actions=True)
+        client = TestClient(app, base_url="http://localhost", headers={"authorization": "Bearer secret"})
+
+        def stop(progress: driver.Progress) -> None:
+            if progress.search.proposed:
+                client.post("/api/runs/one/stop")
+
+        outcome = start(RunRequest(TOY, settings, run_id="one"), store, on_tell=stop)
+        assert (outcome.status, store.run("one").status) == ("interrupted", RunStatus.INTERRUPTED)
+        assert 0 < outcome.evaluations < 48
+        stopped_twice = client.post("/api/runs/one/stop")
+        assert stopped_twice.status_code == 409
+        assert "run one is interrupted; only one that is running" in stopped_twice.json()["error"]
+        assert client.post("/api/runs/two/stop").status_code == 404
+        assert client.post("/api/runs/one/resume").json() == {"run": "one", "status": "running"}
+        while not store.run("one").status.is_finished:
+            time.sleep(0.05)
+        assert store.run_summary("one").proposed >= 48
+        assert client.post("/api/runs/one/resume").status_code == 409
+        events = store.query("SELECT status FROM run_events WHERE run_id = 'one' ORDER BY number")
+        assert [event["status"] for event in events][:2] == ["running", "interrupted"]
+        assert [event["status"] for event in events][-2:] == ["running", "exhausted"]
 
 
 def test_every_answer_tells_browsers_to_run_nothing_else(client: TestClient) -> None:

@@ -50,6 +50,14 @@ async function read(path, query = {}) {
   }
 }
 
+// Have the server do something, and draw what came of it.
+async function act(path, question) {
+  if (!confirm(question)) return;
+  const answer = await fetch(path, { method: "POST" });
+  if (!answer.ok) alert(visible((await answer.json()).error));
+  show();
+}
+
 const ORDERS = { best: (one, place) => place, order: (one) => one.position, mean_reward: (one) => -one.mean_reward, passed: (one) => -one.passed, length: (one) => one.length, seconds: (one) => -one.seconds };
 
 function readStored(path, query) {

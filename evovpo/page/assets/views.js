@@ -11,6 +11,7 @@ const rate = (run) => (lasted(run) > 0 && (!isRunning(run) || Date.now() - Date.
 // By combined_score where an evaluator returns one, else by mean reward: whatever ranks programs there.
 const merit = (score, meanReward) => (score === null || score === undefined ? reward(meanReward) : number(score, 6));
 const programLink = (id, run, text) => (id ? el("a", { href: address(["program", id], { run }) }, text || id.slice(0, 8)) : "–");
+const action = (isAllowed, name, path, question) => (isAllowed ? el("button", { type: "button", "data-key": path, onclick: () => act(path, question) }, name) : null);
 const section = (title, ...content) => el("section", {}, el("h2", {}, title), ...content);
 const empty = (text, command) => el("p", { class: "empty" }, text, command ? el("code", {}, command) : null);
 
@@ -258,6 +259,8 @@ const runView = {
     return [el("h1", {}, shorten(run.problem, 80), " ", status(run)),
       el("p", { class: "quiet" }, `run ${run.id}, seed ${run.seed}, ${run.strategy}, started ${when(run.created_at)} UTC`,
         isRead(run) ? "" : ` · reading: ${number(run.read[0])} of ${number(run.read[1])} replies`),
+      action(run.actions && isRunning(run), "Stop", `/api/runs/${encodeURIComponent(run.id)}/stop`, "Stop this run? What is under way is finished; it can be resumed."),
+      action(run.actions && ["interrupted", "failed"].includes(run.status), "Resume", `/api/runs/${encodeURIComponent(run.id)}/resume`, "Resume this run on this machine?"),
       tabs(run.id, tab || ""),
       ...[(views[tab] ? views[tab](more, query, run) : tab === "settings" ? settings() : overview(run, query))].flat()];
   },
@@ -333,7 +336,8 @@ const policiesView = {
       section("Versions", table({ meaning: "Policy versions", rows: data.versions, columns: [
         column("number", "policy", (one) => one.number, (one) => `${one.number}${one.number === data.served ? " (served)" : ""}`), column("parent", "from", (one) => one.parent),
         ...common.map((name, i) => column(`m${i}`, shorten(name, 40), null, (one) => number(figure(one, name)))),
-        column("path", "folder", null, (one) => shorten(one.path, 60), false)] })),
+        column("path", "folder", null, (one) => shorten(one.path, 60), false),
+        ...(data.actions ? [column("serve", "", null, (one) => action(one.number !== data.served, "Serve", `/api/policies/${one.number}/serve`, `Let searches follow policy ${one.number}?`), false)] : [])] })),
       section("What happened", data.events.length ? table({ meaning: "Events", rows: [...data.events].reverse().slice(0, 100), columns: [
         column("at", "when (UTC)", null, (one) => when(one.at), false), column("number", "policy", null, (one) => one.number ?? "–"),
         column("kind", "what", null, (one) => one.kind, false), column("detail", "why", null, (one) => shorten(one.detail, 200), false)] }) : empty("Nothing was served or refused yet.")),
