@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import islice, zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from evovpo.config import Config
 from evovpo.errors import EvovpoError, StoreError
 from evovpo.page.figures import Line, RunFigures
 from evovpo.page.source import Source
-from evovpo.runs.stored import Ancestor, example_rows, lineage
+from evovpo.runs.stored import Ancestor, Row, example_rows, lineage
 from evovpo.store import RunHead
 from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout, Tell
 
@@ -344,28 +345,19 @@ def _judgement(problem: Problem, evaluation: Evaluation | None) -> Record:
             "feedback": cut(evaluation.feedback),
             "metrics": [{"name": name, "value": _value(value)} for name, value in evaluation.metrics or ()],
             "components": [
-                {
-                    "name": objective.name[:_VALUE_CHARACTERS],
-                    "reward": reward,
-                    **(
-                        {
-                            "inputs": _value(list(row.inputs)),
-                            "wanted": _value(row.output),
-                            "got": _value(row.got),
-                        }
-                        if row
-                        else {}
-                    ),
-                }
-                for objective, reward, row in zip(
-                    problem.objectives[:MOST_ROWS],
-                    [*rewards, *[None] * len(problem.objectives)],
-                    [*rows, *[None] * len(problem.objectives)],
-                    strict=False,
+                {"name": objective.name[:_VALUE_CHARACTERS], "reward": reward, **_example(row)}
+                for objective, reward, row in islice(
+                    zip_longest(problem.objectives, rewards, rows), MOST_ROWS
                 )
             ],
         }
     }
+
+
+def _example(row: Row | None) -> Record:
+    if row is None:
+        return {}
+    return {"inputs": _value(list(row.inputs)), "wanted": _value(row.output), "got": _value(row.got)}
 
 
 def _value(value: Json) -> str:

@@ -76,7 +76,10 @@ def application(
         Route("/api/runs/{run}/programs", _answer(source, _programs, "offset", "limit", "sort")),
         Route("/api/runs/{run}/lineage", _answer(source, _lineage, "program")),
         Route("/api/programs/{program}", _answer(source, _program, "run")),
-        Route("/api/policies", _answer(source, _policies, actions=allow_actions)),
+        Route(
+            "/api/policies",
+            _answer(source, lambda *_: records.policies_record(source), actions=allow_actions),
+        ),
     ]
     if allow_actions:
         routes += [
@@ -232,10 +235,6 @@ def _lineage(source: Source, request: Request) -> Record:
 
 def _program(source: Source, request: Request) -> Record:
     return records.program_record(source, request.path_params["program"], request.query_params.get("run"))
-
-
-def _policies(source: Source, request: Request) -> Record:
-    return records.policies_record(source)
 
 
 def _stop(source: Source, request: Request) -> Record:

@@ -27,19 +27,14 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _LABEL_CHARACTERS = 24
 """Longest name of a component under a heat map."""
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222 }
-body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #ddd }
-th { font-weight: 600; color: #555 } td { white-space: nowrap }
+table { margin: 1rem 0 } th, td { text-align: right; white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
-td.yes { background: #d9efe3 } td.open { color: #888 }
-div.table { overflow-x: auto } a { color: inherit }
+td.yes { background: var(--added) } td.open { color: var(--quiet) }
+div.table { overflow-x: auto } pre { background: var(--soft); padding: .7rem; overflow-x: auto }
 div.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 0 2rem }
-section { min-width: 0 } section.wide { grid-column: 1 / -1 }
-img { max-width: 100%; height: auto } pre { background: #f5f5f5; padding: .7rem; overflow-x: auto }
-summary { cursor: pointer } .quiet { color: #666 }
+section { min-width: 0 } section.wide { grid-column: 1 / -1 } img { max-width: 100%; background: white }
 """
+"""What a report has beside the style of the page in the browser."""
 
 
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
@@ -106,11 +101,13 @@ def page_text(results: Results, maps: Sequence[HeatMap]) -> str:
             "</div>",
         ]
     body = "\n".join(parts)
+    style = (Path(__file__).parents[1] / "page/assets/page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(batch.name)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+        f"<title>{_text(batch.name)}</title><style>{style}{_STYLE}</style></head>\n"
+        f"<body><main>\n{body}\n</main></body></html>\n"
     )
 
 

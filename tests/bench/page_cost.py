@@ -7,14 +7,16 @@ so), the looks until all of it is read, and after that looks between which the r
 `wall` is seconds, `cpu` those of this process's CPU.
 
 With `--beside SECONDS` a search with random programs also runs so long twice, in turns with and without a
-server whose page is asked every 2 seconds, as an open one asks; `--rounds` repeats it. Its programs per
-second are compared.
+server whose page is asked every 2 seconds, as an open one asks; `--rounds` repeats it. Compared are its
+programs per second and, for a machine with other work, per second of its own CPU; `page_cpu` is what part of
+a CPU the server takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -172,9 +174,18 @@ def costs(path: Path, small: int, large: int, looks: int) -> dict[str, Any]:
     return found
 
 
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time that a process and the children that it waited for have used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def page_open(path: Path) -> Iterator[None]:
-    """Serve a store and ask for its newest run every 2 seconds, as an open page does."""
+def page_open(path: Path, shares: list[float]) -> Iterator[None]:
+    """Serve a store and ask for its newest run every 2 seconds, as an open page does.
+
+    Appends the part of a CPU that the server took.
+    """
     command = [sys.executable, "-m", "evovpo", "serve", "--port", "0", "--no-browser", "--store", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -188,15 +199,17 @@ def page_open(path: Path) -> Iterator[None]:
                 urllib.request.urlopen(f"{address}api/runs/{newest}").read()
 
         asking = threading.Thread(target=ask)
+        began, cpu = time.perf_counter(), cpu_seconds(server.pid)
         asking.start()
         yield
+        shares.append((cpu_seconds(server.pid) - cpu) / (time.perf_counter() - began))
         is_over.set()
         asking.join()
         server.terminate()
 
 
-def searched(path: Path, seconds: float) -> float:
-    """Return the programs per second of a search that is stopped after so long."""
+def searched(path: Path, seconds: float) -> tuple[float, float]:
+    """Return the programs of a search that is stopped after so long, per second and per second of CPU."""
     name = "strings-hard/drawn-000"
     command = [sys.executable, "-m", "evovpo", "evolve", name, "-n", "1000000", "--proposer", "random"]
     with Store.open(str(path)) as store:
@@ -206,27 +219,29 @@ def searched(path: Path, seconds: float) -> float:
         ) as run:
             while not (new := [row for row in store.runs() if row.run not in before and row.evaluations]):
                 time.sleep(0.2)
-            began, start = time.perf_counter(), new[0].evaluations
+            start = store.run_summary(new[0].run).proposed
+            began, cpu = time.perf_counter(), cpu_seconds(run.pid)
             time.sleep(seconds)
             done = store.run_summary(new[0].run).proposed - start
-            taken = time.perf_counter() - began
+            taken, cpu = time.perf_counter() - began, cpu_seconds(run.pid) - cpu
             run.terminate()
-    return done / taken
+    return done / taken, done / cpu
 
 
 def beside(folder: Path, seconds: float, rounds: int) -> dict[str, Any]:
-    """Return the rates of a search alone and with an open page, in turns, and the mean loss as a share."""
-    rates: dict[str, list[float]] = {"alone": [], "with_page": []}
+    """Return the rates of a search alone and with an open page, in turns, and the mean losses as shares."""
+    alone, watched, shares = [], [], list[float]()
     for number in range(rounds):
-        rates["alone"].append(searched(folder / f"alone-{number}.db", seconds))
+        alone.append(searched(folder / f"alone-{number}.db", seconds))
         path = folder / f"page-{number}.db"
-        with Store.open(str(path)), page_open(path):
-            rates["with_page"].append(searched(path, seconds))
-    alone, watched = (statistics.fmean(rates[name]) for name in ("alone", "with_page"))
-    return {
-        **{name: [round(one, 2) for one in of] for name, of in rates.items()},
-        "loss": round(1 - watched / alone, 4),
-    }
+        with Store.open(str(path)), page_open(path, shares):
+            watched.append(searched(path, seconds))
+    found: dict[str, Any] = {"page_cpu": [round(one, 4) for one in shares]}
+    for place, name in enumerate(("per_second", "per_cpu_second")):
+        pair = [[round(one[place], 2) for one in rates] for rates in (alone, watched)]
+        loss = 1 - statistics.fmean(pair[1]) / statistics.fmean(pair[0])
+        found[name] = {"alone": pair[0], "with_page": pair[1], "loss": round(loss, 4)}
+    return found
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def address(stored: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def running(*command: str, store: Path) -> Iterator[subprocess.Popen[str]]:
+def running(*command: str, store: Path | str) -> Iterator[subprocess.Popen[str]]:
     """Run a command of evovpo on a store until the block ends."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     whole = [sys.executable, "-m", "evovpo", *command, "--store", str(store)]
@@ -219,16 +220,24 @@ def test_no_text_of_a_store_does_anything_but_stand_there(walk: Walk, stored: Pa
 def test_the_page_says_that_a_store_is_gone_and_goes_on_when_it_is_back(
     browser: Browser, tmp_path: Path, stored: Path
 ) -> None:
-    path = tmp_path / "runs.db"
+    path, made = tmp_path / "runs.db", tmp_path / "made.db"
     with (
-        running("serve", "--port", "0", "--no-browser", store=path) as server,
+        running("serve", "--port", "0", "--no-browser", store=f"sqlite:///{path}?timeout=60") as server,
         browser.new_context() as context,
     ):
         assert server.stdout is not None
         page = context.new_page()
         page.goto(server.stdout.readline().strip())
         page.wait_for_selector("#fault:has-text('there is no such store')", timeout=PATIENCE_MS)
-        with Store.open(str(path)) as store:
+        with Store.open(str(made)) as store:
             store.add_policy_version(PolicyVersion(0, None, "built-in"))
+        with contextlib.closing(sqlite3.connect(made)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")  # readers wait for whoever writes
+        made.rename(path)
         page.wait_for_selector("text=No run yet.", timeout=PATIENCE_MS)
         assert page.locator("#fault").is_hidden()
+        with contextlib.closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as holder:
+            holder.execute("BEGIN EXCLUSIVE")
+            page.wait_for_selector("#state:has-text('the store answers slowly')", timeout=PATIENCE_MS)
+            holder.execute("ROLLBACK")
+        page.wait_for_selector("#state:empty", state="attached", timeout=PATIENCE_MS)

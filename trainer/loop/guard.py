@@ -222,6 +222,11 @@ def compare_with_earlier(
             for figure in ("best_at", "pass_at")
             for k, value in result.means(f"{figure}_k").items()
         },
+        **{
+            f"probe.difference.best_at_{k}.{name}": float(value)
+            for k, interval in verdict.differences.items()
+            for name, value in (("mean", interval.mean), ("low", interval.low), ("high", interval.high))
+        },
     }
 
 

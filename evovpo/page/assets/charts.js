@@ -63,8 +63,8 @@ function ticks(low, high, count = 5) {
 const BOX = { get width() { return Math.max(300, Math.min(720, innerWidth - 26)); }, height: 300, left: 52, right: 14, top: 10, bottom: 42 };
 
 // The frame that charts with two axes share: grid, labels, and from values to places.
-function frame(xs, ys, labels, meaning) {
-  const { width, height, left, right, top, bottom } = BOX;
+function frame(xs, ys, labels, meaning, width = BOX.width) {
+  const { height, left, right, top, bottom } = BOX;
   const [xLow, xHigh] = xs, [yLow, yHigh] = ys;
   const x = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
   const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow || 1)) * (height - top - bottom);
@@ -77,13 +77,18 @@ function frame(xs, ys, labels, meaning) {
     svg("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle", class: "label" }, shorten(labels[0], 60)),
     svg("text", { x: 12, y: (height - bottom) / 2, "text-anchor": "middle", class: "label",
       transform: `rotate(-90 12 ${(height - bottom) / 2})` }, shorten(labels[1], 40)));
+  canvas.style.maxWidth = `${1.3 * width}px`;
   return { canvas, x, y };
 }
 
 const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
 
+// With the corners of steps between points.
+const stairs = (points) => points.flatMap((point, i) => (i ? [[point[0], points[i - 1][1]], point] : [point]));
+
 // Lines against one axis. A series has a name, points [x, y], perhaps a band [x, low, high], perhaps steps.
-function lineChart({ series, xLabel, yLabel, low = null, high = null }) {
+function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Infinity }) {
+  const width = Math.min(most, BOX.width);
   const drawn = series.filter((one) => one.points.length);
   const values = drawn.flatMap((one) => [...one.points.map((point) => point[1]), ...(one.band || []).flatMap((b) => b.slice(1))]);
   if (!values.length) return el("p", { class: "empty" }, "Nothing to draw yet.");
@@ -93,25 +98,24 @@ function lineChart({ series, xLabel, yLabel, low = null, high = null }) {
   if (ys[0] === ys[1]) ys[1] = ys[0] + 1;
   const last = (one) => one.points[one.points.length - 1];
   const meaning = `${yLabel} against ${xLabel}. ` + drawn.map((one) => `${one.name}: ${number(last(one)[1])} at ${number(last(one)[0])}`).join("; ");
-  const { canvas, x, y } = frame(span, ys, [xLabel, yLabel], meaning);
-  const path = (points, stepped) => points.map(([a, b], i) =>
-    (i === 0 ? "M" : stepped ? `H${x(a)}V` : "L") + (i && stepped ? y(b) : `${x(a)},${y(b)}`)).join("");
+  const { canvas, x, y } = frame(span, ys, [xLabel, yLabel], meaning, width);
+  const path = (points) => `M${points.map(([a, b]) => `${x(a)},${y(b)}`).join("L")}`;
   const style = (i) => ({ stroke: COLOURS[i % COLOURS.length], "stroke-dasharray": DASHES[Math.floor(i / COLOURS.length) % 4] });
   drawn.forEach((one, i) => {
     if (one.band && one.band.length) {
-      const back = [...one.band].reverse();
-      const area = [...one.band.map((b) => [b[0], b[2]]), ...back.map((b) => [b[0], b[1]])];
-      canvas.append(svg("path", { d: `${path(area, false)}Z`, fill: COLOURS[i % COLOURS.length], class: "band" }));
+      const [lowest, highest] = [1, 2].map((which) => (one.stepped ? stairs : (same) => same)(one.band.map((b) => [b[0], b[which]])));
+      canvas.append(svg("path", { d: `${path([...highest, ...lowest.reverse()])}Z`, fill: COLOURS[i % COLOURS.length], class: "band" }));
     }
-    canvas.append(svg("path", { d: path(one.points, one.stepped), class: "line", ...style(i) }));
+    canvas.append(svg("path", { d: path(one.stepped ? stairs(one.points) : one.points), class: "line", ...style(i) }));
+    if (one.points.length === 1) canvas.append(svg("circle", { cx: x(one.points[0][0]), cy: y(one.points[0][1]), r: 4, fill: COLOURS[i % COLOURS.length] }));
   });
   const note = el("output", { class: "note" });
   const cross = svg("line", { x1: -9, x2: -9, y1: BOX.top, y2: BOX.height - BOX.bottom, class: "cross" });
   canvas.append(cross);
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
-    const at = ((event.clientX - box.left) * BOX.width) / box.width;
-    const wanted = span[0] + ((at - BOX.left) / (BOX.width - BOX.left - BOX.right)) * (span[1] - span[0]);
+    const at = ((event.clientX - box.left) * width) / box.width;
+    const wanted = span[0] + ((at - BOX.left) / (width - BOX.left - BOX.right)) * (span[1] - span[0]);
     const said = drawn.map((one) => {
       const behind = one.points.filter((point) => point[0] <= wanted);
       return behind.length ? `${shorten(one.name, 24)} ${number(last({ points: behind })[1])}` : "";

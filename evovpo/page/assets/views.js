@@ -12,6 +12,7 @@ const rate = (run) => (lasted(run) > 0 && (!isRunning(run) || Date.now() - Date.
 const merit = (score, meanReward) => (score === null || score === undefined ? reward(meanReward) : number(score, 6));
 const programLink = (id, run, text) => (id ? el("a", { href: address(["program", id], { run }) }, text || id.slice(0, 8)) : "–");
 const action = (isAllowed, name, path, question) => (isAllowed ? el("button", { type: "button", "data-key": path, onclick: () => act(path, question) }, name) : null);
+const counted = (evaluations) => `${number(evaluations)} evaluation${evaluations === 1 ? "" : "s"}`;
 const section = (title, ...content) => el("section", {}, el("h2", {}, title), ...content);
 const empty = (text, command) => el("p", { class: "empty" }, text, command ? el("code", {}, command) : null);
 
@@ -73,6 +74,7 @@ const RUN_COLUMNS = [
   column("created", "started (UTC)", (run) => run.created_at, (run) => when(run.created_at), false),
 ];
 for (const one of RUN_COLUMNS) if (["policies", "strategy"].includes(one.key)) one.cell = (run) => one.value(run) || "–";
+const runColumns = (runs) => RUN_COLUMNS.filter((one) => one.key !== "cost" || runs.some((run) => run.cost !== null));
 
 const runsView = {
   title: () => "Runs",
@@ -85,7 +87,7 @@ const runsView = {
         event.target.checked ? picked.add(run.id) : picked.delete(run.id);
         change({ runs: [...picked].join(",") }, { quietly: true });
       } }) };
-    const columns = [pick, ...RUN_COLUMNS.filter((one) => one.key !== "cost" || data.runs.some((run) => run.cost !== null))], offset = data.offset;
+    const columns = [pick, ...runColumns(data.runs)], offset = data.offset;
     const words = ["", "running", "solved", "exhausted", "stopped", "interrupted", "failed"].map((word) => [word, word || "any"]);
     const filtered = query.get("problem") || query.get("status");
     return [el("h1", {}, "Runs"),
@@ -125,7 +127,7 @@ function overview(run, query) {
       ["evaluations", `${number(run.evaluations)} of ${number(run.budget)}`], ["different programs", number(run.programs)], ["tokens", number(run.tokens)],
       ["cost", run.cost === null ? null : number(run.cost)], ["requests failed", run.calls.calls ? `${run.calls.failed} of ${run.calls.calls}` : null],
       ["evaluations per second", number(rate(run))], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
-      ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at === null ? null : `${number(run.best_at)} evaluations`],
+      ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at === null ? null : counted(run.best_at)],
       ["written by policy", run.best_policy_version ?? (run.best_program_id ? "no model" : null)]]),
     section("Curve", el("div", { class: "filters" },
       choice("show", shown, what, (value) => change({ show: value })),
@@ -135,7 +137,7 @@ function overview(run, query) {
     section("Components", rows.length ? table({ meaning: "Components", rows, columns: [
       column("name", "component", (one) => one.name, (one) => shorten(one.name, 60), false),
       column("best", "best", (one) => one.best && one.best.value, (one) => reward(one.best ? one.best.value : 0)),
-      column("full", "first at 1 after", (one) => one.full && one.full.evaluations, (one) => (one.full ? (one.full.evaluations ? `${number(one.full.evaluations)} evaluations` : "the start") : "never")),
+      column("full", "first at 1 after", (one) => one.full && one.full.evaluations, (one) => (one.full ? (one.full.evaluations ? counted(one.full.evaluations) : "the start") : "never")),
       column("program", "by program", null, (one) => programLink((one.full || one.best || {}).program_id, run.id), false)] }) : empty("No component.")),
     section("Islands", run.islands.length ? table({ meaning: "Islands", rows: run.islands, columns: [
       column("island", "island", (one) => one.island), column("proposed", "proposed", (one) => one.proposed), column("judged", "judged", (one) => one.judged),
@@ -162,7 +164,7 @@ function lineageView(data, query, run) {
   return [
     el("p", {}, "From the starting programs on the left to the best one. Choose a program to see what its parents became."),
     graph({ nodes, chosen: { child: child.program_id, parent: parent && parent.program_id }, choose: (id) => change({ child: id, parent: "" }) }),
-    section(`What ${child.program_id.slice(0, 8)} changed`,
+    section(parent ? `What ${child.program_id.slice(0, 8)} changed` : `Program ${child.program_id.slice(0, 8)}, made from no other`,
       el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, ${child.score === null ? "" : `combined_score ${number(child.score, 6)}, `}mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
         child.policy_version === null ? "" : `, written by policy ${child.policy_version}`),
       child.parents.length > 1 ? el("div", { class: "filters" }, choice("compared with", child.parents.filter((one) => known.has(one.program_id)).map((one) => [one.program_id, `${one.role} ${one.program_id.slice(0, 8)}`]), parent && parent.program_id, (value) => change({ child: child.program_id, parent: value }))) : null,
@@ -319,25 +321,32 @@ const programView = {
 
 const FIGURES = [["set_score", "expected best of a chain"], ["mean_reward", "mean reward"], ["entropy", "entropy"], ["kl", "KL to the start model"], ["diversity", "diversity"], ["zero_spread_share", "share of groups without spread"]];
 
+const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+const interval = ([middle, low, high]) => (middle === undefined ? "–" : `${signed(middle)} [${signed(low)}, ${signed(high)}]`);
+
 const policiesView = {
   title: () => "Training",
   load: () => read("/api/policies"),
   isLive: () => "live",
   draw(data) {
     if (!data.versions.length && !data.trainings.length && !data.events.length) return [el("h1", {}, "Training"), empty("No policy version yet. Train one from what is stored: ", "evovpo retrain")];
-    const names = [...new Set(data.versions.flatMap((one) => one.metrics.map((metric) => metric.name)))];
-    // Only figures that several versions have stand side by side.
-    const common = names.filter((name) => data.versions.filter((one) => one.metrics.some((metric) => metric.name === name)).length > 1).slice(0, 12);
+    // Versions are probed on problems that differ from training to training: only a version and its parent compare.
     const figure = (one, name) => (one.metrics.find((metric) => metric.name === name) || {}).value;
+    const ks = (one) => one.metrics.map((metric) => /^probe\.best_at_(\d+)$/.exec(metric.name)).filter(Boolean).map((found) => Number(found[1])).sort((a, b) => a - b);
+    const probed = data.versions.filter((one) => ks(one).length);
     const nodes = data.versions.map((one) => ({ id: String(one.number), name: `policy ${one.number}`, note: one.number === data.served ? "served" : "", parents: one.parent === null ? [] : [{ id: String(one.parent), role: "parent" }] }));
     const panels = FIGURES.map(([key, name]) => [name, data.trainings.slice(-6).map((one) => ({ name: one.id.slice(0, 8), points: one.steps.map((step) => [step.step, step[key]]) }))]);
     return [el("h1", {}, "Training"),
       data.versions.length ? graph({ nodes, chosen: { child: String(data.served) }, choose: () => {} }) : null,
       section("Versions", table({ meaning: "Policy versions", rows: data.versions, columns: [
         column("number", "policy", (one) => one.number, (one) => `${one.number}${one.number === data.served ? " (served)" : ""}`), column("parent", "from", (one) => one.parent),
-        ...common.map((name, i) => column(`m${i}`, shorten(name, 40), null, (one) => number(figure(one, name)))),
+        column("steps", "steps", (one) => figure(one, "steps")), column("parents", "best@1 of the parent", (one) => figure(one, "probe.parent.best_at_1")), column("own", "its own", (one) => figure(one, "probe.best_at_1")),
+        column("change", "difference [95 % interval]", null, (one) => interval(["mean", "low", "high"].map((part) => figure(one, `probe.difference.best_at_1.${part}`)))),
         column("path", "folder", null, (one) => shorten(one.path, 60), false),
         ...(data.actions ? [column("serve", "", null, (one) => action(one.number !== data.served, "Serve", `/api/policies/${one.number}/serve`, `Let searches follow policy ${one.number}?`), false)] : [])] })),
+      probed.length ? section("Before and after", el("p", {}, "Best mean reward of k answers, on problems outside the training: a version beside its parent."),
+        el("div", { class: "columns" }, probed.slice(-4).map((one) => lineChart({ xLabel: "answers k", yLabel: "best@k", low: 0, high: 1, most: 380, series: [["probe.parent", `policy ${one.parent}, before`], ["probe", `policy ${one.number}, after`]]
+          .map(([whose, name]) => ({ name, points: ks(one).map((k) => [k, figure(one, `${whose}.best_at_${k}`)]) })) })))) : null,
       section("What happened", data.events.length ? table({ meaning: "Events", rows: [...data.events].reverse().slice(0, 100), columns: [
         column("at", "when (UTC)", null, (one) => when(one.at), false), column("number", "policy", null, (one) => one.number ?? "–"),
         column("kind", "what", null, (one) => one.kind, false), column("detail", "why", null, (one) => shorten(one.detail, 200), false)] }) : empty("Nothing was served or refused yet.")),
@@ -345,7 +354,7 @@ const policiesView = {
         column("id", "training", null, (one) => one.id.slice(0, 8), false), column("objective", "objective", null, (one) => one.objective, false), column("start", "from policy", null, (one) => one.start_version),
         column("steps", "steps shown", null, (one) => one.steps.length), column("runs", "trained on", null, (one) => [...one.runs.slice(0, 5).map((run) => [el("a", { href: address(["run", run]) }, run.slice(0, 8)), " "]).flat(), one.runs.length > 5 ? `and ${one.runs.length - 5} more` : null].flat(), false),
         column("at", "begun (UTC)", null, (one) => when(one.created_at), false)] }),
-        el("div", { class: "columns" }, panels.map(([name, series]) => el("div", {}, el("h3", {}, name), lineChart({ series, xLabel: "step", yLabel: name }))))] : empty("No training yet.")),
+        el("div", { class: "columns" }, panels.map(([name, series]) => el("div", {}, el("h3", {}, name), lineChart({ series, xLabel: "step", yLabel: name, most: 380 }))))] : empty("No training yet.")),
     ].flat();
   },
 };
@@ -360,7 +369,7 @@ const compareView = {
   draw(runs, query) {
     if (!runs.length) return [el("h1", {}, "Comparison"), empty("Choose runs in the list of runs.")];
     const ways = { strategy: (run) => run.strategy, policy: (run) => `policy ${run.policy_versions.join(", ")}`, problem: (run) => run.problem, run: (run) => `${run.id.slice(0, 8)} seed ${run.seed}` };
-    const by = query.get("group") in ways ? query.get("group") : "strategy", axis = AXES.find(([key]) => key === query.get("by")) || AXES[0];
+    const by = query.get("group") in ways ? query.get("group") : new Set(runs.map(ways.problem)).size > 1 ? "problem" : "strategy", axis = AXES.find(([key]) => key === query.get("by")) || AXES[0];
     const isScored = runs.every((run) => run.best_score !== null), what = isScored ? "score" : "best";
     const groups = Map.groupBy ? Map.groupBy(runs, ways[by]) : runs.reduce((map, run) => map.set(ways[by](run), [...(map.get(ways[by](run)) || []), run]), new Map());
     const series = [...groups].map(([name, members]) => {
@@ -375,7 +384,7 @@ const compareView = {
       el("div", { class: "filters" }, choice("one line for each", Object.keys(ways).map((name) => [name, name]), by, (value) => change({ group: value })), choice("against", AXES, axis[0], (value) => change({ by: value }))),
       lineChart({ series, xLabel: axis[1], ...(isScored ? { yLabel: "best combined_score" } : { yLabel: "best mean reward", low: 0, high: 1 }) }),
       el("p", {}, "A line is the mean over its runs, as far as all of them have come; its band goes from the lowest to the highest."),
-      table({ columns: RUN_COLUMNS, rows: sorted(runs, RUN_COLUMNS, query.get("sort")), sort: query.get("sort"), onSort: (sort) => change({ sort }), meaning: "Compared runs" })];
+      table({ columns: runColumns(runs), rows: sorted(runs, RUN_COLUMNS, query.get("sort")), sort: query.get("sort"), onSort: (sort) => change({ sort }), meaning: "Compared runs" })];
   },
 };
 
