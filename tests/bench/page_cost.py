@@ -9,7 +9,8 @@ so), the looks until all of it is read, and after that looks between which the r
 With `--beside SECONDS` a search with random programs also runs so long twice, in turns with and without a
 server whose page is asked every 2 seconds, as an open one asks; `--rounds` repeats it. Compared are its
 programs per second and, for a machine with other work, per second of its own CPU; `page_cpu` is what part of
-a CPU the server takes.
+a CPU the server takes. With `--paint` Chromium opens the list and the large run, and says after how many
+milliseconds it first drew something, and after how many the table or the chart was there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -160,6 +162,7 @@ def costs(path: Path, small: int, large: int, looks: int) -> dict[str, Any]:
         found["looks_until_read"] = len(more)
         found["seconds_until_read"] = round(sum(one["wall"] for one in more), 2)
         for name, look in (
+            ("list", lambda: records.runs_record(source, Page())),
             ("overview", lambda: records.run_record(source, "large")),
             ("programs", lambda: records.programs_record(source, "large", Page(), "mean_reward")),
             ("population", lambda: records.programs_record(source, "large", Page(0, 1000), "mean_reward")),
@@ -208,6 +211,35 @@ def page_open(path: Path, shares: list[float]) -> Iterator[None]:
         server.terminate()
 
 
+def painted(path: Path) -> dict[str, Any]:
+    """Return when Chromium drew first, and when the content was there, in milliseconds since it was asked."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("EVOVPO_CHROMIUM") or shutil.which("chromium")
+    command = [sys.executable, "-m", "evovpo", "serve", "--port", "0", "--no-browser", "--store", str(path)]
+    found: dict[str, Any] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as player:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, place, content in (
+            ("list", "#/runs", "main tbody"),
+            ("run", "#/run/large", "main svg.chart"),
+        ):
+            times = []
+            for _ in range(5):
+                page = browser.new_page()
+                page.goto(f"{address}{place}")
+                page.wait_for_selector(content, timeout=120_000)
+                first = "performance.getEntriesByType('paint').at(-1).startTime"
+                times.append([round(page.evaluate(what)) for what in (first, "performance.now()")])
+                page.close()
+            found[name] = {"first_paint": [one[0] for one in times], "content": [one[1] for one in times]}
+        browser.close()
+        server.terminate()
+    return found
+
+
 def searched(path: Path, seconds: float) -> tuple[float, float]:
     """Return the programs of a search that is stopped after so long, per second and per second of CPU."""
     name = "strings-hard/drawn-000"
@@ -252,11 +284,14 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=100_000)
     parser.add_argument("--looks", type=int, default=5)
     parser.add_argument("--beside", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--paint", action="store_true", help="ask Chromium too")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = costs(Path(folder, "large.db"), arguments.runs, arguments.programs, arguments.looks)
+        if arguments.paint:
+            found["paint"] = painted(Path(folder, "large.db"))
         if arguments.beside:
             found["search"] = beside(Path(folder), arguments.beside, arguments.rounds)
     print(json.dumps(found) if arguments.json else json.dumps(found, indent=2))
