@@ -388,14 +388,15 @@ def entries(problems: Sequence[Problem], held_out: str) -> list[SuiteEntry]:
     ]
 
 
-def test_what_a_suite_marks_guards_and_its_families_are_not_searched() -> None:
+def test_what_a_suite_marks_is_held_out_and_its_families_are_not_searched() -> None:
     problems, _ = siblings("abc", 3)
     parts = split_suite(problems, entries(problems, "b-0 b-2"), 24, 0)
-    assert [problem.id for problem in parts.guarded] == ["b-0", "b-2"]
-    assert families_of(parts.searched) == families_of(parts.held_out) == {"a", "c"}
-    assert [len(part) for part in parts] == [4, 2, 2]
+    assert [problem.id for problem in parts.held_out[-2:]] == ["b-0", "b-2"]
+    assert families_of(parts.searched) == families_of(parts.held_out[:-2]) == {"a", "c"}
+    assert [len(part) for part in parts] == [4, 4, 12]
+    assert parts.guarded == generated_problems(12)
     fewer = split_suite(problems, entries(problems, "b-0 b-2"), 1, 0)
-    assert [len(part) for part in fewer] == [5, 1, 1]
+    assert [len(part) for part in fewer] == [5, 2, 1]
     with pytest.raises(ConfigError, match="leave a family to search"):
         split_suite(problems, entries(problems, "a-0 b-0 c-0"), 24, 0)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from evovpo.errors import ConfigError
 from evovpo.problem.suites import SuiteEntry
 from evovpo.types import Problem, content_id
+from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
 """Most problems of the guard alone, in a suite with three times as many; fewer may be asked for."""
@@ -25,10 +26,10 @@ class Parts(NamedTuple):
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
     """Return the parts of a suite of two problems or more, of which `entries` tell what the suite says.
 
-    Held out, `asked` at most and half of the problems, is one sibling of each searched family: a new problem
-    of a kind that was trained on. Problems that the suite itself holds out guard, and nothing of their
-    families is searched; where it marks none, the guard has siblings too. Raises `ConfigError` if the marks
-    leave nothing to search.
+    Held out, `asked` at most and half of the problems, is one sibling of each searched family, a new problem
+    of a kind that was trained on; and as many of those that the suite marks, of whose families nothing is
+    searched. Generated problems guard then; where nothing is marked, the guard has siblings too. Raises
+    `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -40,8 +41,8 @@ def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], aske
     guards = min(_GUARDED, asked)
     searched, held_out = split_problems(searched, min(asked, len(searched) // 2), seed, families)
     if marked:
-        ranked = _ranked(marked, seed + 1)[:guards]
-        return Parts(searched, held_out, tuple(problem for problem in marked if problem in ranked))
+        new = tuple(marked) if asked >= len(marked) else split_problems(marked, asked, seed)[1]
+        return Parts(searched, held_out + new, generated_problems(guards))
     if len(searched) < 3 * _GUARDED:
         return Parts(searched, held_out, ())
     searched, guarded = split_problems(searched, guards, seed + 1, families)
@@ -63,7 +64,7 @@ def split_problems(
             f"{held_out} of {len(problems)} problems were to be held out; expected 0 to {len(problems) - 1}:"
             " hold fewer out or use a larger suite"
         )
-    ranked = _ranked(problems, seed)
+    ranked = sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
     names = {problem.id: families.get(problem.id, problem.id) for problem in problems}
     sizes = Counter(names.values())
     if 1 < len(sizes) < len(problems):
@@ -74,7 +75,3 @@ def split_problems(
         tuple(problem for problem in problems if problem.id not in apart),
         tuple(problem for problem in problems if problem.id in apart),
     )
-
-
-def _ranked(problems: Sequence[Problem], seed: int) -> list[Problem]:
-    return sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))

@@ -1,19 +1,25 @@
 """What a loop was worth on problems that it never searched, and whether longer searches would have done."""
 
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from evovpo.analysis.statistics import bootstrap_interval
+from evovpo.config import Config
+from evovpo.errors import TrainingError
+from evovpo.experiments.pool import Ended, Message, run_all
 from evovpo.proposers.local import load_model
 from evovpo.store import Store
-from evovpo.types import Json, PolicyVersion
+from evovpo.types import Json, PolicyVersion, Problem
 from trainer.loop.guard import solved_in_searches
 from trainer.loop.loop import Loop
 from trainer.loop.probe import KS, ProbeResult, probe
+from trainer.loop.training_plan import ignore
 from trainer.loop.turns import Turns
 
 ANSWERS = KS[-1]
@@ -87,7 +93,7 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     before = probed("start model", start_model, ceil(ANSWERS * times)) if made else after
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
-    old, new = (sum(solved_in_searches(one, loop.held_out, search)) for one in (start_model, last))
+    old, new = _in_searches([start_model, last], loop.held_out, search, turns.jobs)
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
     verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
     return result._replace(
@@ -96,6 +102,40 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
         frozen_at_equal_cpu=_figures(before, before.sampled),
         verdict=verdict,
     ), (before, after)
+
+
+@dataclass(frozen=True)
+class _Searches:
+    """Searches with one version, as a task of another process."""
+
+    name: str
+    version: PolicyVersion
+    problems: tuple[Problem, ...]
+    config: Config
+
+    def run(self, tell: Callable[[Any], None]) -> float:
+        """Return how many problems are solved."""
+        return sum(solved_in_searches(self.version, self.problems, self.config))
+
+
+def _in_searches(
+    versions: Sequence[PolicyVersion], problems: tuple[Problem, ...], config: Config, jobs: int
+) -> list[float]:
+    """Return how many problems each version solves in searches, in `jobs` processes or in this one."""
+    tasks = [_Searches(str(number), one, problems, config) for number, one in enumerate(versions)]
+    if jobs == 1:
+        return [task.run(ignore) for task in tasks]
+    found: dict[str, float] = {}
+
+    def on_message(message: Message) -> None:
+        if isinstance(message, Ended):
+            found[message.name] = message.value
+
+    if failed := run_all(tasks, jobs, on_message):
+        raise TrainingError(
+            f"searches on held-out problems failed: {failed[0].reason}; the same command goes on"
+        )
+    return [found[task.name] for task in tasks]
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
