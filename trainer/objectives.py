@@ -203,6 +203,8 @@ def batch_advantages(
     used = [
         _checked_valid(padded, None if valid is None else valid[index]) for index, padded in enumerate(batch)
     ]
+    if "alpha" not in objective.settings and name != "union-at-k":
+        chosen = chosen.model_copy(update={"weights": "uniform"})
     drawn = _weighted(batch, used, chosen)
     found: list[Floats] = []
     for padded, is_valid, (weighed, own) in zip(batch, used, drawn, strict=True):
@@ -419,7 +421,8 @@ def _weighted(
     pools: dict[int, list[Floats]] = {}
     for padded, is_valid in zip(batch, used, strict=True):
         components = padded.shape[2]
-        pools.setdefault(components, []).append(padded[is_valid].reshape(-1, components))
+        answers = padded[is_valid] if is_valid.any() else np.zeros_like(padded[:1])
+        pools.setdefault(components, []).append(answers.reshape(-1, components))
     adapts = settings.weights == "adaptive"
     found = {size: find_weighting(pool, settings.alpha, adapts=adapts) for size, pool in pools.items()}
     own = {

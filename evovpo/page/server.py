@@ -115,7 +115,10 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         """Return the answer for who may not ask, or that keeps a token that came in the address."""
-        if request.method != "GET" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+        # Browsers tell the site to trustworthy addresses only, and the origin to all.
+        own_origin = not origin or origin.rpartition("//")[2] == request.headers.get("host")
+        if request.method != "GET" and not (site == "same-origin" if site else own_origin):
             return _error(403, "an action must come from this page itself")
         if self._token is None:
             host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
@@ -249,7 +252,7 @@ def _resume(source: Source, request: Request) -> Record:
     run = records.head_of(source, request.path_params["run"]).run
     if run.status.is_finished or run.status is RunStatus.RUNNING:
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
-    command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.url]
+    command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.given]
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
     threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
     return {"run": run.id, "status": RunStatus.RUNNING}

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROBE = "{0} probe.problems=2 {0} probe.answers=2 {0} probe.evaluations=0 "
 SMALLER = {
-    "--rounds 3 --limit 12": "--rounds 1 --limit 1 --jobs 1 --evaluations 24 " + PROBE.format("--train-set"),
+    "evovpo loop strings-family": "evovpo loop strings-family --limit 1 --jobs 1 --evaluations 24 "
+    + PROBE.format("--train-set"),
     "evovpo retrain latest ": "evovpo retrain latest " + PROBE.format("--set"),
     "--set proposer.policy=served": "--set proposer.policy=served --evaluations 24",
     "evovpo doctor ": "evovpo doctor --set search.evaluations=96 ",

@@ -200,6 +200,7 @@ def test_what_cannot_be_trained_is_said_before_anything_is_written(
         ({"settings": {"k": 4}, "objective": "max-at-k"}, ConfigError, "needs at least 5 rollouts"),
         ({"settings": {"learning_rat": 1}}, ConfigError, "did you mean 'learning_rate'"),
         ({"settings": {"learning_rate": "fast"}}, ConfigError, "--set learning_rate: expected"),
+        ({"settings": {"max_steps": 9}}, ConfigError, "this is the option --steps"),
         ({"settings": {"per_device_train_batch_size": 3}}, ConfigError, "settings of the trainer"),
         ({"objective": "vpo", "answers": 1}, ConfigError, "pays for the answers of one rollout together"),
     ]

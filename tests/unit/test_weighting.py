@@ -98,3 +98,21 @@ def test_prompts_of_other_components_are_weighed_apart_and_faults_not_at_all() -
 def test_uniform_weightings_are_drawn_as_ever() -> None:
     drawn = draw_weights(3, ObjectiveConfig(draws=5, alpha=0.7), np.random.default_rng(4))
     assert drawn.tolist() == np.random.default_rng(4).dirichlet([0.7] * 3, 5).tolist()
+
+
+def test_groups_without_a_valid_rollout_and_objectives_without_weightings_are_as_they_were() -> None:
+    groups = [EITHER[:, None], EITHER[:, None]]
+    valid = [np.zeros(len(EITHER), dtype=bool), np.ones(len(EITHER), dtype=bool)]
+    lone = [np.zeros((4, 1, 3))]
+    for weights in ("grouped", "adaptive"):
+        rng = np.random.default_rng(1)
+        none = batch_advantages(
+            "vpo-at-k", lone, rng=rng, k=2, weights=weights, valid=[np.zeros(4, dtype=bool)]
+        )
+        assert not none[0].any()
+        found, plain = (
+            batch_advantages("grpo", groups, rng=np.random.default_rng(1), valid=valid, weights=one)
+            for one in (weights, "uniform")
+        )
+        for one, other in zip(found, plain, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -127,7 +127,9 @@ def _train(asked: Asked, *, as_json: bool) -> None:
     if found.before is not None:
         show_answer(trained_view(found))
     say(f"The trained model is in {found.output}.")
-    say(f"Measure it:   evovpo measure --domain {asked.domain} --model {found.output}")
+    more = f" --answers {asked.answers_per_chain}" if asked.answers_per_chain > 1 else ""
+    more += f" --data {asked.test_data or asked.data}" if asked.data else ""
+    say(f"Measure it:   evovpo measure --domain {asked.domain} --model {found.output}{more}")
     say(f"Serve it:     vllm serve {found.output}")
 
 

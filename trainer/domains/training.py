@@ -122,6 +122,7 @@ class Asked:
     def as_json(self) -> dict[str, Any]:
         """Return what tells this training from another, the text of its data included."""
         files = [Path(file) for file in (self.data, self.test_data, self.domain) if file]
+        files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
         changes = {
             "output": "",
@@ -131,12 +132,21 @@ class Asked:
         return dict(json.loads(json.dumps(asdict(self) | changes, default=str)))
 
 
+_OPTIONS = {
+    "output_dir": "--output", "max_steps": "--steps", "seed": "--seed", "objective": "--objective",
+    "answers_per_chain": "--answers", "num_generations": "--rollouts",
+}  # fmt: skip
+"""What a setting of `VPOConfig` is called on the command line, where it has an option of its own."""
+
+
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of `VPOConfig` as their types. Raises `ConfigError` naming what is wrong."""
     names = [one.name for one in fields(VPOConfig) if one.init]
     hints = get_type_hints(VPOConfig)
     found = {}
     for name, value in given.items():
+        if name in _OPTIONS:
+            raise ConfigError(f"--set {name}: this is the option {_OPTIONS[name]}; give that one")
         if name not in names:
             raise ConfigError(f"--set {name}: VPOConfig has no such setting; {nearest_hint(name, names)}")
         try:

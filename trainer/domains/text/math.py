@@ -28,7 +28,8 @@ _FORM = r"the steps as sums such as 3*4 = 12, then the final answer in \boxed{}"
 _PLAIN = ((r"\\(cdot|times)|[×·]", "*"), (r"(?<=\d),(?=\d{3}(?!\d))", ""))
 _LATEX = (
     *_PLAIN,
-    (r"\\(left|right|[,!;: ])|\\?[$%]|\\(text|mathrm)\{[^{}]*\}|^\s*[a-z]\s*=", ""),
+    (r"\\(left|right|[,!;: ])|\\?[$%]|^\s*[a-z]\s*=", ""),
+    (r"\\(text|mathrm)\{[^{}]*\}", " "),
     (r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))"),
     (r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)"),
     (r"\^\{([^{}]*)\}", r"**(\1)"),
@@ -37,8 +38,9 @@ _LATEX = (
     (r"(?<=[\d)])\s*(?=[a-z(])|(?<=\b[a-z])(?=\()", "*"),
 )
 _ARITHMETIC = re.compile(
-    r"(?:\d++(?:\.\d++)?|\.\d++|\b(?:sqrt|sin|cos|tan|log|ln|pi|[a-zA-Z])\b|[-+/(),\s]|(?<!\*)\*(?!\*)"
-    r"|\*\*\(?-?(?:1?\d|20|[a-z])(?:/\d)?\)?(?!\d|\*\*))*"
+    r"(?:\d++(?:\.\d++)?|\.\d++|\b(?:sqrt|sin|cos|tan|log|ln|pi|[a-zA-Z])\b|[-+/(), ]|(?<!\*)\*(?! *\*)"
+    r"|\*\*(?:-?(?:1?\d|20|[a-z])|\(-?(?:\d?\*?[a-z]|1?\d|20)(?:[-+/](?:1?\d|20|[a-z]))?\))"
+    r"(?! *\*\*|\d))*"
 )
 """Numbers, known functions, single letters, and powers with small exponents: sympy runs what it reads."""
 
@@ -99,24 +101,25 @@ def _sums(text: str) -> list[tuple[str, str]]:
 @lru_cache(maxsize=4096)
 def is_equal(found: str, gold: str) -> bool:
     """True if two answers, in LaTeX or plain, are the same text or symbolically equal."""
-    if "".join(found.split()) == "".join(gold.split()):
+    if found.split() == gold.split():
         return True
     try:
         ours, theirs = _expression(found), _expression(gold)
-        if isinstance(ours, sympy.Tuple) or isinstance(theirs, sympy.Tuple):
+        if isinstance(ours, tuple) or isinstance(theirs, tuple):
             return bool(ours == theirs)
         # At one point first: an answer made to be hard is seldom near.
         symbols = sorted((ours - theirs).free_symbols, key=str)
         points = {one: sympy.Rational(37 + 11 * place, 100) for place, one in enumerate(symbols)}
         is_near = abs(complex((ours - theirs).evalf(15, subs=points))) < 1e-9
         return is_near and bool(sympy.simplify(sympy.expand(ours - theirs)) == 0)
-    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError):
         return False
 
 
 def _expression(text: str) -> Any:
     """Return a text as an expression of sympy; raises `ValueError` (as its `SympifyError`) if it is none."""
-    text = _replaced(text, (*_LATEX, *_LATEX)).strip()  # twice, for fractions within fractions
+    # Twice, for fractions within fractions; on one line, because sympy reads lines as one number.
+    text = " ".join(_replaced(text, (*_LATEX, *_LATEX)).split())
     if len(text) > _LONGEST or text.count("**") > _MOST_POWERS or not _ARITHMETIC.fullmatch(text):
         raise ValueError(f"{text:.40} is no arithmetic")
     letters = {letter: sympy.Symbol(letter) for letter in re.findall(r"\b[a-zA-Z]\b", text)}
