@@ -203,7 +203,7 @@ def batch_advantages(
     used = [
         _checked_valid(padded, None if valid is None else valid[index]) for index, padded in enumerate(batch)
     ]
-    if "alpha" not in objective.settings and name != "union-at-k":
+    if "weights" not in objective.settings:
         chosen = chosen.model_copy(update={"weights": "uniform"})
     drawn = _weighted(batch, used, chosen)
     found: list[Floats] = []
@@ -329,13 +329,13 @@ def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCon
     return scaled
 
 
-_DRAWS = frozenset({"draws", "alpha", "sampler"})
+_DRAWS = frozenset({"draws", "alpha", "sampler", "weights"})
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
         Objective("grpo", "one", "chain", frozenset(), _grpo),
         Objective("max-at-k", "one", "chain", frozenset({"k"}), _max_at_k),
-        Objective("random-weight", "one", "chain", frozenset({"alpha", "sampler"}), _random_weight),
+        Objective("random-weight", "one", "chain", _DRAWS - {"draws"}, _random_weight),
         Objective("gdpo", "one", "chain", frozenset(), _gdpo),
         Objective("maxrl", "one", "chain", frozenset(), _maxrl),
         Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr, 3),
@@ -343,7 +343,7 @@ OBJECTIVES: Mapping[str, Objective] = {
         Objective("vpo-at-c", "many", "chain", _DRAWS | {"c"}, _vpo_at_c, 3),
         Objective("vpo-to-go", "many", "answer", _DRAWS, _vpo_to_go, 3, 2),
         Objective("vpo-at-k", "many", "chain", _DRAWS | {"k"}, _vpo_at_k),
-        Objective("union-at-k", "many", "chain", frozenset({"k"}), _union_at_k),
+        Objective("union-at-k", "many", "chain", frozenset({"k", "weights"}), _union_at_k),
         Objective("rosa", "many", "chain", _DRAWS, _rosa),
         Objective("join-at-k", "many", "chain", frozenset({"k"}), _join_at_k),
     )
