@@ -168,10 +168,10 @@ def read(rows: Path) -> list[dict]:
     return [json.loads(line) for line in rows.read_text().splitlines()] if rows.is_file() else []
 
 
-def compare(rows: Path) -> Iterator[str]:
+def compare(rows: Path, only: Sequence[int]) -> Iterator[str]:
     """Yield the tables: problems solved by arm and kind, and each arm minus others, with intervals."""
     found = read(rows)
-    seeds = sorted({row["seed"] for row in found if row["arm"] == "at_equal_cpu"})
+    seeds = sorted({row["seed"] for row in found if row["arm"] == "imitation"} & set(only or range(10**6)))
     by = {(row["seed"], row["arm"]): row for row in found if row["seed"] in seeds}
     arms = [arm for arm in ("start", *ARMS) if all((seed, arm) in by for seed in seeds)]
 
@@ -216,6 +216,8 @@ def compare(rows: Path) -> Iterator[str]:
                 cells.append(f"{mine.mean() * unit:.{digits}f}{difference}")
             spent = np.mean([by[seed, arm]["cpu_seconds"] for seed in seeds])
             yield f"| {arm} | {spent:.0f} | " + " | ".join(cells) + " |"
+        if any((seed, "at_equal_cpu") not in by for seed in seeds):
+            continue
         frozen = values("at_equal_cpu", kind, "answers")
         answers = np.mean([by[seed, "at_equal_cpu"]["answers"] for seed in seeds])
         beyond = gain(values("imitation", kind, "answers"), frozen, count)
@@ -239,9 +241,10 @@ def main() -> None:
     collecting.add_argument("--jobs", type=int, default=1)
     comparing = commands.add_parser("compare")
     comparing.add_argument("rows", type=Path)
+    comparing.add_argument("--seeds", type=int, nargs="*", default=[], help="only these")
     args = parser.parse_args()
     if args.command == "compare":
-        print("\n".join(compare(args.rows)))
+        print("\n".join(compare(args.rows, args.seeds)))
         return
     for seed in args.seeds:
         collect(args.suite, seed, args.rows, args.work, args.arms, args.jobs)
