@@ -130,18 +130,19 @@ def retrain(
     began = time.monotonic()
     with open_store(store_url) as store:
         found = [RunPart(find_run(store, run)) for run in runs]
-        plan = make_plan(store, found, config)
-        nothing = nothing_to_learn(plan)
         if dry_run:
+            plan = make_plan(store, found, config)
             if as_json:
                 print_json(training.preview(plan, time.monotonic() - began)._asdict())
             else:
                 show_answer(plan_table(plan))
                 say(f"Would make {plan_line(plan)}.")
-                if nothing:
+                if nothing := nothing_to_learn(plan):
                     say(f"Beware: {nothing}.")
             return
-        if nothing and not anyway:
+        # Only where the doctor has a say: a plan reads every group and runs validation rows.
+        doctor_decides = not anyway and config.imitate.share < 1
+        if doctor_decides and (nothing := nothing_to_learn(make_plan(store, found, config))):
             raise NothingToTrainError(nothing)
         bar = WorkBar()
 

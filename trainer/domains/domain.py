@@ -90,6 +90,12 @@ class Domain:
             {"prompt": prompt} | {name: columns[name][place] for name in names}
             for place, prompt in enumerate(prompts)
         ]
+        return self.score_rows(completions, completion_ids, rows)
+
+    def score_rows(
+        self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
+    ) -> list[Any]:
+        """Return the same of completions that come with their rows."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         from trainer.learning.judged import Answers

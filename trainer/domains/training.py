@@ -241,15 +241,12 @@ def make_trainer(asked: Asked, domain: Domain, watch: Watch = lambda *said: None
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     prompts = [as_text(row["prompt"], tokenizer) for row in domain.prompts]
-    columns = [name for name in domain.prompts[0] if name != "prompt"]
 
     def reward_vectors(
         completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], row: Sequence[int], **_: Any
     ) -> list[Any]:
         # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes.
-        rows = [domain.prompts[number] for number in row]
-        others = {name: [one[name] for one in rows] for name in columns}
-        return domain.score([one["prompt"] for one in rows], completions, completion_ids, **others)
+        return domain.score_rows(completions, completion_ids, [domain.prompts[number] for number in row])
 
     adapter = None
     if asked.lora:

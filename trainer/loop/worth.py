@@ -93,12 +93,13 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     before = probed("start model", start_model, ceil(ANSWERS * times)) if made else after
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
-    old, new = _in_searches([start_model, last], loop.held_out, search, turns.jobs)
+    versions = list(dict.fromkeys((start_model, last)))  # one, where nothing was made
+    solved = _in_searches(versions, loop.held_out, search, turns.jobs)
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
     verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
     return result._replace(
-        before=_figures(before, ANSWERS) | {"solved_in_searches": old},
-        after=_figures(after, ANSWERS) | {"solved_in_searches": new},
+        before=_figures(before, ANSWERS) | {"solved_in_searches": solved[0]},
+        after=_figures(after, ANSWERS) | {"solved_in_searches": solved[-1]},
         frozen_at_equal_cpu=_figures(before, before.sampled),
         verdict=verdict,
     ), (before, after)
@@ -123,7 +124,7 @@ def _in_searches(
 ) -> list[float]:
     """Return how many problems each version solves in searches, in `jobs` processes or in this one."""
     tasks = [_Searches(str(number), one, problems, config) for number, one in enumerate(versions)]
-    if jobs == 1:
+    if min(jobs, len(tasks)) == 1:
         return [task.run(ignore) for task in tasks]
     found: dict[str, float] = {}
 
