@@ -6,7 +6,8 @@ Files that take long begin first: workers run files whole, and one that begins l
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import gc
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,7 @@ LONGEST = (
     "test_page_browser.py",
     "test_examples.py",
     "test_retrain.py",
+    "test_train.py",
     "test_publish.py",
     "test_batch.py",
     "test_formula_model.py",
@@ -81,3 +83,18 @@ def level(request: pytest.FixtureRequest) -> Level:
     """Return each level at which evaluators may run with their candidates, as far as the machine has it."""
     wanted: Level = request.param
     return wanted
+
+
+@pytest.fixture(scope="module")
+def quiet_trl() -> Iterator[None]:
+    """TRL reports its use to Hugging Face outside CI, and warns of hooks that it calls experimental.
+
+    Every training ends with a garbage collection, which takes longer than these trainings do while it
+    looks at all that the imports left.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CI", "1")
+        patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+        gc.freeze()
+        yield
+        gc.unfreeze()

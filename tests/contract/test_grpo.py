@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import gc
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,26 +25,11 @@ from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, batch_advantages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
 PROMPTS = ("a", "bc(", "d e", "fghij")
 SEPARATORS = frozenset(VOCABULARY[digit] for digit in "0123456789")
 ANSWERS, ROLLOUTS, KL = 3, 4, 0.1
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    """TRL reports its use to Hugging Face outside CI, and warns of hooks that it calls experimental.
-
-    Every training ends with a garbage collection, which takes longer than these trainings do while it
-    looks at all that the imports left.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CI", "1")
-        patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-        gc.freeze()
-        yield
-        gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

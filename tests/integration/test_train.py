@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from trainer.domains import open_domain, training
 from trainer.domains.sampling import Ask, complete, load_policy
 from trainer.domains.training import Asked, checked_settings, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
 DOMAIN = """
 COMPONENTS = ("vowels", "short")
@@ -35,17 +33,6 @@ MAX_TOKENS = 6
 def reward_vectors(completions, **columns):
     return [[[sum(map(text.count, "aeiou")) / 6, 1 / (1 + len(text))]] for text in completions]
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
-    """As in tests/contract/test_grpo.py."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CI", "1")
-        patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-        gc.freeze()
-        yield
-        gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
