@@ -10,7 +10,9 @@ COPY trainer trainer
 COPY problems problems
 
 FROM source AS search
-RUN pip install ".[server,postgres]" && rm -r /source/*
+# KubeRay's health checks call wget.
+RUN apt-get update && apt-get install --yes --no-install-recommends wget && rm -r /var/lib/apt/lists/*
+RUN pip install ".[server,postgres,ray]" && rm -r /source/*
 USER 1000
 WORKDIR /data
 ENTRYPOINT ["evovpo"]

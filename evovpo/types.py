@@ -114,6 +114,10 @@ class PolicyEventKind(StrEnum):
         return self is not PolicyEventKind.PUBLISHED
 
 
+MEMORISED = "memorised"
+"""In place of `RunStatus.SOLVED` for a run whose program is wrong on some held-out row."""
+
+
 class RunStatus(StrEnum):
     """Where a run stands. A run that is `RUNNING` without a living process was interrupted."""
 
@@ -132,7 +136,7 @@ class RunStatus(StrEnum):
 
     def ending(self, solved_heldout: bool | None) -> str:
         """Return it in a word for people: `memorised` for a run that is solved, but not on held-out rows."""
-        return "memorised" if self is RunStatus.SOLVED and solved_heldout is False else str(self)
+        return MEMORISED if self is RunStatus.SOLVED and solved_heldout is False else str(self)
 
 
 @dataclass(frozen=True, slots=True)

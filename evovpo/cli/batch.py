@@ -10,6 +10,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option
+from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import StoreError
 
@@ -44,11 +45,12 @@ def batch(
         str | None,
         option(
             "WHERE",
-            "Where programs run: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
+            "Where runs are searched: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
             "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
-            default="as set, local",
+            default="local",
         ),
     ] = None,
+    serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run every combination of problems, proposers, strategies, budgets and seeds, as one job.
@@ -59,24 +61,32 @@ def batch(
     [dim]Examples:[/dim]  evovpo batch strings --limit 5
                evovpo batch comparison.toml --jobs 4 --store comparison.db
     """
+    from contextlib import nullcontext
+    from functools import partial
+
     from evovpo.config import SandboxConfig
+    from evovpo.experiments.cluster import on_cluster
     from evovpo.experiments.plan import plan
     from evovpo.experiments.pool import run_all
     from evovpo.experiments.results import read_results
     from evovpo.experiments.running import only_batch, sized
-    from evovpo.judging.executors import open_cluster
+    from evovpo.page.reports import batch_report
     from evovpo.reports.batch_progress import BatchProgress
     from evovpo.reports.batch_tables import results_json
 
     if executor is not None:
         SandboxConfig(executor=executor)  # raises what is wrong with it
     found, works = plan(name, store_url, limit)
-    with open_store(store_url, create=True) as store, only_batch(store_url):
+    beside = page_beside(store_url, partial(batch_report, name, store_url, limit)) if serve else nullcontext()
+    with open_store(store_url, create=True) as store, only_batch(store_url), beside:
         stored = {row.run: row for row in store.runs()}
         progress = BatchProgress(console(stderr=True), works, stored, store.call_totals)
-        left = sized([work for work in works if not work.is_finished], jobs, executor)
+        is_here = executor in (None, "local")
+        unfinished = [work for work in works if not work.is_finished]
+        left = sized(unfinished, jobs if is_here else None, executor and "local")
+        clusters = {work.config.sandbox.executor for work in left}
         try:
-            with open_cluster({work.config.sandbox.executor for work in left}), progress:
+            with on_cluster(executor, store_url, clusters), progress:
                 failed = run_all(left, jobs, progress.take, progress.pause)
         except KeyboardInterrupt:
             leave(Exit.STOPPED, f"Stopped: {progress.status()}.", "The same command goes on from here.")
@@ -123,7 +133,7 @@ def report(
     """
     from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results
-    from evovpo.reports.batch_page import write_report
+    from evovpo.page.reports import write_report
     from evovpo.reports.batch_tables import results_json
 
     found = read_batch(name, limit)

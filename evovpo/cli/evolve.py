@@ -14,7 +14,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
-from evovpo.cli.page import page_beside
+from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.tables import say_new_forms
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
@@ -98,9 +98,7 @@ def evolve(
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
     ] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Show the run on a page in the browser, at the address printed.")
-    ] = False,
+    serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
@@ -180,6 +178,9 @@ def resume(
         option("N", "Larger budget, of the whole run; goes on with a finished one.", *_BUDGET, min=1),
     ] = None,
     overrides: options.Overrides = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Replay all rows, not only those after the latest snapshot.")
+    ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -205,7 +206,7 @@ def resume(
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
-        outcome = _watched(store, waiting, partial(take_up, run_id, store, changes=changes))
+        outcome = _watched(store, waiting, partial(take_up, run_id, store, changes=changes, verify=verify))
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evovpo.cli import batch, evolve, options, page, problems, runs, tables
+from evovpo.cli import batch, evolve, options, page, problems, runs, store, tables
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
@@ -37,7 +37,6 @@ Every command explains itself: evovpo COMMAND --help.""",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 setting_up = typer.Typer()
-store_app = typer.Typer(help="Look after the database that runs are kept in.", no_args_is_help=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -112,22 +111,9 @@ def show_prompts(
         raise ConfigError("expected a PROBLEM, or --write FOLDER, found neither; name one of the two")
 
 
-@store_app.command("upgrade")
-def upgrade_store(
-    store_url: Annotated[str | None, argument("URL", "Database.", "sqlite:///evovpo.db")] = None,
-) -> None:
-    """Bring a database of an older version to the one of this package; all its rows are kept.
-
-    [dim]Example:[/dim]  evovpo store upgrade sqlite:///evovpo.db
-    """
-    from evovpo.store import upgrade
-
-    say(f"The store has schema version {upgrade(store_url)}.")
-
-
 for _panel in (problems.app, evolve.app, runs.app, page.app, tables.app, setting_up, batch.app):
     app.registered_commands += _panel.registered_commands
-app.add_typer(store_app, name="store", rich_help_panel="Setting up")
+app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:

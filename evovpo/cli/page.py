@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +18,14 @@ from evovpo.cli.options import option
 from evovpo.cli.terminal import say, writing
 from evovpo.errors import ConfigError
 
+if TYPE_CHECKING:
+    from evovpo.page.records import Record
+
 app = typer.Typer()
+Serve = Annotated[
+    bool, typer.Option("--serve", help="Show it on a page in the browser, at the address printed.")
+]
+"""Of commands beside which `page_beside` serves."""
 
 
 @app.command("serve", rich_help_panel="Runs")
@@ -27,6 +35,9 @@ def serve(
     host: Annotated[
         str, option("HOST", "Address to listen at; any but this machine's own has a token in its URL.")
     ] = "127.0.0.1",
+    report: Annotated[
+        str | None, option("FILE|SUITE", "A batch whose report the page shows too, while it runs and later.")
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
     allow_actions: Annotated[
         bool,
@@ -45,9 +56,14 @@ def serve(
     evovpo serve
 
     evovpo serve --store runs.db --port 8091 --no-browser
+
+    evovpo serve --store comparison.db --report comparison.toml
     """
     import secrets
     import webbrowser
+
+    from evovpo.experiments.batch import read_batch
+    from evovpo.page.reports import LiveReport, batch_report
 
     _require_ui()
     from evovpo.page.server import is_local
@@ -61,9 +77,13 @@ def serve(
         if not no_browser:
             webbrowser.open(address)
 
+    live = None
+    if report is not None:
+        read_batch(report)  # what is wrong with it is said now
+        live = LiveReport(partial(batch_report, report, store_url))
     source = Source(store_url)
     with contextlib.closing(source), contextlib.suppress(KeyboardInterrupt):
-        serve_page(source, host, port, token, ready, allow_actions=allow_actions)
+        serve_page(source, host, port, token, ready, allow_actions=allow_actions, report=live)
 
 
 @app.command("export", rich_help_panel="Runs")
@@ -93,15 +113,16 @@ def export(
 
 
 @contextlib.contextmanager
-def page_beside(url: str) -> Iterator[None]:
+def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
     """Serve a store in a process of its own, at a free port, until the block ends; it says its address.
 
-    Raises ConfigError where what the page needs is not installed.
+    `report` makes the report that it shows, and can be pickled. Raises ConfigError where what the page needs
+    is not installed.
     """
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()
-    process = context.Process(target=_serve_beside, args=(url, is_said), daemon=True)
+    process = context.Process(target=_serve_beside, args=(url, report, is_said), daemon=True)
     process.start()
     while process.is_alive() and not is_said.wait(0.1):
         pass
@@ -112,7 +133,8 @@ def page_beside(url: str) -> Iterator[None]:
         process.join()
 
 
-def _serve_beside(url: str, is_said: Event) -> None:
+def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
+    from evovpo.page.reports import LiveReport
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
 
@@ -121,7 +143,7 @@ def _serve_beside(url: str, is_said: Event) -> None:
         is_said.set()
 
     with contextlib.suppress(KeyboardInterrupt):
-        serve_page(Source(url), "127.0.0.1", 0, None, ready)
+        serve_page(Source(url), "127.0.0.1", 0, None, ready, report=report and LiveReport(report))
 
 
 def _require_ui() -> None:

@@ -87,7 +87,7 @@ def show(
     with open_store(store_url) as store:
         view = read_run(store, find_run(store, run))
         ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
-        coverage = sets.read_coverage(store, view)
+        coverage = sets.read_coverage(view)
         kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio, alpha)
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -99,7 +99,7 @@ def serve(pipe: Connection) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:
-            pipe.send(_run(task, pipe))
+            pipe.send(attempt(task, pipe.send))
 
 
 def end_with_parent() -> None:
@@ -110,7 +110,8 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def _run(task: Task, pipe: Connection) -> Ended | Failed:
+def attempt(task: Task, send: Callable[[Message], None]) -> Ended | Failed:
+    """Do a task, sending where it stands, and return how it ended."""
     from evovpo.errors import EvovpoError
 
     told_at = float("-inf")
@@ -119,9 +120,9 @@ def _run(task: Task, pipe: Connection) -> Ended | Failed:
         nonlocal told_at
         if time.monotonic() - told_at >= TELL_SECONDS:
             told_at = time.monotonic()
-            pipe.send(Told(task.name, value))
+            send(Told(task.name, value))
 
-    pipe.send(Started(task.name))
+    send(Started(task.name))
     try:
         return Ended(task.name, task.run(tell))
     except FatalError as fatal:
@@ -145,6 +146,10 @@ class _Worker:
 
 _kept: list[_Worker] | None = None
 """Within `kept_processes`, those of earlier calls."""
+
+
+elsewhere: Callable[[Sequence[Task], int | None], Generator[Message | None]] | None = None
+"""What does the tasks of `run_all` in place of `_do_here`, if anything."""
 
 
 @contextlib.contextmanager
@@ -174,10 +179,25 @@ def run_all(
     second. Raises the error of a `FatalError` and `KeyboardInterrupt`; in both cases the other processes are
     interrupted, store where they are and end first.
     """
+    failed: list[Failed] = []
+    with contextlib.closing((elsewhere or _do_here)(tasks, jobs)) as messages:
+        for message in messages:
+            if message is None:
+                on_wait()
+                continue
+            if isinstance(message, Failed):
+                if message.fatal is not None:
+                    raise message.fatal
+                failed.append(message)
+            on_message(message)
+    return failed
+
+
+def _do_here(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | None]:
+    """Yield what processes of this machine say of their tasks, and None each time that no more came."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
     begun: dict[str, int] = {}
-    failed: list[Failed] = []
     workers = [] if _kept is None else _kept
     try:
         while waiting or any(worker.task for worker in workers):
@@ -203,19 +223,14 @@ def run_all(
                         waiting.appendleft(worker.task)
                         continue
                     message = Failed(worker.task.name, _end_of(worker.process))
-                if isinstance(message, Failed):
-                    if message.fatal is not None:
-                        raise message.fatal
-                    failed.append(message)
                 if isinstance(message, Failed | Ended):
                     worker.task = None
-                on_message(message)
-            on_wait()
+                yield message
+            yield None
     finally:
         if _kept is None or any(worker.task for worker in workers):
             _stop(workers)
             workers.clear()
-    return failed
 
 
 def _end_of(process: SpawnProcess) -> str:

@@ -4,12 +4,14 @@ An executor is a `Judge`, called from several threads. Ray is imported only wher
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+import os
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
+
+_IN_A_TASK = 16
 
 
 def open_executor(
@@ -31,18 +33,7 @@ def open_executor(
     return open_ray(problem, config)
 
 
-@contextlib.contextmanager
-def open_cluster(executors: Collection[str]) -> Iterator[None]:
-    """Check that clusters can be reached, and hold one here for processes started meanwhile if it is needed.
-
-    That is where an executor is `ray` and the environment variable RAY_ADDRESS names none. Raises
-    `ConfigError` without Ray and `SandboxError` for a cluster that cannot be reached.
-    """
-    addresses = sorted(set(executors) - {"local"})
-    with contextlib.ExitStack() as held:
-        if addresses:
-            from evovpo.judging.ray import hold_cluster
-
-            for address in addresses:
-                held.enter_context(hold_cluster(address))
-        yield
+def programs_at_once(config: Config) -> int:
+    """Return how many programs to give an executor at a time; of Ray's, several share a task."""
+    workers = config.sandbox.workers or os.cpu_count() or 1
+    return workers if config.sandbox.executor == "local" else _IN_A_TASK * workers

@@ -17,6 +17,7 @@ from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
+from evovpo.search.selection import non_dominated
 from evovpo.types import Group, Problem, Program, Rewards
 
 
@@ -102,6 +103,11 @@ class Measure:
         """Return for each k the probability that one of k answers is right on held-out rows too."""
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
+    def solved_at_k(self, ks: Sequence[int]) -> Array:
+        """Return `unseen_pass_at_k`, or `pass_at_k` of a problem without held-out rows."""
+        unseen = self.unseen_pass_at_k(ks)
+        return self.pass_at_k(ks) if unseen is None else unseen
+
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:  # noqa: N803
         """Return for each k the expected best weighted reward of k answers, mean over K weightings.
 
@@ -138,6 +144,12 @@ class Measure:
     def diversity(self) -> float:
         """Mean L1 distance between the reward vectors of two answers, in [0, D]."""
         return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
+
+    @property
+    def pareto_share(self) -> float:
+        """Share of the answers that no other answer dominates; equal ones all count, all-zero ones never."""
+        vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
+        return float(np.mean(non_dominated(vectors) & vectors.any(axis=1)))
 
     @property
     def hypervolume(self) -> float:

@@ -7,7 +7,10 @@ nothing: a judgement is stored by the run, not by the task.
 
 import contextlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from evovpo.config import Config
@@ -26,6 +29,10 @@ except ImportError as missing:
 
 _RETRIES = 5
 """How often a task is run again whose process or machine is lost."""
+_TASK_SECONDS = 0.05
+"""How long the programs of one task should take together: several times what a task costs."""
+_SHORTEST = 1e-3
+"""What a program takes at least, so that a task has at most 50 of them."""
 _KEPT = 4
 """Evaluators that a process of Ray keeps open, each with a fork-server."""
 _OBJECT_STORE_BYTES = 100 << 20
@@ -61,16 +68,20 @@ def held_judge(job: Job) -> Judge:
     return _held[-1][1]
 
 
-def _evaluate(job: Job, method: str, program: Program) -> Any:
-    """Return what a method of `Judge` says of a program, where the task runs."""
-    return getattr(held_judge(job), method)(program)
+def _evaluate(job: Job, method: str, programs: Sequence[Program]) -> list[Any]:
+    """Return what a method of `Judge` says of programs, where the task runs."""
+    return [getattr(held_judge(job), method)(program) for program in programs]
 
 
 # ---------------------------------------------------------------- where the run is
 
 
 class RayJudge:
-    """Judges programs of one problem as tasks of the cluster that this process is connected to."""
+    """Judges programs of one problem as tasks of the cluster that this process is connected to.
+
+    `sandbox.workers` tasks are open at a time. Programs that wait meanwhile share the next tasks, as many of
+    them in each as take about `_TASK_SECONDS`.
+    """
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
@@ -78,47 +89,75 @@ class RayJudge:
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
         self._job = ray.put(Job(problem, judging))
         self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)
+        self._workers = config.sandbox.workers or os.cpu_count() or 1
+        self._tasks = threading.Semaphore(self._workers)
+        self._waiting: list[tuple[Program, Future[Evaluation]]] = []
+        self._lock = threading.Lock()
+        self._mean_seconds = _TASK_SECONDS
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`; raises as the evaluator does.
 
         Where the cluster cannot run it, that is a `sandbox_error`: no fault of the program.
         """
+        judgement: Future[Evaluation] = Future()
+        with self._lock:
+            self._waiting.append((program, judgement))
+        with self._tasks:
+            self._judge_some()
         try:
-            evaluation: Evaluation = self._result("evaluate", program)
+            return judgement.result()
         except RayError as error:
             return Evaluation(
                 program_id=program.id,
                 problem_version=self._problem.version,
                 status=Status.SANDBOX_ERROR,
                 rewards=None,
-                feedback=f"Ray could not run it in {1 + _RETRIES} tries: {_first_line(error)}",
+                feedback=f"Ray could not run it in {1 + _RETRIES} tries: {first_line(error)}",
                 seconds=0.0,
                 isolation="none",
             )
-        return evaluation
+
+    def _judge_some(self) -> None:
+        """Have one task judge programs that wait, if another thread has not taken them all."""
+        with self._lock:
+            even_share = -(-len(self._waiting) // self._workers)
+            count = max(1, min(even_share, int(_TASK_SECONDS / self._mean_seconds)))
+            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        if not taken:
+            return
+        try:
+            found: list[Evaluation] = self._result("evaluate", [program for program, _ in taken])
+        except Exception as error:  # whatever it is, it is raised where the programs are waited for
+            for _, judgement in taken:
+                judgement.set_exception(error)
+            return
+        self._mean_seconds = max(_SHORTEST, fmean(one.seconds for one in found))
+        for (_, judgement), evaluation in zip(taken, found, strict=True):
+            judgement.set_result(evaluation)
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; raises `SandboxError`."""
         try:
-            right: tuple[bool, ...] = self._result("evaluate_heldout", program)
+            (right,) = self._result("evaluate_heldout", [program])
         except RayError as error:
             raise SandboxError(
-                f"the held-out rows of {self._problem.id} could not be run on Ray: {_first_line(error)}"
+                f"the held-out rows of {self._problem.id} could not be run on Ray: {first_line(error)}"
             ) from error
-        return right
+        return tuple(right)
 
-    def _result(self, method: str, program: Program) -> Any:
+    def _result(self, method: str, programs: Sequence[Program]) -> Any:
         """Return what a task gives, or raise what it raised, as if it had been called here."""
         try:
-            return ray.get(self._evaluate.remote(self._job, method, program))
+            return ray.get(self._evaluate.remote(self._job, method, programs))
         except RayTaskError as error:
             if isinstance(error.cause, EvovpoError):
                 raise error.cause from error
             raise
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return what an error of Ray says, without the traces that follow."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -128,34 +167,29 @@ def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
 
     A process that is connected already stays so. Raises `SandboxError` if the cluster cannot be reached.
     """
-    is_connected, address = ray.is_initialized(), config.sandbox.executor
-    if not is_connected:
-        _connect(None if address == "ray" else address)
-    try:
+    with connected(config.sandbox.executor):
         yield RayJudge(problem, config)
-    finally:
-        if not is_connected:
-            ray.shutdown()
 
 
 @contextlib.contextmanager
-def hold_cluster(address: str) -> Iterator[None]:
-    """Check that a cluster can be reached; where `ray` names none, hold one here, named by RAY_ADDRESS.
+def connected(executor: str) -> Iterator[None]:
+    """Connect to the cluster that an executor names, where this process is not connected already.
 
-    Raises `SandboxError` for one that cannot be reached.
+    One that is started here is named by RAY_ADDRESS, for processes that are started meanwhile. Raises
+    `SandboxError` for one that cannot be reached.
     """
-    if address != "ray":
-        _connect(address)
-        ray.shutdown()
-    if address != "ray" or "RAY_ADDRESS" in os.environ:
+    if ray.is_initialized():
         yield
         return
-    _connect(None)
-    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    _connect(None if executor == "ray" else executor)
+    is_ours = executor == "ray" and "RAY_ADDRESS" not in os.environ
+    if is_ours:
+        os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
     try:
         yield
     finally:
-        del os.environ["RAY_ADDRESS"]
+        if is_ours:
+            del os.environ["RAY_ADDRESS"]
         ray.shutdown()
 
 
@@ -172,5 +206,5 @@ def _connect(address: str | None) -> None:
     except Exception as error:  # no narrower one: Ray raises it where its processes do not start in time
         raise SandboxError(
             f"the Ray cluster at {address or os.environ.get('RAY_ADDRESS', 'this machine')} cannot be used: "
-            f"{_first_line(error)}; start it, correct --executor, or use executor local"
+            f"{first_line(error)}; start it, correct --executor, or use executor local"
         ) from error

@@ -1,4 +1,4 @@
-"""A run as one HTML file that opens anywhere: the page itself, with the answers of its API inside."""
+"""A run or a report as one HTML file that opens anywhere: the page itself, with answers of its API inside."""
 
 import base64
 import gzip
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.page import records
-from evovpo.page.records import MOST_ROWS, Page, Record
+from evovpo.page.records import MOST_ROWS, Record
 from evovpo.page.source import Source
 
-_ASSETS = Path(__file__).parent / "assets"
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
 """Of the packed answers in a file; details of programs are left out beyond it."""
 _PROGRAMS_A_PART = 50
@@ -37,38 +38,40 @@ def export_html(source: Source, run_id: str) -> Exported:
     path = f"/api/runs/{run_id}"
     run = records.run_record(source, run_id)
     family = records.lineage_record(source, run_id)
-    listed = records.programs_record(source, run_id, Page(0, MOST_ROWS), "best")
-    packed = [_packed({path: run, f"{path}/lineage": family, f"{path}/programs": listed})]
+    listed = records.programs_record(source, run_id, limit=MOST_ROWS, sort="best")
+    parts = [packed({path: run, f"{path}/lineage": family, f"{path}/programs": listed})]
     named = list(dict.fromkeys(one["program_id"] for part in (family, listed) for one in part["programs"]))
     own = {one["program_id"] for one in listed["programs"]}
-    size, detailed = len(packed[0]), 0
+    size, detailed = len(parts[0]), 0
     for start in range(0, len(named), _PROGRAMS_A_PART):
         batch = named[start : start + _PROGRAMS_A_PART]
-        part = _packed({f"/api/programs/{one}": records.program_record(source, one, run_id) for one in batch})
+        part = packed({f"/api/programs/{one}": records.program_record(source, one, run_id) for one in batch})
         if size + len(part) > _MOST_BYTES:
             break
-        packed.append(part)
+        parts.append(part)
         size, detailed = size + len(part), detailed + len(own.intersection(batch))
-    return Exported(_document(run_id, packed), detailed, listed["total"])
+    return Exported(document(["run", run_id], parts), detailed, listed["total"])
 
 
-def _packed(answers: dict[str, Record]) -> str:
+def packed(answers: dict[str, Record]) -> str:
+    """Return answers of the API by their paths as text for `document`."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 
-def _document(run_id: str, packed: list[str]) -> str:
-    """Return the page's document with its files and the answers in it, and leave to load nothing else."""
-    script = "\n".join(
-        (_ASSETS / name).read_text(encoding="utf-8") for name in ("charts.js", "views.js", "page.js")
-    )
-    style = (_ASSETS / "page.css").read_text(encoding="utf-8")
-    stored = json.dumps({"run": run_id, "parts": packed}).replace("<", "\\u003c")
+def document(home: list[str], parts: list[str]) -> str:
+    """Return the page's document with its files and packed answers in it, and leave to load nothing else.
+
+    `home` is the view that opens first, as its address says it.
+    """
+    script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = (ASSETS / "page.css").read_text(encoding="utf-8")
+    stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")
     hashes = {
         name: f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for name, text in (("script", script), ("style", style))
     }
     policy = f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; img-src data:"
-    page = (_ASSETS / "index.html").read_text(encoding="utf-8")
+    page = (ASSETS / "index.html").read_text(encoding="utf-8")
     page = re.sub(r"\n<(script src|link rel=\"stylesheet\").*", "", page)
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n</head>'
     tail = (

@@ -7,8 +7,8 @@ of its own returns a `combined_score`, that says which program is the best, as i
 
 import threading
 import time
-from bisect import bisect_right, insort
-from collections import Counter, deque
+from bisect import insort
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from evovpo.store import Store, TellPage
 from evovpo.store.browsing import CandidateLine
 from evovpo.types import Problem, PromptKind, Status
 
-_PAGE_TELLS = 1000
+_PAGE_TELLS = 250
 _WINDOW = 100
 """Judged programs behind a point of the running mean."""
 CURVE_POINTS = 300
@@ -33,14 +33,13 @@ class Point(NamedTuple):
     """Of sampling and of the sandbox, added up."""
     best: float
     passed: int
-    judged: int
-    sum_of_means: float
-    """Over all programs judged so far."""
+    mean: float | None
+    """Over the latest programs that were judged."""
     score: float | None
     """The highest so far."""
 
 
-_BEGINNING = Point(0, 0, 0.0, 0.0, 0, 0, 0.0, None)
+_BEGINNING = Point(0, 0, 0.0, 0.0, 0, None, None)
 
 
 class Line(NamedTuple):
@@ -94,17 +93,21 @@ class RunFigures:
         """True once all of a finished run was read."""
         self.points: list[Point] = []
         self.lines: list[Line] = []
+        self.line_of: dict[str, Line] = {}
+        """By the id of a program."""
         self.best_mean: Line | None = None
         self.best_score: Line | None = None
         self.reached: list[list[Reached]] = [[] for _ in problem.objectives]
         """For each component, in rising order of values."""
-        self.islands: dict[int, Island] = {}
+        self.islands: defaultdict[int, Island] = defaultdict(Island)
         self.by_status: Counter[str] = Counter()
         self.by_parse_status: Counter[str] = Counter()
         self.by_kind: Counter[str] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.sandbox_seconds = 0.0
-        self._known: set[str] = set()
+        self._latest: deque[float] = deque(maxlen=_WINDOW)
+        self._rises: list[int] = []
+        """Places in `points` at which the best rises."""
         self._orders: dict[str, list[Line]] = {}
         self._ordering = threading.Lock()
 
@@ -114,9 +117,9 @@ class RunFigures:
         return self.best_score or self.best_mean
 
     @property
-    def proposed(self) -> int:
-        """Candidates that count against the budget."""
-        return self.points[-1].evaluations if self.points else 0
+    def now(self) -> Point:
+        """Where the run stands."""
+        return self.points[-1] if self.points else _BEGINNING
 
     @property
     def is_whole(self) -> bool:
@@ -147,40 +150,27 @@ class RunFigures:
 
     def points_shown(self) -> list[Point]:
         """Return the points at which the best rises, and others evenly between them."""
-        step = max(1, len(self.points) // CURVE_POINTS)
-        last = len(self.points) - 1
-        return [
-            point
-            for number, point in enumerate(self.points)
-            if number % step == 0
-            or number == last
-            or (point.best, point.score) != (self.points[number - 1].best, self.points[number - 1].score)
-        ]
-
-    def running_mean(self, point: Point) -> float | None:
-        """Return the mean reward of the programs judged up to a point, the latest of them only."""
-        if not point.judged:
-            return None
-        start = bisect_right(self.points, point.judged - _WINDOW, key=lambda one: one.judged) - 1
-        judged, total = (
-            (self.points[start].judged, self.points[start].sum_of_means) if start >= 0 else (0, 0.0)
-        )
-        return (point.sum_of_means - total) / max(1, point.judged - judged)
+        count = len(self.points)
+        shown = {
+            *range(0, count, max(1, count // CURVE_POINTS)),
+            *self._rises,
+            *range(max(0, count - 1), count),
+        }
+        return [self.points[number] for number in sorted(shown)]
 
     def _take(self, page: TellPage, through: int) -> None:
         lines = deque(page.lines)
         points: dict[int, Point] = {}
         for cost in page.costs:
-            before = self.points[-1] if self.points else _BEGINNING
+            before = self.now
             evaluations, spent = before.evaluations, cost.seconds
-            judged, total = before.judged, before.sum_of_means
             while lines and lines[0].position == cost.position:
                 line = lines.popleft()
                 evaluations += line.kind is not PromptKind.SEED
                 spent += line.seconds
                 self._count(line)
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
-                    judged, total = judged + 1, total + line.mean_reward
+                    self._latest.append(line.mean_reward)
                     self._judge(
                         Line(
                             *(line.program_id, line.evaluation_id, cost.position, evaluations, line.kind),
@@ -192,8 +182,11 @@ class RunFigures:
                 self.by_policy[cost.policy_version] += 1
             best, passed = (self.best_mean.mean_reward, self.best_mean.passed) if self.best_mean else (0.0, 0)
             tokens, score = before.tokens + cost.tokens, self.best_score.score if self.best_score else None
-            point = Point(evaluations, tokens, before.seconds + spent, best, passed, judged, total, score)
-            self.points.append(point)
+            mean = sum(self._latest) / len(self._latest) if self._latest else None
+            point = Point(evaluations, tokens, before.seconds + spent, best, passed, mean, score)
+            self.points.append(point)  # before its rise, which another thread may read
+            if (best, score) != (before.best, before.score):
+                self._rises.append(len(self.points) - 1)
             points[cost.position] = point
         named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
         for position, slot, objective, value in page.reached:
@@ -206,7 +199,7 @@ class RunFigures:
         self.by_kind[line.kind] += 1
         self.sandbox_seconds += line.seconds
         if line.kind is not PromptKind.SEED:
-            island = self.islands.setdefault(line.island, Island())
+            island = self.islands[line.island]
             island.proposed += 1
             island.since_rise += 1
             self.by_parse_status[line.parse_status] += 1
@@ -220,7 +213,7 @@ class RunFigures:
         return Scored(0, line.program_id or "", line.status, line.metrics, folder.left_out).combined
 
     def _judge(self, line: Line) -> None:
-        island = self.islands.setdefault(line.island, Island())
+        island = self.islands[line.island]
         island.judged += 1
         merit = line.score if self.problem.has_one_score else line.mean_reward
         if merit is not None and (island.best_program_id is None or merit > island.best):
@@ -229,8 +222,8 @@ class RunFigures:
             self.best_mean = line
         if line.score is not None and (self.best_score is None or line.score > (self.best_score.score or 0)):
             self.best_score = line
-        if line.program_id not in self._known:
-            self._known.add(line.program_id)
+        if line.program_id not in self.line_of:
+            self.line_of[line.program_id] = line
             self.lines.append(line)
 
 

@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+from evovpo.builtin import token_texts
 from evovpo.config import Config
 from evovpo.errors import EvovpoError, StoreError
-from evovpo.page.figures import Line, RunFigures
+from evovpo.page.figures import Line, Point, RunFigures
 from evovpo.page.source import Source
 from evovpo.runs.stored import Ancestor, Row, example_rows, lineage
+from evovpo.search.population import LEARNING_PROGRAMS, Grid, Member
 from evovpo.store import RunHead
-from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout, Tell
+from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
@@ -40,32 +42,26 @@ def _by_mean(line: Line) -> tuple[float, int, int]:
     return -line.mean_reward, -line.passed, line.length
 
 
-SORTS: dict[str, tuple[Callable[[Line], Any], bool]] = {
-    "order": (attrgetter("position"), False),
-    "best": (lambda line: (line.score is None, -(line.score or 0.0), *_by_mean(line)), False),
-    "mean_reward": (_by_mean, False),
-    "passed": (lambda line: (-line.passed, -line.mean_reward, line.length), False),
-    "length": (attrgetter("length"), False),
-    "seconds": (attrgetter("seconds"), True),
+SORTS: dict[str, Callable[[Line], Any]] = {
+    "order": attrgetter("position"),
+    "best": lambda line: (line.score is None, -(line.score or 0.0), *_by_mean(line)),
+    "mean_reward": _by_mean,
+    "passed": lambda line: (-line.passed, -line.mean_reward, line.length),
+    "length": attrgetter("length"),
+    "seconds": lambda line: -line.seconds,
 }
-"""By what programs can be sorted, and whether the highest comes first; `-NAME` turns that round."""
+"""By what programs can be sorted, the lowest key first; `-NAME` turns that round."""
 
 
-class Page(NamedTuple):
-    """Which part of a list is asked for."""
-
-    offset: int = 0
-    limit: int = 100
-
-
-def runs_record(source: Source, page: Page, problem: str = "", status: str = "") -> Record:
+def runs_record(
+    source: Source, offset: int = 0, limit: int = 100, problem: str = "", status: str = ""
+) -> Record:
     """Return runs, newest first, with their figures; `more` says whether others follow."""
-    heads = source.store().run_heads(page.offset, page.limit + 1, problem, status)
-    shown, until = heads[: page.limit], source.deadline()
+    heads, until = source.store().run_heads(offset, limit + 1, problem, status), source.deadline()
     return {
-        "offset": page.offset,
-        "more": len(heads) > page.limit,
-        "runs": [_run(source, head, source.figures(head.run, until)) for head in shown],
+        "offset": offset,
+        "more": len(heads) > limit,
+        "runs": [_run(source, head, source.figures(head.run, until)) for head in heads[:limit]],
     }
 
 
@@ -74,20 +70,12 @@ def run_record(source: Source, run_id: str) -> Record:
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = figures.points_shown()
-    calls = source.store().call_totals(run_id)
+    calls, migrations = source.store().call_totals(run_id), _migrations(source, head)
     return {
         **_run(source, head, figures),
         "statement": cut(problem.statement),
         "examples": len(problem.train),
-        "curve": {
-            "evaluations": [point.evaluations for point in shown],
-            "tokens": [point.tokens for point in shown],
-            "seconds": [round(point.seconds, 3) for point in shown],
-            "best": [point.best for point in shown],
-            "passed": [point.passed for point in shown],
-            "score": [point.score for point in shown],
-            "mean": [figures.running_mean(point) for point in shown],
-        },
+        "curve": {name: [getattr(point, name) for point in shown] for name in Point._fields},
         "components": [
             {
                 "name": objective.name[:_VALUE_CHARACTERS],
@@ -96,7 +84,10 @@ def run_record(source: Source, run_id: str) -> Record:
             }
             for index, objective in enumerate(problem.objectives)
         ],
-        "islands": [{"island": index, **vars(island)} for index, island in sorted(figures.islands.items())],
+        "islands": [
+            {"island": index, **vars(island), "migrations": migrations}
+            for index, island in sorted(figures.islands.items())
+        ],
         "by_status": _counts(figures.by_status),
         "by_parse_status": _counts(figures.by_parse_status),
         "by_kind": _counts(figures.by_kind),
@@ -107,22 +98,29 @@ def run_record(source: Source, run_id: str) -> Record:
     }
 
 
-def programs_record(source: Source, run_id: str, page: Page, sort: str = "order") -> Record:
-    """Return the judged programs of a run, each once, with rewards and the beginning of their source."""
+def programs_record(
+    source: Source, run_id: str, offset: int = 0, limit: int = 100, sort: str = "order", **wanted: Any
+) -> Record:
+    """Return the judged programs of a run, each once, with rewards and the beginning of their source.
+
+    `wanted` are values of fields of `Line`: only programs that have them are listed and in the `total`.
+    """
     head = head_of(source, run_id)
     figures = source.figures(head.run)
     name = sort.removeprefix("-")
-    key, is_falling = SORTS[name]
-    ordered = figures.ordered(name, key)
-    if is_falling != sort.startswith("-"):
+    ordered = figures.ordered(name, SORTS[name])
+    if sort.startswith("-"):
         ordered.reverse()
-    shown = ordered[page.offset : page.offset + page.limit]
+    for field, value in wanted.items():
+        ordered = [line for line in ordered if getattr(line, field) == value]
+    shown = ordered[offset : offset + limit]
     store = source.store()
     vectors = store.reward_vectors([line.evaluation_id for line in shown])
     beginnings = store.beginnings([line.program_id for line in shown], _PREVIEW)
+    axes, cells = _grid(source, head, figures.lines, shown)
     return {
         "run": run_id,
-        "offset": page.offset,
+        "offset": offset,
         "total": len(ordered),
         "components": [
             objective.name[:_VALUE_CHARACTERS] for objective in source.problem(head.run).objectives
@@ -132,29 +130,46 @@ def programs_record(source: Source, run_id: str, page: Page, sort: str = "order"
                 **line._asdict(),
                 "rewards": list(vectors.get(line.evaluation_id, ())),
                 "begins": beginnings.get(line.program_id, ""),
+                "cell": cells.get(line.program_id),
             }
             for line in shown
+        ],
+        "axes": axes,
+    }
+
+
+def answers_record(
+    source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
+) -> Record:
+    """Return what a model answered, by slots, and what became of it; `more` says whether others follow."""
+    head_of(source, run_id)
+    found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
+    return {
+        "run": run_id,
+        "offset": offset,
+        "more": len(found) > limit,
+        "answers": [
+            {**one._asdict(), "text": {"text": one.text, "characters": one.characters}}
+            for one in found[:limit]
         ],
     }
 
 
-def lineage_record(source: Source, run_id: str, program_id: str | None = None) -> Record:
+def lineage_record(source: Source, run_id: str, program: str | None = None) -> Record:
     """Return a program of a run (by default the best) and all that it was made from, nearest first."""
     head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
-    if program_id is None:
-        program_id = figures.best.program_id if figures.best else None
+    program_id = program or (figures.best.program_id if figures.best else None)
     if program_id is None:
         return {"run": run_id, "programs": []}
-    lines = {line.program_id: line for line in figures.lines}
     found = lineage(store, run_id, problem, store.program(program_id))[:_MOST_ANCESTORS]
-    return {"run": run_id, "programs": [_ancestor(one, lines.get(one.program.id)) for one in found]}
+    return {"run": run_id, "programs": [_ancestor(one, figures.line_of.get(one.program.id)) for one in found]}
 
 
-def program_record(source: Source, program_id: str, run_id: str | None = None) -> Record:
+def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
     """Return a program as a run first proposed it: source, judgement, prompt, completion and tokens.
 
-    Without `run_id` it is one of the runs that proposed it; `runs` names up to 20 of them. `run` is None, and
+    Without `run` it is one of the runs that proposed it; `runs` names up to 20 of them. `run` is None, and
     the source all that there is, where that run did not propose it: a starting program of another version.
     """
     store = source.store()
@@ -162,7 +177,7 @@ def program_record(source: Source, program_id: str, run_id: str | None = None) -
         raise NotStoredError(f"no program {program_id} is stored")
     program = store.program(program_id)
     runs = list(store.runs_with(program_id, 20))
-    run_id = run_id or (runs[0] if runs else None)
+    run_id = run or (runs[0] if runs else None)
     found = None if run_id is None else store.first_tell(run_id, program_id)
     if found is None:
         return {**_program(program), "runs": runs, "run": None}
@@ -170,16 +185,19 @@ def program_record(source: Source, program_id: str, run_id: str | None = None) -
     judged = next(
         one for one in tell.judged if one.candidate.program and one.candidate.program.id == program_id
     )
-    problem = source.problem(head_of(source, prompt.run_id).run)
+    stored = head_of(source, prompt.run_id).run
+    problem, line = source.problem(stored), source.figures(stored).line_of.get(program_id)
     return {
         **_program(judged.candidate.program or program),
         "runs": runs,
         "run": run_id,
         "problem": problem.id,
         "position": position,
+        "evaluations": line.evaluations if line else None,
+        "children": store.children(stored.id, program_id, 20),
         **_origin(source, prompt, judged),
-        **_completion(tell, judged),
-        **_judgement(problem, judged.evaluation),
+        "completion": tell.rollout and _completion(tell.rollout, judged),
+        "evaluation": judged.evaluation and _judgement(problem, judged.evaluation),
     }
 
 
@@ -225,15 +243,13 @@ class NotStoredError(StoreError):
 
 def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     run, problem, best, mean = head.run, source.problem(head.run), figures.best, figures.best_mean
-    last = figures.points[-1] if figures.points else None
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
-    solved = mean is not None and mean.passed == len(problem.objectives)
     config = _config(run.config_json)
     return {
         "id": run.id,
         "problem": run.problem_id,
         "problem_version": run.problem_version,
-        "status": run.status.ending(is_right if solved else None),
+        "status": run.status.ending(is_right),
         "strategy": None if config is None else config.search.strategy,
         "proposer": None if config is None else config.proposer.name,
         "seed": str(run.seed),
@@ -248,15 +264,53 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "best_policy_version": best.policy_version if best else None,
         "best_at": best.evaluations if best else None,
         "heldout": None if head.heldout is None else list(head.heldout),
-        "evaluations": figures.proposed,
+        "evaluations": figures.now.evaluations,
         "programs": len(figures.lines),
-        "tokens": last.tokens if last else 0,
+        "tokens": figures.now.tokens,
         "cost": head.cost,
-        "work_seconds": round(last.seconds, 3) if last else 0.0,
+        "work_seconds": round(figures.now.seconds, 3),
         "sandbox_seconds": round(figures.sandbox_seconds, 3),
         "policy_versions": sorted(figures.by_policy),
         "read": [figures.position + 1, figures.last + 1],
     }
+
+
+def _migrations(source: Source, head: RunHead) -> int:
+    """Return how often each island of a run has got programs of its neighbour."""
+    config = _config(head.run.config_json)
+    search = None if config is None else config.search
+    if search is None or search.strategy != "islands" or search.islands == 1 or not search.migrants:
+        return 0
+    return source.store().planned_asks(head.run.id) // (search.islands * search.migration_interval)
+
+
+def _grid(
+    source: Source, head: RunHead, lines: Sequence[Line], shown: Sequence[Line]
+) -> tuple[list[Record], dict[str, list[int]]]:
+    """Return the axes of a run's MAP-Elites grid, and the cell of each shown program by its id.
+
+    Nothing for a run that does not select by cells, and until the edges of the bins are known.
+    """
+    config = _config(head.run.config_json)
+    if config is None or (config.search.strategy, config.search.selection) != ("islands", "map-elites"):
+        return [], {}
+    problem = source.problem(head.run)
+    grid = Grid(problem.features, [one.name for one in problem.objectives], problem.has_one_score)
+    first = lines[:LEARNING_PROGRAMS]
+    ids = {line.evaluation_id for line in (*first, *shown)}
+    vectors, metrics = source.store().reward_vectors(ids), source.store().metrics(ids)
+
+    def member(line: Line) -> Member:
+        told = tuple(metrics.get(line.evaluation_id, {}).items())
+        return Member(line.program_id, " " * line.length, vectors[line.evaluation_id], line.position, told)
+
+    for line in first:
+        grid.learn(member(line))
+    if not grid.is_frozen:
+        return [], {}
+    names = [feature.name for feature in problem.features] or ["length"]
+    axes = [{"name": name, "edges": edges} for name, edges in zip(names, grid.edges, strict=True)]
+    return axes, {line.program_id: list(grid.cell(member(line))) for line in shown}
 
 
 @lru_cache(maxsize=1000)
@@ -286,10 +340,7 @@ def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
         "parents": [dataclasses.asdict(parent) for parent in ancestor.made_from],
         "mean_reward": ancestor.mean_reward,
         "passed": ancestor.passed,
-        "score": line.score if line else None,
-        "evaluations": line.evaluations if line else None,
-        "island": line.island if line else None,
-        "policy_version": line.policy_version if line else None,
+        **{name: getattr(line, name, None) for name in ("score", "evaluations", "island", "policy_version")},
     }
 
 
@@ -311,46 +362,36 @@ def _origin(source: Source, prompt: Prompt, judged: Judged) -> Record:
     }
 
 
-def _completion(tell: Tell, judged: Judged) -> Record:
-    rollout: Rollout | None = tell.rollout
-    if rollout is None:
-        return {"completion": None}
+def _completion(rollout: Rollout, judged: Judged) -> Record:
+    ids = rollout.token_ids or ()
     return {
-        "completion": {
-            **cut(rollout.text),
-            "policy_version": rollout.policy_version,
-            "model": rollout.model,
-            "temperature": rollout.sampling.temperature,
-            "finish_reason": rollout.finish_reason,
-            "seconds": rollout.seconds,
-            "tokens": None if rollout.token_ids is None else len(rollout.token_ids),
-            "token_ids": list((rollout.token_ids or ())[:_MOST_TOKENS]),
-            "logprobs": [round(value, 4) for value in (rollout.logprobs or ())[:_MOST_TOKENS]],
-            "span": None if judged.candidate.token_span is None else list(judged.candidate.token_span),
-        }
+        **cut(rollout.text),
+        "policy_version": rollout.policy_version,
+        "model": rollout.model,
+        "temperature": rollout.sampling.temperature,
+        "finish_reason": rollout.finish_reason,
+        "seconds": rollout.seconds,
+        "tokens": None if rollout.token_ids is None else len(ids),
+        "token_ids": list(ids[:_MOST_TOKENS]),
+        "token_texts": token_texts(rollout.text, ids[:_MOST_TOKENS]),
+        "logprobs": [round(value, 4) for value in (rollout.logprobs or ())[:_MOST_TOKENS]],
+        "span": None if judged.candidate.token_span is None else list(judged.candidate.token_span),
     }
 
 
-def _judgement(problem: Problem, evaluation: Evaluation | None) -> Record:
-    if evaluation is None:
-        return {"evaluation": None}
-    rewards = evaluation.rewards or ()
-    rows = example_rows(problem, evaluation)
+def _judgement(problem: Problem, evaluation: Evaluation) -> Record:
+    components = zip_longest(problem.objectives, evaluation.rewards or (), example_rows(problem, evaluation))
     return {
-        "evaluation": {
-            "status": evaluation.status,
-            "seconds": evaluation.seconds,
-            "isolation": evaluation.isolation,
-            "trust": evaluation.trust,
-            "feedback": cut(evaluation.feedback),
-            "metrics": [{"name": name, "value": _value(value)} for name, value in evaluation.metrics or ()],
-            "components": [
-                {"name": objective.name[:_VALUE_CHARACTERS], "reward": reward, **_example(row)}
-                for objective, reward, row in islice(
-                    zip_longest(problem.objectives, rewards, rows), MOST_ROWS
-                )
-            ],
-        }
+        "status": evaluation.status,
+        "seconds": evaluation.seconds,
+        "isolation": evaluation.isolation,
+        "trust": evaluation.trust,
+        "feedback": cut(evaluation.feedback),
+        "metrics": [{"name": name, "value": _value(value)} for name, value in evaluation.metrics or ()],
+        "components": [
+            {"name": objective.name[:_VALUE_CHARACTERS], "reward": reward, **_example(row)}
+            for objective, reward, row in islice(components, MOST_ROWS)
+        ],
     }
 
 

@@ -10,33 +10,27 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evovpo.errors import ConfigError, RunHeldError, StoreError
 from evovpo.page import records
-from evovpo.page.records import MOST_ROWS, SORTS, NotStoredError, Page, Record
+from evovpo.page.export import ASSETS, SCRIPTS
+from evovpo.page.records import MOST_ROWS, SORTS, NotStoredError, Record
+from evovpo.page.reports import LiveReport
 from evovpo.page.source import Source
-from evovpo.types import RunStatus
+from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
-ASSETS = Path(__file__).parent / "assets"
-_FILES = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/charts.js": ("charts.js", "text/javascript"),
-    "/views.js": ("views.js", "text/javascript"),
-    "/page.js": ("page.js", "text/javascript"),
-}
+_FILES = {"index.html": "html", "page.css": "css", **dict.fromkeys(SCRIPTS, "javascript")}
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -48,9 +42,9 @@ _HEADERS = {
 }
 _COOKIE = "evovpo_token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_MOST_OFFSET = 10**9
 
-Answer = Callable[[Source, Request], Record]
+Allowed = range | Sequence[str] | None
+"""Numbers or words that a parameter may be; None for any text."""
 
 
 def is_local(host: str) -> bool:
@@ -59,9 +53,9 @@ def is_local(host: str) -> bool:
 
 
 def application(
-    source: Source, token: str | None = None, *, allow_actions: bool = False, lifespan: Any = None
+    source: Source, token: str | None = None, *, allow_actions: bool = False, report: LiveReport | None = None
 ) -> Starlette:
-    """Return the web application over a store.
+    """Return the web application over a store, and perhaps the report of a batch or a study.
 
     With a token every request must bring it: as `?token=` once, which a cookie then keeps, or as a bearer.
     Without one, only requests that were sent to this machine by name are answered, so that a page from
@@ -69,74 +63,50 @@ def application(
     """
     if allow_actions and not token:
         raise ConfigError("actions on the page need a token; expected one beside --allow-actions")
+    extra = {"actions": allow_actions}
     routes = [
-        *(Route(path, _file(*file)) for path, file in _FILES.items()),
-        Route("/api/runs", _answer(source, _runs, "offset", "limit", "problem", "status")),
-        Route("/api/runs/{run}", _answer(source, _run, actions=allow_actions)),
-        Route("/api/runs/{run}/programs", _answer(source, _programs, "offset", "limit", "sort")),
-        Route("/api/runs/{run}/lineage", _answer(source, _lineage, "program")),
-        Route("/api/programs/{program}", _answer(source, _program, "run")),
-        Route(
-            "/api/policies",
-            _answer(source, lambda *_: records.policies_record(source), actions=allow_actions),
+        *(Route(f"/{name}".removesuffix("index.html"), _file(name, kind)) for name, kind in _FILES.items()),
+        *(
+            Route(path, _answer(source, read, allowed, **(extra if path in _WITH_ACTIONS else {})))
+            for path, (read, allowed) in _QUERIES.items()
         ),
+        Route("/api/report", _answer(source, lambda _: {"report": report.record() if report else None}, {})),
+        Route("/healthz", _answer(source, lambda _: {"schema": source.store().schema_version()}, {})),
     ]
     if allow_actions:
-        routes += [
-            Route("/api/runs/{run}/stop", _answer(source, _stop), methods=["POST"]),
-            Route("/api/runs/{run}/resume", _answer(source, _resume), methods=["POST"]),
-            Route("/api/policies/{number:int}/serve", _answer(source, _serve), methods=["POST"]),
-        ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused}, lifespan=lifespan)
-    app.add_middleware(Guard, token=token)
+        routes += [Route(path, _answer(source, act, {}), methods=["POST"]) for path, act in _ACTIONS.items()]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, token))
     return app
 
 
-class Guard:
-    """Middleware: who may ask, and what browsers are told about every answer."""
+async def _guard(token: str | None, request: Request, call_next: RequestResponseEndpoint) -> Response:
+    """Answer a request that is allowed, refuse any other; tell browsers what holds for every answer."""
+    answer = _refusal(token, request) or await call_next(request)
+    answer.headers.update(_HEADERS)
+    return answer
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app = app
-        self._token = token
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that is allowed, refuse any other."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-            await send(message)
-
-        refusal = self._refusal(Request(scope))
-        await (refusal or self._app)(scope, receive, send_with_headers)
-
-    def _refusal(self, request: Request) -> Response | None:
-        """Return the answer for who may not ask, or that keeps a token that came in the address."""
-        site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
-        # Browsers tell the site to trustworthy addresses only, and the origin to all.
-        own_origin = not origin or origin.rpartition("//")[2] == request.headers.get("host")
-        if request.method != "GET" and not (site == "same-origin" if site else own_origin):
-            return _error(403, "an action must come from this page itself")
-        if self._token is None:
-            host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
-            return (
-                None if is_local(host) else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
-            )
-        given = request.query_params.get("token")
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        known = given or request.cookies.get(_COOKIE) or bearer
-        if not secrets.compare_digest(known.encode(), self._token.encode()):
-            return _error(
-                401, "this page needs the token that `evovpo serve` printed in its address: ?token=..."
-            )
-        if given and request.url.path == "/":
-            answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
-            return answer
-        return None
+def _refusal(token: str | None, request: Request) -> Response | None:
+    """Return the answer for who may not ask, or that keeps a token that came in the address."""
+    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    # Browsers tell the site to trustworthy addresses only, and the origin to all.
+    own_origin = not origin or origin.rpartition("//")[2] == request.headers.get("host")
+    if request.method != "GET" and not (site == "same-origin" if site else own_origin):
+        return _error(403, "an action must come from this page itself")
+    if token is None:
+        host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
+        return None if is_local(host) else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
+    given = request.query_params.get("token")
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    known = given or request.cookies.get(_COOKIE) or bearer
+    if not secrets.compare_digest(known.encode(), token.encode()):
+        return _error(401, "this page needs the token that `evovpo serve` printed in its address: ?token=...")
+    if given and request.url.path == "/":
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
+        return answer
+    return None
 
 
 def serve(
@@ -147,6 +117,7 @@ def serve(
     on_ready: Callable[[str], None],
     *,
     allow_actions: bool = False,
+    report: LiveReport | None = None,
 ) -> None:
     """Serve until Ctrl-C; `on_ready` is told the address once requests are answered.
 
@@ -163,33 +134,35 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
 
-    @asynccontextmanager
-    async def tell_ready(_: Starlette) -> AsyncIterator[None]:
-        on_ready(address)  # the socket listens already: whoever asks from now on is answered
-        yield
-
-    app = application(source, token, allow_actions=allow_actions, lifespan=tell_ready)
+    app = application(source, token, allow_actions=allow_actions, report=report)
+    on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        return Response((ASSETS / name).read_bytes(), media_type=kind)
+        return Response((ASSETS / name).read_bytes(), media_type=f"text/{kind}")
 
     return answer
 
 
-def _answer(source: Source, read: Answer, *parameters: str, **extra: Any) -> Callable[[Request], Response]:
-    """Return an endpoint that answers with a record, and with one clear error where there is none."""
+def _answer(
+    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed], **extra: Any
+) -> Callable[[Request], Response]:
+    """Return an endpoint that answers with a record, and with one clear error where there is none.
+
+    `read` takes the source, what the path names, and those of the `allowed` parameters that are given.
+    """
 
     def answer(request: Request) -> Response:
+        given = {name: value for name, value in request.query_params.items() if name != "token"}
         try:
-            unknown = set(request.query_params) - {*parameters, "token"}
-            if unknown:
-                expected = ", ".join(parameters) or "none"
+            if unknown := given.keys() - allowed:
+                expected = ", ".join(allowed) or "none"
                 raise BadRequestError(f"unknown parameter {min(unknown)!r}; expected {expected}")
-            return json_response({**read(source, request), **extra})
+            parsed = {name: _parsed(name, value, allowed[name]) for name, value in given.items()}
+            return json_response({**read(source, **request.path_params, **parsed), **extra})
         except BadRequestError as error:
             return _error(400, str(error))
         except NotStoredError as error:
@@ -212,44 +185,31 @@ def json_response(record: Record, status: int = 200) -> Response:
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 
-def _runs(source: Source, request: Request) -> Record:
-    status = request.query_params.get("status", "")
-    if status and status not in list(RunStatus):
-        raise BadRequestError(f"status is {status!r}; expected one of {', '.join(RunStatus)}")
-    return records.runs_record(source, _page(request, 100), request.query_params.get("problem", ""), status)
+def _parsed(name: str, given: str, allowed: Allowed) -> str | int:
+    if allowed is None:
+        return given
+    if isinstance(allowed, range):
+        is_number = given.isascii() and given.isdigit() and len(given) <= 10
+        if is_number and int(given) in allowed:
+            return int(given)
+        expected = f"a whole number from {allowed.start} to {allowed.stop - 1}"
+    else:
+        if given in allowed:
+            return given
+        expected = f"one of {', '.join(allowed)}"
+    raise BadRequestError(f"{name} is {given[:40]!r}; expected {expected}")
 
 
-def _run(source: Source, request: Request) -> Record:
-    return records.run_record(source, request.path_params["run"])
-
-
-def _programs(source: Source, request: Request) -> Record:
-    sort = request.query_params.get("sort", "order")
-    if sort.removeprefix("-") not in SORTS:
-        raise BadRequestError(
-            f"sort is {sort!r}; expected one of {', '.join(SORTS)}, or one of them after a -"
-        )
-    return records.programs_record(source, request.path_params["run"], _page(request, 100), sort)
-
-
-def _lineage(source: Source, request: Request) -> Record:
-    return records.lineage_record(source, request.path_params["run"], request.query_params.get("program"))
-
-
-def _program(source: Source, request: Request) -> Record:
-    return records.program_record(source, request.path_params["program"], request.query_params.get("run"))
-
-
-def _stop(source: Source, request: Request) -> Record:
-    run = records.head_of(source, request.path_params["run"]).run
+def _stop(source: Source, run_id: str) -> Record:
+    run = records.head_of(source, run_id).run
     if not source.store().interrupt(run.id):
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is running can be stopped")
     return {"run": run.id, "status": RunStatus.INTERRUPTED}
 
 
-def _resume(source: Source, request: Request) -> Record:
+def _resume(source: Source, run_id: str) -> Record:
     """Take a run up in a process of its own, which outlives this one and says on its standard error."""
-    run = records.head_of(source, request.path_params["run"]).run
+    run = records.head_of(source, run_id).run
     if run.status.is_finished or run.status is RunStatus.RUNNING:
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
     command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.given]
@@ -258,24 +218,33 @@ def _resume(source: Source, request: Request) -> Record:
     return {"run": run.id, "status": RunStatus.RUNNING}
 
 
-def _serve(source: Source, request: Request) -> Record:
-    number = request.path_params["number"]
+def _serve(source: Source, number: int) -> Record:
     if number not in [version.number for version in source.store().policy_versions()]:
         raise NotStoredError(f"no policy version {number} is stored; /api/policies lists those that are")
     return {"served": number, "changed": source.store().serve(number, "chosen on the page")}
 
 
-def _page(request: Request, limit: int) -> Page:
-    bounds = {"offset": (0, 0, _MOST_OFFSET), "limit": (limit, 1, MOST_ROWS)}
-    return Page(**{name: _number(request, name, *bound) for name, bound in bounds.items()})
-
-
-def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
-    given = request.query_params.get(name, str(default))
-    is_number = given.isascii() and given.isdigit() and len(given) <= 10
-    if not is_number or not least <= int(given) <= most:
-        raise BadRequestError(f"{name} is {given[:40]!r}; expected a whole number from {least} to {most}")
-    return int(given)
+_COUNT = range(10**9 + 1)
+_PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)}
+_SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
+_OF_PROGRAMS: dict[str, Allowed] = {"status": list(Status), "island": _COUNT, "policy_version": _COUNT}
+_QUERIES: dict[str, tuple[Callable[..., Record], dict[str, Allowed]]] = {
+    "/api/runs": (records.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
+    "/api/runs/{run_id}": (records.run_record, {}),
+    "/api/runs/{run_id}/programs": (records.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),
+    "/api/runs/{run_id}/answers": (records.answers_record, {**_PAGED, "parse_status": list(ParseStatus)}),
+    "/api/runs/{run_id}/lineage": (records.lineage_record, {"program": None}),
+    "/api/programs/{program_id}": (records.program_record, {"run": None}),
+    "/api/policies": (records.policies_record, {}),
+}
+"""What the read API answers: by path, the function and its parameters."""
+_WITH_ACTIONS = ("/api/runs/{run_id}", "/api/policies")
+"""Answers that say whether the page may write."""
+_ACTIONS: dict[str, Callable[..., Record]] = {
+    "/api/runs/{run_id}/stop": _stop,
+    "/api/runs/{run_id}/resume": _resume,
+    "/api/policies/{number:int}/serve": _serve,
+}
 
 
 def _error(status: int, message: str) -> Response:
@@ -284,4 +253,4 @@ def _error(status: int, message: str) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": f"{request.method} {request.url.path}: {error}"}, status)
+    return _error(status, f"{request.method} {request.url.path}: {error}")

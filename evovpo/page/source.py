@@ -16,7 +16,7 @@ _PATIENCE = {
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
 """How long a look waits for a database that is locked, slow or away, where its URL does not say it."""
-UPDATE_SECONDS = 0.25
+UPDATE_SECONDS = 0.04
 """About how long one look reads what is new of a run; the rest comes with the next looks."""
 _MOST_LINES = 400_000
 """Programs of all runs whose figures are kept; the runs looked at longest ago give way."""

@@ -6,7 +6,6 @@ start within a block; a block without an end goes to the end of the file. Withou
 change.
 """
 
-import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -82,8 +81,10 @@ def keep_fixed(old: str, new: str) -> str:
 
 def shared(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many items two sequences have in common from the beginning."""
-    same = (mine == theirs for mine, theirs in zip(one, other, strict=False))
-    return sum(itertools.takewhile(bool, same))
+    for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs:
+            return place
+    return min(len(one), len(other))
 
 
 def _without_blanks(lines: Sequence[str]) -> str:

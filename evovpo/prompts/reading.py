@@ -31,6 +31,8 @@ def read_rewrite(
     if problem.suffix == "/":
         return _read_files(problem, found, base, is_cut, has_blocks)
     language = showing.language_of(problem.suffix)
+    if not found and (problem.entry, problem.parameters) == ("answer", ()) and "def " not in text:
+        return Program(f"def answer():\n    return {text.strip()!r}\n")  # text is wanted, and this is some
     if not found:
         # Without a fence only what Python takes as definitions is code: a refusal is no program.
         if language != "python" or not _has_definitions(text, problem.entry):

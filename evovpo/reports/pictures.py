@@ -5,7 +5,6 @@ Matplotlib is used through its objects, without pyplot and its global state. Col
 Ito (2008), told apart by colour-blind readers; each line has its name at its end, besides a mark of its own.
 """
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -160,12 +159,7 @@ def write_budgets(
     note: str,
     budget: str = "evaluations",
 ) -> None:
-    """Write the picture of `draw_budgets`. Raises `ConfigError` if the file cannot be written."""
-    _finish(draw_budgets(panels, budget), path, title, note)
-
-
-def draw_budgets(panels: Mapping[str, Sequence[Curve]], budget: str = "evaluations") -> Any:
-    """Return a figure against the budget that is named, one panel each.
+    """Write figures against the budget that is named, one panel each. Raises `ConfigError` if it cannot.
 
     Few arms have their intervals as bands. The `ks` of a curve are budgets, from 1.
     """
@@ -195,16 +189,16 @@ def draw_budgets(panels: Mapping[str, Sequence[Curve]], budget: str = "evaluatio
         axes.set_ylim(bottom=0)
         _quiet_axes(axes)
         _label_ends(axes, ends, size=9)
-    return figure
+    _finish(figure, path, title, note)
 
 
-def new_figure(width: float, height: float, dpi: int = _DPI) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """Return an empty figure of so many inches."""
     # Imported only here: it takes most of a second, and most of what imports this module does not draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    figure: Any = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
     return figure
@@ -289,13 +283,6 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
         text = fill(plain(note), round(13 * width))
         figure.supxlabel(text, fontsize=9.5, x=0.01, ha="left", color="#444444")
     write_png(figure, path)
-
-
-def png_bytes(figure: Any) -> bytes:
-    """Return a matplotlib figure as a PNG, without the library's version: the same rows give the same."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:

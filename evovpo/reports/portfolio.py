@@ -45,15 +45,14 @@ def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -
     ]
 
 
-def read_coverage(store: Store, view: RunView) -> list[Coverage]:
+def read_coverage(view: RunView) -> list[Coverage]:
     """Return how far the programs of a run reached together as it went on; empty with one component."""
-    vectors = dict(store.vectors([view.run.id]))
-    order = [(at, vectors[name]) for name, at in view.summary.judged_at.items() if name in vectors]
-    if not order or len(view.problem.objectives) == 1:
+    risen = view.summary.risen
+    if not risen or len(view.problem.objectives) == 1:
         return []
-    rewards_N_D = grouped(view.problem, [vector for _, vector in order])  # noqa: N806
+    rewards_N_D = grouped(view.problem, [vector for _, vector in risen])  # noqa: N806
     weights = weightings(rewards_N_D.shape[1])
-    return coverage_curve(list(zip((at for at, _ in order), rewards_N_D, strict=True)), weights)
+    return coverage_curve(list(zip((at for at, _ in risen), rewards_N_D, strict=True)), weights)
 
 
 def portfolio_table(problem: Problem, kept: list[Kept]) -> Table:

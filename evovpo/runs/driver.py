@@ -74,6 +74,8 @@ class Driver:
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     pause_at: int | None = None
     """Evaluations from which on nothing more is asked; None for the whole budget."""
+    keep: Callable[[bool], None] = lambda is_at_end: None
+    """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
     is_interrupted: Callable[[], bool] = lambda: False
     """Asked about once a second; once true, nothing more is asked."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
@@ -125,6 +127,7 @@ class Driver:
                     task.cancel()
                 # All that they raise is taken here: what nobody takes is logged at any later time.
                 await asyncio.gather(*under_way, return_exceptions=True)
+        self.keep(True)
         if self._is_paused and not (self.search.is_over or self.stop_reason):
             return RunStatus.INTERRUPTED
         if self.search.is_solved:
@@ -230,3 +233,4 @@ class Driver:
         for tell in tells:
             self.search.tell(tell)
             self.on_tell(Progress(self.search, self.executed))
+        self.keep(False)

@@ -1,7 +1,8 @@
 """A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -11,9 +12,11 @@ from evovpo.errors import ReplayError, SearchError
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
 from evovpo.runs.request import with_originals
+from evovpo.runs.snapshots import kept_search, leave_aside
 from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
-from evovpo.store import Store
+from evovpo.search.snapshot import same_state
+from evovpo.store import Snapshot, Store
 from evovpo.types import ParseStatus, Problem, Program, Prompt, Run, RunPart, RunStatus, Tell
 
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
@@ -38,11 +41,12 @@ def build_search(problem: Problem, config: Config, run: Run) -> Search:
     return Search(problem, settings, made_by, run.id, run.seed, language)
 
 
-def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
+def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False) -> Rebuilt:
     """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
 
     Every ask is derived again and compared with the stored one, with `reads_again` also every answer; raises
-    `ReplayError` at the first difference and `StoreError` for an unknown run.
+    `ReplayError` at the first difference and `StoreError` for an unknown run. With `from_snapshot` only what
+    came after the latest snapshot is, if there is one to be used.
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
@@ -53,11 +57,27 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> Rebuilt:
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
     begun, *parts = store.parts(run.id)
-    first, events = Config.from_json(begun.config_json), list(store.history(run.id))
+    first = Config.from_json(begun.config_json)
     started = replace(run, evaluations=first.search.evaluations)
-    search = build_search(with_originals(problem, first, store), first, started)
-    replay(search, events, parts, reads_again=reads_again)
-    return Rebuilt(search, problem, config, run, len(events))
+
+    def begin(before: Snapshot | None = None) -> Search:
+        search = build_search(with_originals(problem, first, store), first, started)
+        for part in parts:
+            if before and part.asks_before <= before.asks and part.tells_before <= before.tells:
+                _begin_part(search, part)
+        return search
+
+    search = kept_search(store, run.id, begin) if from_snapshot else None
+    if search is not None:
+        later = store.history(run.id, len(search.tickets), search.tells)
+        try:
+            events = replay(search, later, parts[len(search.formats) - 1 :])
+            return Rebuilt(search, problem, config, run, events)
+        except ReplayError as error:
+            leave_aside(run.id, error)
+    search = begin()
+    events = replay(search, store.history(run.id), parts, reads_again=reads_again)
+    return Rebuilt(search, problem, config, run, events)
 
 
 def verify(run_id: str, store: Store) -> tuple[Search, int]:
@@ -69,7 +89,15 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     tokens, log-probabilities and times, which no decision depends on.
     """
     search, _, _, run, events = rebuild(run_id, store, reads_again=True)
-    proposed = store.run_summary(run.id).proposed
+    if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
+        raise ReplayError(
+            f"the snapshot of run {run.id} and the rows after it do not come to what all its rows come to; "
+            "evovpo resume --verify takes the run up without it"
+        )
+    counted, kept = store.run_summary(run.id, from_rows=True), store.run_summary(run.id)
+    if kept != replace(counted, sampling_seconds=kept.sampling_seconds):  # which are added in another order
+        raise ReplayError(f"the stored figures of run {run.id} are not what its rows come to")
+    proposed = counted.proposed
     if search.proposed != proposed:
         raise ReplayError(
             f"run {run.id} holds {proposed} candidates, and replay applied {search.proposed}; its rows were "
@@ -94,12 +122,12 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
 
 def replay(
     search: Search,
-    history: Sequence[Prompt | Tell],
+    history: Iterable[Prompt | Tell],
     parts: Sequence[RunPart] = (),
     *,
     reads_again: bool = False,
-) -> None:
-    """Apply a stored history of asks and tells to a fresh search, with its further parts.
+) -> int:
+    """Apply a stored history of asks and tells to a search, with its further parts; return how many they are.
 
     Every ask is made again and must come out as it was stored. With `reads_again` the answers are read from
     every completion again and must be the stored candidates. Raises `ReplayError` at the first difference and
@@ -107,11 +135,10 @@ def replay(
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
-    for number, event in enumerate([*history, None]):
+    for number, event in enumerate(chain(history, [None])):
         place = (len(search.tickets), search.tells)
         while waiting and (waiting[0].asks_before, waiting[0].tells_before) == place:
-            settings = Config.from_json(waiting.pop(0).config_json)
-            search.go_on(settings.search, choose_format(search.problem, settings))
+            _begin_part(search, waiting.pop(0))
         if event is None:
             break
         if isinstance(event, Tell):
@@ -134,9 +161,16 @@ def replay(
                 f"ask {event.sequence} (event {number}) comes out differently than stored: "
                 f"{_difference(event, ask)}; {_CAUSE}"
             )
-        asked[event.id] = event
+        if reads_again:
+            asked[event.id] = event
     if waiting:
         raise ReplayError(f"a part begins after ask {waiting[0].asks_before}, where none can; {_CAUSE}")
+    return number
+
+
+def _begin_part(search: Search, part: RunPart) -> None:
+    settings = Config.from_json(part.config_json)
+    search.go_on(settings.search, choose_format(search.problem, settings))
 
 
 class _AsRead(NamedTuple):

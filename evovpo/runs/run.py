@@ -15,7 +15,7 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
 from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, open_evaluator
-from evovpo.judging.executors import open_executor
+from evovpo.judging.executors import open_executor, programs_at_once
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
@@ -23,6 +23,7 @@ from evovpo.runs.choices import Servers, open_servers, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
+from evovpo.runs.snapshots import Keeper
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
@@ -72,8 +73,11 @@ def resume(
     executor: str | None = None,
     pause_at: int | None = None,
     changes: Sequence[str] = (),
+    verify: bool = False,
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
+
+    Its search comes from the latest snapshot and the rows after it, with `verify` from all rows.
 
     The problem and the configuration come from the store, as they were when the run started or went on last;
     `executor`, if given, says in place of `sandbox.executor` where programs run from now on, and `pause_at`
@@ -83,7 +87,7 @@ def resume(
     another process of this machine searches the run; otherwise as `rebuild`.
     """
     with _only_searcher(store, store.run(run_id).id):
-        search, problem, config, run, _ = rebuild(run_id, store)
+        search, problem, config, run, _ = rebuild(run_id, store, from_snapshot=not verify)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         _check_scorer(problem, config)
@@ -157,11 +161,12 @@ def _drive(
                 proposer=proposer,
                 judge=with_models(judge, problem, config, store, search.run_id),
                 journal=store,
-                known=judged | store.known_evaluations(problem.version),
+                known=judged | store.known_evaluations(problem.version, but=search.programs),
                 on_tell=on_tell,
-                workers=config.sandbox.workers or os.cpu_count() or 1,
+                workers=programs_at_once(config),
                 embed=None if embedder is None else embedder.embed,
                 pause_at=request.pause_at,
+                keep=Keeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
             )
             status = asyncio.run(_run_and_close(driver, servers))

@@ -164,10 +164,10 @@ def find_run(store: Store, name: str) -> str:
     """
     if name != "latest":
         return store.run(name).id
-    rows = store.runs()
-    if not rows:
+    newest = store.newest_run()
+    if newest is None:
         raise StoreError(f"{store.name} holds no run yet; start one with `evovpo evolve PROBLEM`")
-    return rows[0].run
+    return newest
 
 
 def read_run(store: Store, run_id: str) -> RunView:
@@ -207,7 +207,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
     if problem.has_one_score:  # rewards are bounded: of several programs they may be the same
-        summary = summary._replace(best_program_id=best_id)
+        summary = dataclasses.replace(summary, best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
     return RunView(run, problem, summary, best, evaluation, (), tuple(scores), (*store.parts(run.id),))

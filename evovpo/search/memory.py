@@ -1,7 +1,7 @@
 """What later prompts are made of: failed answers, failing programs that wait for repair, a model's notes."""
 
 import contextlib
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,7 +41,7 @@ class Failures:
     def __init__(self, standing: Standing, islands: int) -> None:
         self._standing, attempts = standing, standing.config.attempts
         self._recent: deque[Attempt] = deque(maxlen=attempts)
-        self._by_parent: defaultdict[str, deque[Attempt]] = defaultdict(lambda: deque(maxlen=attempts))
+        self._by_parent: dict[str, deque[Attempt]] = {}
         self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
         self._repairs: Counter[str] = Counter()
 
@@ -66,7 +66,8 @@ class Failures:
             reason = self._reason(judged, parent)
             if reason and parent is not None:
                 attempt = Attempt(judged.candidate.text, reason)
-                self._by_parent[parent.program_id].append(attempt)
+                of_parent = self._by_parent.setdefault(parent.program_id, deque(maxlen=self._recent.maxlen))
+                of_parent.append(attempt)
                 self._recent.append(attempt)
             if judged.evaluation is None or judged.candidate.parse_status is not ParseStatus.PARSED:
                 continue

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evovpo.analysis.scores import NO_SCORE, compared, number
-from evovpo.types import Evaluation, Feature, Json, Problem, Program
+from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Member:
     """Position in the order of insertion over the whole run; breaks ties, older first."""
     metrics: tuple[tuple[str, Json], ...] = ()
     """What an evaluator of its own returned."""
+    is_ok: bool = True
+    """False where the program failed."""
 
     @property
     def mean_reward(self) -> float:
@@ -42,6 +44,18 @@ class Member:
         if self.rewards == other.rewards:
             return (len(self.source), self.order) < (len(other.source), other.order)
         return all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True))
+
+
+class Offered(NamedTuple):
+    """What is kept of every program that came to an island; they sort by merit, best first."""
+
+    loss: float
+    """The mean reward, negated."""
+    length: int
+    order: int
+    program_id: str
+    rewards: tuple[float, ...]
+    is_ok: bool
 
 
 def _merit(member: Member) -> tuple[float, int, int]:
@@ -88,6 +102,9 @@ CELL_CAPACITY = 4
 """Programs kept in one MAP-Elites cell."""
 LEARNING_PROGRAMS = 32
 """Programs that a grid looks at before it freezes undeclared bin edges."""
+
+_COMPUTED = ("members", "rewards_N_D", "cells_N")
+"""Of an island, what is computed when it is first asked for after a change."""
 
 Cell = tuple[int, ...]
 
@@ -173,7 +190,7 @@ class Island:
         self._grid = grid
         self._elites = Front(elites)
         self._cells: dict[Cell, Front] = {}
-        self.offered: list[Member] = []
+        self.offered: list[Offered] = []
         """Every program that came here, whether or not it stayed, by merit: every ask may read them."""
         self._known: set[str] = set()
 
@@ -181,7 +198,7 @@ class Island:
         """Offer a program to the archive and, once there are edges, to its cell."""
         if member.program_id not in self._known:
             self._known.add(member.program_id)
-            insort(self.offered, member, key=_merit)
+            insort(self.offered, Offered(*_merit(member), member.program_id, member.rewards, member.is_ok))
         joined = self._elites.insert(member)
         status = InsertionStatus.IMPROVED if joined else InsertionStatus.REJECTED
         if self._grid.is_frozen:
@@ -199,8 +216,12 @@ class Island:
             self._cells.setdefault(self._grid.cell(member), Front(CELL_CAPACITY)).insert(member)
         self._forget()
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a snapshot keeps: all but what is computed from it."""
+        return {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
+
     def _forget(self) -> None:
-        for name in ("members", "rewards_N_D", "cells_N"):
+        for name in _COMPUTED:
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -250,6 +271,8 @@ class Population:
         self._problem = problem
         self._capacity = elites
         self._born = 0
+        self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
+        """Every reward vector once: of a million programs by example most have one that others have."""
 
     @property
     def elites(self) -> dict[str, Member]:
@@ -259,7 +282,9 @@ class Population:
     def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
         """Offer a judged program to its home island; without a home it is a starting program, for all."""
         values = compared(self._problem, found)
-        member = Member(program.id, program.source, values, self._born, found.metrics or ())
+        values = self._vectors.setdefault(values, values)
+        is_ok = found.status is Status.OK
+        member = Member(program.id, program.source, values, self._born, found.metrics or (), is_ok)
         self._born += 1
         if self.grid.learn(member):
             for island in self.islands:

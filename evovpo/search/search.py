@@ -61,6 +61,7 @@ class Search(Standing):
         self.population = Population(problem, islands, config.elites)
         self._failures = Failures(self, islands)
         self.notes = Notes(self)
+        self.language = language
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self)
         self._joins = Joins(self, language if self._strategy.can_join else None)
@@ -69,6 +70,11 @@ class Search(Standing):
     def is_ready(self) -> bool:
         """False while the next ask should wait for replies to tickets that are open."""
         return self._strategy.is_ready
+
+    @property
+    def formats(self) -> list[PromptFormat]:
+        """The format of each part, in order."""
+        return [made_by for _, made_by in self._formats]
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
         """Return the format in which a ticket was asked, and its replies are read."""
@@ -130,9 +136,9 @@ class Search(Standing):
         then nothing is applied.
         """
         ticket = self.tickets[tell.prompt_id]
+        prompt = ticket.prompt
         if not ticket.accept(tell, self.problem):
             return []
-        prompt = ticket.prompt
         self.count(prompt, len(tell.judged))
         if prompt.kind is PromptKind.NOTES:
             assert tell.rollout is not None
@@ -197,8 +203,7 @@ class Search(Standing):
         top, diverse = self.config.top_programs, self.config.diverse_programs
         if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
             return []
-        offered = self.population.islands[plan.island].offered
-        pool = [one for one in offered if self.programs[one.program_id].evaluation.status is Status.OK]
+        pool = [one for one in self.population.islands[plan.island].offered if one.is_ok]
         found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
         picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]
         return [pick for pick in picks if pick not in plan.parents]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.search.population import Member
+from evovpo.search.population import Offered
 
 Matrix = npt.NDArray[np.float64]
 Selection = Callable[[Matrix, Sequence[int], np.random.Generator], int]
@@ -75,8 +75,8 @@ def inspirations(rewards_N_D: Matrix, parent: int, count: int, rng: np.random.Ge
 
 
 def examples(
-    pool: Sequence[Member], parent_id: str, top: int, diverse: int, rng: np.random.Generator
-) -> list[Member]:
+    pool: Sequence[Offered], parent_id: str, top: int, diverse: int, rng: np.random.Generator
+) -> list[Offered]:
     """Return programs to show beside a parent: the `top` best, then up to `diverse` drawn from the rest.
 
     The pool comes by merit, best first, because sorting it for every ask would cost most of the ask.

@@ -5,6 +5,7 @@ import math
 from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import PromptFormat, Shown
+from evovpo.search.judged import JudgedPrograms
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 
@@ -12,7 +13,7 @@ class Standing:
     """What was told to a search so far: the base of `Search`, and all that strategies see of it."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        self.programs: dict[str, Shown] = {}
+        self.programs = JudgedPrograms()
         """The judged programs by id."""
         self.tells = 0
         """Tells applied so far."""
@@ -70,7 +71,8 @@ class Standing:
 
     def take(self, program: Program, evaluation: Evaluation) -> None:
         """Keep a judged program and compare it with the best."""
-        self.programs[program.id] = new = Shown(program, evaluation)
+        new = Shown(program, evaluation)
+        self.programs.add(new)
         found = merit(self.problem, evaluation)
         rank = (found, evaluation.passed, -len(program.source))
         if rank > self._rank:

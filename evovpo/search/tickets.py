@@ -1,7 +1,7 @@
 """Tickets: asks that were handed out, and which of their replies were told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,9 @@ class Ticket:
                     f"problem '{problem.id}' has {len(problem.objectives)} objectives"
                 )
         self.told.add(index)
+        if not self.missing:  # what is left of it is for counting, and for refusing to be told twice
+            self.prompt = replace(prompt, parents=(), messages=(), proposals=())
+            self.neighbours, self.joins = (), ()
         return True
 
 

@@ -1,8 +1,9 @@
 """The append-only SQL store: what happened in every run, for search, trainer, reports and anyone with SQL.
 
 What went in can be read back exactly; log-probabilities are rounded to 32-bit floats. Nothing is
-updated or deleted. See `docs/store.md` for the schema. Each subject has its methods in a file of its own:
-a method that is said to take a `connection` is given it, in a transaction of its own.
+updated or deleted, but snapshots and summaries, which hold nothing that other rows do not. See
+`docs/store.md` for the schema. Each subject has its methods in a file of its own: a method that is said to
+take a `connection` is given it, in a transaction of its own.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from evovpo.store.browsing import Browsing, RunHead, TellPage
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
-from evovpo.store.runs import CallTotals
+from evovpo.store.runs import CallTotals, Snapshot
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
 from evovpo.store.tables import SCHEMA_VERSION
 from evovpo.store.tells import Tells
@@ -27,6 +28,7 @@ __all__ = [
     "RunHead",
     "RunRow",
     "RunSummary",
+    "Snapshot",
     "Store",
     "TellPage",
     "rises",

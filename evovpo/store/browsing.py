@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, String, case, cast, func, select, type_coerce
 
 from evovpo.store.database import Database, reading
 from evovpo.store.records import prompts_where, tells_where
@@ -15,6 +15,7 @@ from evovpo.store.runs import run_of, with_status
 from evovpo.store.summary import heldout_of, judged_where
 from evovpo.store.tables import (
     calls,
+    candidate_parents,
     candidates,
     evaluations,
     programs,
@@ -25,12 +26,24 @@ from evovpo.store.tables import (
     runs,
     tells,
 )
-from evovpo.types import Json, ParseStatus, Prompt, PromptKind, Rewards, Run, Status, Tell
+from evovpo.types import (
+    MEMORISED,
+    Json,
+    ParseStatus,
+    Prompt,
+    PromptKind,
+    Rewards,
+    Run,
+    RunStatus,
+    Status,
+    Tell,
+)
 
 _ASKS_BACK = 200
 """How many of the latest asks are looked at for open ones."""
 _SLOTS = 1 << 16
 """More than the answers of any completion."""
+_ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 
 class RunHead(NamedTuple):
@@ -94,6 +107,26 @@ class TellPage(NamedTuple):
     reached: list[FirstReach]
 
 
+class AnswerLine(NamedTuple):
+    """One slot of a reply or a join, and what became of it."""
+
+    position: int
+    """Of its tell in the run, from 0."""
+    slot: int
+    kind: PromptKind
+    island: int
+    policy_version: int | None
+    """None where no model answered."""
+    parse_status: ParseStatus
+    reason: str
+    """Why it was refused; empty where it was not, or where nothing can be said."""
+    program_id: str | None
+    text: str
+    """Its beginning."""
+    characters: int
+    """Of all of it."""
+
+
 class OpenAsk(NamedTuple):
     """An ask that waits for replies."""
 
@@ -111,7 +144,10 @@ class Browsing(Database):
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
     ) -> list[RunHead]:
-        """Return runs, newest first; `problem` is a part of the problem's name, `status` a whole status."""
+        """Return runs, newest first; `problem` is a part of the problem's name.
+
+        `status` is a whole status, or `memorised`; a run that memorised is not one of the solved.
+        """
         first, other = run_events.alias(), run_events.alias()
         of_run = other.c.run_id == first.c.run_id
         picked = select(first.c.run_id).where(
@@ -121,7 +157,9 @@ class Browsing(Database):
             picked = picked.join(runs, runs.c.id == first.c.run_id)
             picked = picked.where(runs.c.problem_id.icontains(problem, autoescape=True))
         if status:
-            latest = select(other.c.status).where(of_run).order_by(other.c.number.desc()).limit(1)
+            is_wrong = (other.c.status == RunStatus.SOLVED) & (other.c.heldout_passed < other.c.heldout_total)
+            word = case((is_wrong, MEMORISED), else_=type_coerce(other.c.status, String))
+            latest = select(word).where(of_run).order_by(other.c.number.desc()).limit(1)
             picked = picked.where(latest.scalar_subquery() == status)
         ids = list(connection.scalars(picked.order_by(first.c.number.desc()).offset(offset).limit(limit)))
         heads = {head.run.id: head for head in _heads(connection, runs.c.id.in_(ids))}
@@ -156,7 +194,7 @@ class Browsing(Database):
                 length=row.length or 0,
                 metrics=None if row.metrics is None else dict(row.metrics),
             )
-            for row in connection.execute(judged)
+            for row in connection.execute(judged).all()
         ]
         costs = connection.execute(
             select(tells.c.position, rollouts.c.policy_version, rollouts.c.tokens, rollouts.c.seconds)
@@ -164,20 +202,62 @@ class Browsing(Database):
             .where(tells.c.run_id == run_id, tells.c.position.between(after + 1, through))
             .order_by(tells.c.position)
         )
-        order = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
         reached = connection.execute(
-            select(rewards.c.objective, rewards.c.value, func.min(order))
+            select(rewards.c.objective, rewards.c.value, func.min(_ORDER))
             .join(candidates, candidates.c.evaluation_id == rewards.c.evaluation_id)
             .where(where, rewards.c.value > 0.0)
             .group_by(rewards.c.objective, rewards.c.value)
         )
         return TellPage(
             lines,
-            [TellCost(row[0], row[1], row[2] or 0, row[3] or 0.0) for row in costs],
+            [TellCost(row[0], row[1], row[2] or 0, row[3] or 0.0) for row in costs.all()],
             sorted(
-                FirstReach(first // _SLOTS, first % _SLOTS, index, value) for index, value, first in reached
+                FirstReach(first // _SLOTS, first % _SLOTS, index, value)
+                for index, value, first in reached.all()
             ),
         )
+
+    @reading
+    def answers(
+        self,
+        connection: Connection,
+        run_id: str,
+        offset: int,
+        limit: int,
+        parse_status: str | None,
+        characters: int,
+    ) -> list[AnswerLine]:
+        """Return the slots of a run in order, all or those of one status, without starting programs."""
+        wanted = (candidates.c.run_id == run_id) & (prompts.c.kind != PromptKind.SEED)
+        if parse_status is not None:
+            wanted &= candidates.c.parse_status == parse_status
+        rows = connection.execute(
+            select(
+                *(candidates.c.position, candidates.c.slot, prompts.c.kind, prompts.c.island),
+                *(rollouts.c.policy_version, candidates.c.parse_status, candidates.c.reason),
+                *(candidates.c.program_id, _begun(candidates.c.text, characters)),
+                func.length(candidates.c.text),
+            )
+            .join(prompts, prompts.c.id == candidates.c.prompt_id)
+            .outerjoin(rollouts, rollouts.c.id == candidates.c.rollout_id)
+            .where(wanted)
+            .order_by(candidates.c.position, candidates.c.slot)
+            .offset(offset)
+            .limit(limit)
+        )
+        return [AnswerLine(*row) for row in rows]
+
+    @reading
+    def children(self, connection: Connection, run_id: str, program_id: str, limit: int) -> list[str]:
+        """Return the programs of a run that were made from one of them, the first `limit`."""
+        made = (
+            select(candidates.c.program_id, func.min(_ORDER).label("first"))
+            .join(candidate_parents, candidate_parents.c.candidate_id == candidates.c.id)
+            .where(candidates.c.run_id == run_id, candidate_parents.c.program_id == program_id)
+            .where(candidates.c.program_id.is_not(None), candidates.c.program_id != program_id)
+            .group_by(candidates.c.program_id)
+        )
+        return list(connection.scalars(made.order_by("first").limit(limit)))
 
     @reading
     def open_asks(self, connection: Connection, run_id: str) -> list[OpenAsk]:
@@ -199,6 +279,13 @@ class Browsing(Database):
         return [ask for ask in asks if ask.replies < ask.wanted]
 
     @reading
+    def planned_asks(self, connection: Connection, run_id: str) -> int:
+        """Return how many asks of a run its strategy planned: all but starting programs, joins and notes."""
+        others = PromptKind.SEED, PromptKind.JOIN, PromptKind.NOTES
+        planned = select(func.count()).where(prompts.c.run_id == run_id, prompts.c.kind.not_in(others))
+        return connection.scalar(planned) or 0
+
+    @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
         """Return the rewards of evaluations by their ids, at most a thousand."""
         rows = connection.execute(
@@ -212,11 +299,17 @@ class Browsing(Database):
         return {key: tuple(values) for key, values in found.items()}
 
     @reading
+    def metrics(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, dict[str, Json]]:
+        """Return what evaluators of their own returned, by evaluation, at most a thousand."""
+        kept = select(evaluations.c.id, evaluations.c.metrics).where(evaluations.c.id.in_(evaluation_ids))
+        return {row.id: dict(row.metrics or ()) for row in connection.execute(kept)}
+
+    @reading
     def beginnings(
         self, connection: Connection, program_ids: Collection[str], characters: int
     ) -> dict[str, str]:
         """Return the first characters of programs by their ids, at most a thousand."""
-        begun = select(programs.c.id, func.substr(programs.c.source, 1, characters))
+        begun = select(programs.c.id, _begun(programs.c.source, characters))
         return {row[0]: row[1] for row in connection.execute(begun.where(programs.c.id.in_(program_ids)))}
 
     @reading
@@ -239,6 +332,11 @@ class Browsing(Database):
         (tell,) = tells_where(connection, (tells.c.run_id == run_id) & (tells.c.position == position))
         (prompt,) = prompts_where(connection, prompts.c.id == tell.prompt_id)
         return prompt, tell, position
+
+
+def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
+    """Return the first characters of a text, read as the whole text would be."""
+    return func.substr(column, 1, characters, type_=column.type)
 
 
 def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:

@@ -7,6 +7,7 @@ Python string. The two `unpack_` functions are public for readers of the raw tab
 import json
 import re
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, astuple, fields, is_dataclass
 from enum import StrEnum
@@ -134,6 +135,12 @@ DIGITS = Encoded(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
 INTS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
 FLOATS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
+PACKED = Encoded(
+    LargeBinary(),
+    lambda value: zlib.compress(dump_json(value).encode("ascii"), 1),
+    lambda body: json.loads(zlib.decompress(body)),
+)
+"""Any JSON, compressed."""
 VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)

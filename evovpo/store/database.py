@@ -1,14 +1,14 @@
 """Opening a database: its URL, its transactions, its schema version, and faults as `StoreError`.
 
 Knows nothing of runs or programs. SQLite gets write-ahead logging and one `BEGIN IMMEDIATE` per
-write; every other database is used through plain SQLAlchemy.
+write; PostgreSQL reads in one snapshot, and a write waits for a server that is started again.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -24,11 +24,19 @@ BUSY_SECONDS = 60.0
 """How long a write waits for other processes' writes; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
 """Pause where SQLite says at once that it is locked: it waits for a writer, not for every other lock."""
-_ATTEMPTS = 3
-"""A write that collides with another writer's equal row finds that row when it runs again."""
+_ATTEMPTS = 20
+"""How often what collided with other writers, or lost its connection, runs; each time it finds their rows."""
+_COLLISIONS = ("23505", "40001", "40P01")
+"""SQLSTATE of a row that another writer was as fast to add, of a failed serialization, of a deadlock."""
+_MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
+"""Key of PostgreSQL's advisory lock under which one process at a time makes or upgrades the tables."""
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
     ("malformed", "the file is damaged: copy it, and try `sqlite3 FILE .recover`"),
+    ("could not extend file", "the disk of the server is full: make room, then resume; all told is kept"),
+    ("statement timeout", "the server is slow, or another process holds a lock: try again"),
+    ("closed the connection", "see why the server ended it, then resume; all told is kept"),
+    ("connection to server", "check that the server runs, its address and its database; all told is kept"),
     ("database is locked", "another process is writing: wait for it or end it, then try again"),
     ("disk is full", "the disk is full: make room, then resume; all that was told before is kept"),
     ("disk I/O error", "the disk is full or failing: make room, then resume; all told before is kept"),
@@ -50,12 +58,18 @@ def parse_url(url: str | None) -> URL:
     if "://" not in url:
         return URL.create("sqlite", database=url if url == ":memory:" else str(Path(url).expanduser()))
     try:
-        return make_url(url)
+        found = make_url(url)
     except exc.ArgumentError:
         raise StoreError(
             "the store address is not a database URL; expected a path, sqlite:///PATH, or for example "
             "postgresql+psycopg://USER:PASSWORD@HOST/NAME"
         ) from None
+    if found.drivername in ("postgres", "postgresql"):
+        raise StoreError(
+            f"the store address begins with {found.drivername}:// and names no driver; write "
+            "postgresql+psycopg:// in its place, which needs `pip install 'evovpo[postgres]'`"
+        )
+    return found
 
 
 class Database:
@@ -92,11 +106,12 @@ class Database:
             except (TypeError, ValueError) as error:
                 reason = self._without_secrets(str(error))
                 raise StoreError(f"{self.name}: an option in the URL cannot be used: {reason}") from error
-        self._writer = self._pool.execution_options(evovpo_begin="BEGIN IMMEDIATE")
+        is_postgres = url.get_backend_name() == "postgresql"
+        snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if is_postgres else {}
+        self._reader = self._pool.execution_options(**snapshot)
         self._one_writer = threading.Lock()
         if self._is_sqlite:
             event.listen(self._pool, "connect", _prepare_sqlite)
-            event.listen(self._pool, "begin", _begin_sqlite)
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
@@ -129,35 +144,66 @@ class Database:
         """Return what `query` returns; it sees one consistent state and cannot change it."""
 
         def once() -> T:
-            with self._pool.connect() as connection:
+            with self._reader.connect() as connection:
+                if self._is_sqlite:
+                    connection.exec_driver_sql("BEGIN")
                 return query(connection)
 
         return self._patiently(once)
 
     def write(self, append: Callable[[Connection], T]) -> T:
-        """Return what `append` returns, after committing all that it wrote, or nothing of it."""
+        """Return what `append` returns, after committing all that it wrote, or nothing of it.
+
+        What was lost with its connection runs again. A connection that is lost while it commits leaves open
+        whether it did: that is a StoreError, because not every row is found when it is written again.
+        """
 
         def once() -> T:
-            with self._one_writer, self._writer.begin() as connection:
-                return append(connection)
+            with (
+                self._one_writer,
+                self._pool.connect() as connection,
+                connection.begin() as transaction,
+            ):
+                if self._is_sqlite:
+                    # A write that begins as a read can fail halfway when another process wrote in between.
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                value = append(connection)
+                try:
+                    transaction.commit()
+                except exc.DBAPIError as error:
+                    if not error.connection_invalidated:
+                        raise
+                    raise StoreError(
+                        f"{self.name}: the connection was lost while a group was being stored; it is there "
+                        "as a whole or not at all: resume, which finds out and goes on"
+                    ) from error
+                return value
 
-        return self._patiently(once)
+        return self._patiently(once, waits=True)
 
-    def _patiently(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, trying again while the database is locked or a writer was as fast."""
+    def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
+        """Return what `work` returns, trying again while the database is locked or a writer was as fast.
+
+        Work that was cut off runs again; where it `waits` it does so too while no server answers.
+        """
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):
                 try:
                     return work()
-                except exc.IntegrityError:
-                    if self._is_sqlite or attempt == _ATTEMPTS:
-                        raise
-                except exc.OperationalError as error:
-                    if "database is locked" not in str(error.orig) or time.monotonic() > until:
+                except exc.DBAPIError as error:
+                    if time.monotonic() > until or not self._is_passing(error, attempt, waits):
                         raise
                     time.sleep(_RETRY_SECONDS)
         raise AssertionError("unreachable")
+
+    def _is_passing(self, error: exc.DBAPIError, attempt: int, waits: bool) -> bool:
+        if self._is_sqlite:
+            return "database is locked" in str(error.orig)
+        state = getattr(error.orig, "sqlstate", None)
+        if error.connection_invalidated or state in _COLLISIONS:
+            return attempt < _ATTEMPTS
+        return waits and state is None and isinstance(error, exc.OperationalError)  # nobody answers
 
     def close(self) -> None:
         """Close all connections: all that was told is in the database already; one in memory is gone."""
@@ -181,17 +227,25 @@ class Database:
         # Here and not in `_prepare_sqlite`: the mode stays in the file, and a file that turns out not to be
         # ours must not be changed.
         if self._is_sqlite:
-            outside = self._pool.execution_options(evovpo_begin=None)
-
-            def log_ahead() -> None:
-                with outside.connect() as connection:
-                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-
-            self._patiently(log_ahead)
+            self._outside("PRAGMA journal_mode=WAL")
         # Imported only here, because opening a store that exists must stay fast, and before the lock is held.
         import alembic.command  # noqa: F401
 
         self.write(self._migrate)
+
+    def compact(self) -> None:
+        """Make a SQLite file smaller by the room of removed rows; a server uses that again by itself."""
+        if self.file is not None:
+            self._outside("VACUUM")
+
+    def _outside(self, statement: str) -> None:
+        """Run a statement of SQLite that no transaction may hold."""
+
+        def run() -> None:
+            with self._pool.connect() as connection:
+                connection.exec_driver_sql(statement)
+
+        self._patiently(run)
 
     def _find_version(self, connection: Connection) -> str | None:
         names = inspect(connection).get_table_names()
@@ -209,6 +263,8 @@ class Database:
         from alembic.config import Config
         from alembic.util import CommandError
 
+        if connection.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE lets one in at a time already
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         found = self._find_version(connection)
         if found == SCHEMA_VERSION:  # another process was as fast
             return
@@ -272,7 +328,11 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert the rows with one statement; none is no statement."""
     if rows:
-        connection.execute(insert(table), rows)
+        connection.execute(_insert(table), rows)
+
+
+_insert = cache(insert)
+"""Table -> the statement, made once: what SQLAlchemy finds out about a statement stays with it."""
 
 
 def upgrade(url: str | None = None) -> str:
@@ -294,10 +354,3 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A write that begins as a read can fail halfway when another process wrote in between; this one cannot.
-    statement = connection.get_execution_options().get("evovpo_begin", "BEGIN")
-    if statement is not None:
-        connection.exec_driver_sql(statement)

@@ -6,7 +6,7 @@ issued per row. Rows never change, so pages read in separate transactions fit to
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -45,19 +45,19 @@ _Placed = tuple[int, int, Prompt | Tell]
 class History(Database):
     """Asks, tells and groups of runs, judgements of all runs, and the ancestors of programs."""
 
-    def history(self, run_id: str) -> Iterator[Prompt | Tell]:
+    def history(self, run_id: str, asks: int = 0, told: int = 0) -> Iterator[Prompt | Tell]:
         """Return the asks and tells of a run, to be read in the order in which they were applied.
 
-        That sequence rebuilds the state of the search. Raises StoreError for an unknown run, and for one of
-        which tells are missing between others.
+        That sequence rebuilds the state of the search. The first `asks` asks and the first `told` tells are
+        left out. Raises StoreError for an unknown run, and for one of which tells are missing between others.
         """
         self._require_all_tells(run_id)
         # Its last tell is looked up before its last ask, so that no tell comes without its ask.
-        told = self._pages(tells_where, tells.c.position, run_id)
-        asked = self._pages(prompts_where, prompts.c.sequence, run_id)
-        asks: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in asked)
-        replies: Iterator[_Placed] = ((position, 1, tell) for position, tell in enumerate(told))
-        return (event for _, _, event in heapq.merge(asks, replies, key=itemgetter(0, 1)))
+        replies = enumerate(self._pages(tells_where, tells.c.position, run_id, told), told)
+        later = self._pages(prompts_where, prompts.c.sequence, run_id, asks)
+        asked: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in later)
+        applied: Iterator[_Placed] = ((position, 1, tell) for position, tell in replies)
+        return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
         """Yield the groups of a run whose rollouts are all judged, in the order in which they were completed.
@@ -80,13 +80,25 @@ class History(Database):
 
     @reading
     def known_evaluations(
-        self, connection: Connection, problem_version: str, program_id: str | None = None
+        self,
+        connection: Connection,
+        problem_version: str,
+        program_id: str | None = None,
+        but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return *the* evaluation of every program on a problem version, or of one, by program id."""
+        """Return *the* evaluation of every program on a problem version, or of one, by program id.
+
+        Those of the programs in `but` are not read.
+        """
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
-        found = evaluations_of(connection, select(evaluations.c.id).where(where))
+        rows = connection.execute(select(evaluations.c.id, evaluations.c.program_id).where(where))
+        ids = [row.id for row in rows if row.program_id not in but]
+        found: dict[str, Evaluation] = {}
+        for start in range(0, len(ids), _IDS_PAGE):
+            page = select(evaluations.c.id).where(evaluations.c.id.in_(ids[start : start + _IDS_PAGE]))
+            found |= evaluations_of(connection, page)
         return {evaluation.program_id: evaluation for evaluation in found.values()}
 
     @reading
@@ -130,9 +142,13 @@ class History(Database):
         return steps
 
     def _pages(
-        self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
+        self,
+        read: Callable[[Connection, ColumnElement[bool]], list[T]],
+        number: Column[Any],
+        run_id: str,
+        first: int,
     ) -> Iterator[T]:
-        """Return what a run has so far in a table whose rows `number` counts within the run."""
+        """Return what a run has so far from `first` on in a table whose rows `number` counts in the run."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -140,7 +156,7 @@ class History(Database):
             where = and_(of_run, number.between(start, start + _PAGE - 1))
             return self.read(lambda connection: read(connection, where))
 
-        return chain.from_iterable(map(page, range(0, 0 if last is None else last + 1, _PAGE)))
+        return chain.from_iterable(map(page, range(first, 0 if last is None else last + 1, _PAGE)))
 
     @reading
     def _require_all_tells(self, connection: Connection, run_id: str) -> None:

@@ -1,18 +1,19 @@
 """Rows of problems, of their programs, and of runs: their status, and their requests to model servers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs
+from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs, snapshots
 from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
 
+_SOURCES = select(programs.c.id, programs.c.source).where(programs.c.id.in_(bindparam("ids", expanding=True)))
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
 
 
@@ -29,6 +30,17 @@ class CallTotals(NamedTuple):
     """None where no model has a price."""
     faults: dict[str, int]
     """Why requests brought nothing, and how many each."""
+
+
+class Snapshot(NamedTuple):
+    """What a run came to after so many asks and tells, in bytes for the code that wrote them."""
+
+    run_id: str
+    asks: int
+    tells: int
+    version: str
+    """Of that code."""
+    body: bytes
 
 
 class Runs(Database):
@@ -145,6 +157,12 @@ class Runs(Database):
         return [run_of(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading
+    def newest_run(self, connection: Connection) -> str | None:
+        """Return the id of the run that began last, or None without any."""
+        of_run = select(run_events.c.run_id).group_by(run_events.c.run_id)
+        return connection.scalar(of_run.order_by(func.min(run_events.c.number).desc()).limit(1))
+
+    @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:
         """Return whether a run of this very id is stored."""
         return connection.scalar(select(runs.c.id).where(runs.c.id == run_id)) is not None
@@ -161,6 +179,18 @@ class Runs(Database):
             .order_by(func.min(run_events.c.number))
         )
         return list(connection.scalars(bodies))
+
+    @writing
+    def keep_snapshot(self, connection: Connection, new: Snapshot) -> None:
+        """Store a snapshot in place of the one before: no other row is ever replaced, or holds less."""
+        connection.execute(delete(snapshots).where(snapshots.c.run_id == new.run_id))
+        append(connection, snapshots, [new._asdict()])
+
+    @reading
+    def snapshot(self, connection: Connection, run_id: str) -> Snapshot | None:
+        """Return the latest snapshot of a run, or None."""
+        row = connection.execute(select(snapshots).where(snapshots.c.run_id == run_id)).first()
+        return None if row is None else Snapshot(*row)
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
@@ -190,19 +220,26 @@ class Runs(Database):
     call_totals = reading(_call_totals)
 
 
-def append_programs(connection: Connection, wanted: Sequence[Program]) -> dict[str, str]:
-    """Append the programs whose ids are new; return the stored source of each id."""
+def append_programs(
+    connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Append the programs whose ids are new; return the stored source of each id.
+
+    `stored` are the sources of those that are not new, where the caller has read them.
+    """
     if not wanted:
         return {}
-    ids = {program.id for program in wanted}
-    found = connection.execute(select(programs.c.id, programs.c.source).where(programs.c.id.in_(ids)))
-    sources: dict[str, str] = {row.id: row.source for row in found}
+    if stored is None:
+        stored = {
+            row.id: row.source for row in connection.execute(_SOURCES, {"ids": [one.id for one in wanted]})
+        }
     new: dict[str, str] = {}
     for program in wanted:
-        if program.id not in sources:
+        if program.id not in stored:
             new.setdefault(program.id, program.source)
-    append(connection, programs, [{"id": key, "source": source} for key, source in new.items()])
-    return sources | new
+    # In one order for all writers, so that no two wait for each other.
+    append(connection, programs, [{"id": key, "source": new[key]} for key in sorted(new)])
+    return {**stored, **new}
 
 
 def require_run(connection: Connection, run_id: str) -> None:

@@ -3,16 +3,19 @@
 Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
 """
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, delete, func, select
 
-from evovpo.store.database import reading
+from evovpo.store.database import append, reading
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.tables import (
     candidates,
@@ -23,6 +26,7 @@ from evovpo.store.tables import (
     rollouts,
     run_events,
     runs,
+    summaries,
     tells,
 )
 from evovpo.types import ParseStatus, PromptKind, RunStatus, Status
@@ -87,37 +91,42 @@ def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
-class RunSummary(NamedTuple):
+@dataclass
+class RunSummary:
     """What one run did so far."""
 
-    proposed: int
+    proposed: int = 0
     """Candidates that count against the budget: not the problem's starting programs."""
-    executed: int
+    executed: int = 0
     """Programs that the sandbox ran for this run, starting programs included."""
-    joins: int
+    joins: int = 0
     """Proposed candidates that no model wrote."""
-    rollouts: int
-    tokens: int
+    rollouts: int = 0
+    tokens: int = 0
     """Completion tokens, where the backend gave them."""
-    sampling_seconds: float
-    evaluation_seconds: float
+    sampling_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
     """Of the programs that the sandbox ran for this run."""
-    by_parse_status: dict[ParseStatus, int]
-    by_status: dict[Status, int]
+    by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
+    by_status: dict[Status, int] = field(default_factory=dict)
     """Over the proposed candidates with a judgement, duplicates included."""
-    best_program_id: str | None
+    best_program_id: str | None = None
     """Highest mean reward; then most components passed, then the shortest source, then the first.
     May be a starting program."""
-    best_mean_reward: float | None
-    examples_passed: int
-    curve: tuple[CurvePoint, ...]
+    best_mean_reward: float | None = None
+    examples_passed: int = 0
+    best_length: int = 0
+    """Of the source of the best program."""
+    curve: Sequence[CurvePoint] = ()
     """One point a tell; the first, with the starting programs, at no evaluations."""
-    calls: CallTotals
+    calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     """Requests to model servers; all zero where none was asked."""
     heldout: tuple[int, int] | None = None
     """As of `RunRow`."""
-    judged_at: Mapping[str, int] = {}
-    """Of each program with rewards, in order: candidates proposed up to and with its first judgement."""
+    risen: list[Sequence[Any]] = field(default_factory=list)
+    """The vectors that no earlier one reaches in every component, in order, each after the candidates that
+    were proposed up to and with it."""
+    tells: int = 0
 
     @property
     def solved_heldout(self) -> bool | None:
@@ -162,60 +171,97 @@ class Summaries(Runs):
         return [(program_id, vector) for program_id, (_, vector) in by_merit]
 
     @reading
-    def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
-        """Return what a run did so far: counts, cost, best program, and the curve over its tells."""
+    def run_summary(self, connection: Connection, run_id: str, from_rows: bool = False) -> RunSummary:
+        """Return what a run did so far: counts, cost, best program, and the curve over its tells.
+
+        What `keep_summary` stored is not read again but `from_rows`.
+        """
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
-        sampled = connection.execute(
-            select(
-                func.count(),
-                func.coalesce(func.sum(rollouts.c.tokens), 0),
-                func.coalesce(func.sum(rollouts.c.seconds), 0.0),
-            ).where(rollouts.c.id.in_(select(tells.c.rollout_id).where(tells.c.run_id == run_id)))
-        ).one()
-        by_parse_status: Counter[ParseStatus] = Counter()
-        by_status: Counter[Status] = Counter()
-        proposed = executed = joins = 0
-        evaluation_seconds = 0.0
-        curve: dict[int, CurvePoint] = {}
-        best: tuple[float, int, int] | None = None
-        best_program_id = None
-        judged_at: dict[str, int] = {}
-        for row in connection.execute(judged_where(candidates.c.run_id == run_id)):
-            if row.executed:
-                executed += 1
-                evaluation_seconds += row.seconds or 0.0
-            if row.kind is not PromptKind.SEED:
-                proposed += 1
-                joins += row.kind is PromptKind.JOIN
-                by_parse_status[row.parse_status] += 1
-                if row.status is not None:
-                    by_status[Status(row.status)] += 1
-            if row.mean_reward is not None:
-                judged_at.setdefault(row.program_id, proposed)
-                rank = (row.mean_reward, row.passed, -row.length)
-                if best is None or rank > best:
-                    best, best_program_id = rank, row.program_id
-            mean, passed, _ = best or (0.0, 0, 0)
-            curve[row.position] = CurvePoint(row.position, proposed, mean, passed)
-        return RunSummary(
-            proposed=proposed,
-            executed=executed,
-            joins=joins,
-            rollouts=sampled[0],
-            tokens=int(sampled[1]),
-            sampling_seconds=float(sampled[2]),
-            evaluation_seconds=evaluation_seconds,
-            by_parse_status=by_parse_status,
-            by_status=by_status,
-            best_program_id=best_program_id,
-            best_mean_reward=best[0] if best else None,
-            examples_passed=best[1] if best else 0,
-            curve=tuple(curve.values()),
-            calls=self._call_totals(connection, run_id),
-            heldout=heldout_of(event),
-            judged_at=judged_at,
-        )
+        found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
+        curve = _add_later(found, connection, run_id)
+        found.curve = (*found.curve, *curve)
+        found.calls, found.heldout = self._call_totals(connection, run_id), heldout_of(event)
+        return found
+
+    def keep_summary(self, run_id: str) -> None:
+        """Store what the tells of a run come to so far, beside its rows; the curve from the last time on."""
+
+        def read(connection: Connection) -> tuple[int, dict[str, Any]]:
+            found = _kept(connection, run_id)
+            kept = found.tells
+            curve = _add_later(found, connection, run_id)
+            figures = {name: value for name, value in vars(found).items() if name not in ("calls", "curve")}
+            return kept, {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": curve}
+
+        kept, row = self.read(read)
+
+        def write(connection: Connection) -> None:
+            # Those further on, if any, are of rows that are gone, or cannot be read.
+            further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
+            connection.execute(delete(summaries).where(further))
+            append(connection, summaries, [row] if row["tells"] > kept else [])
+
+        self.write(write)
+
+
+def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunSummary:
+    """Return the latest stored summary of a run; an empty one if it cannot be read, or its rows are gone."""
+    told = select(func.max(tells.c.position) + 1).where(tells.c.run_id == run_id).scalar_subquery()
+    where = (summaries.c.run_id == run_id) & (summaries.c.tells <= told)
+    latest = select(summaries.c.figures).where(where).order_by(summaries.c.tells.desc()).limit(1)
+    curve = select(summaries.c.curve).where(where).order_by(summaries.c.tells)
+    with suppress(ValueError, TypeError, zlib.error):  # damaged, or by other code: the rows are what is true
+        found = RunSummary(**(connection.scalar(latest) or {}))
+        if with_curve:
+            found.curve = [CurvePoint(*point) for part in connection.scalars(curve) for point in part]
+        return found
+    return RunSummary()
+
+
+def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[CurvePoint]:
+    """Add to a summary the tells that came since, and return their part of the curve."""
+    import numpy as np  # only here: opening a store must stay fast
+
+    later = select(tells.c.rollout_id).where(tells.c.run_id == run_id, tells.c.position >= found.tells)
+    sums = [func.coalesce(func.sum(one), 0) for one in (rollouts.c.tokens, rollouts.c.seconds)]
+    sampled = connection.execute(select(func.count(), *sums).where(rollouts.c.id.in_(later))).one()
+    found.rollouts += sampled[0]
+    found.tokens += int(sampled[1])
+    found.sampling_seconds += float(sampled[2])
+    where = (candidates.c.run_id == run_id) & (candidates.c.position >= found.tells)
+    judgements = select(candidates.c.evaluation_id).where(where)
+    components = select(rewards.c.evaluation_id, rewards.c.value).order_by(*rewards.primary_key)
+    vectors: dict[str, list[float]] = defaultdict(list)
+    for key, value in connection.execute(components.where(rewards.c.evaluation_id.in_(judgements))):
+        vectors[key].append(value)
+    reached = np.array([vector for _, vector in found.risen])
+    curve: dict[int, CurvePoint] = {}
+    for row in connection.execute(judged_where(where).add_columns(candidates.c.evaluation_id)):
+        if row.executed:
+            found.executed += 1
+            found.evaluation_seconds += row.seconds or 0.0
+        if row.kind is not PromptKind.SEED:
+            found.proposed += 1
+            found.joins += row.kind is PromptKind.JOIN
+            found.by_parse_status[row.parse_status] = found.by_parse_status.get(row.parse_status, 0) + 1
+            if row.status is not None:
+                status = Status(row.status)
+                found.by_status[status] = found.by_status.get(status, 0) + 1
+        if row.mean_reward is not None:
+            best = (found.best_mean_reward, found.examples_passed, -found.best_length)
+            if best[0] is None or (row.mean_reward, row.passed, -row.length) > best:
+                found.best_mean_reward, found.examples_passed = row.mean_reward, row.passed
+                found.best_program_id, found.best_length = row.program_id, row.length
+            vector = vectors[row.evaluation_id]
+            if not len(reached) or not (reached >= vector).all(axis=1).any():
+                found.risen.append([found.proposed, vector])
+                reached = np.vstack([reached, vector]) if len(reached) else np.array([vector])
+        mean = found.best_mean_reward or 0.0
+        curve[row.position] = CurvePoint(row.position, found.proposed, mean, found.examples_passed)
+    last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+    found.tells = 0 if last is None else last + 1
+    return list(curve.values())
 
 
 def _solved_heldout(run: RunRow | RunSummary) -> bool | None:

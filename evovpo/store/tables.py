@@ -1,4 +1,4 @@
-"""The tables of the store, for queries. Rows are only ever added.
+"""The tables of the store, for queries. Rows are only ever added, but for `snapshots` and `summaries`.
 
 A new store is made of them, the migrations in `evovpo/store/migrations` bring an older one to the same
 schema, and a test holds the two together. `docs/store.md` explains the columns. A column that holds a field
@@ -10,7 +10,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evovpo.store.codecs import DIGITS, FLOATS, INTS, MESSAGES, PAIRS, PROBLEM, PROGRAMS, TEXT, VALUES, word
+from evovpo.store.codecs import (
+    DIGITS,
+    FLOATS,
+    INTS,
+    MESSAGES,
+    PACKED,
+    PAIRS,
+    PROBLEM,
+    PROGRAMS,
+    TEXT,
+    VALUES,
+    word,
+)
 from evovpo.types import (
     CallOutcome,
     ParentRole,
@@ -21,7 +33,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0008"
 """The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
@@ -87,6 +99,18 @@ run_events = _table(
     *_some(asks_before=sa.Integer, tells_before=sa.Integer),
     sa.Column("config", TEXT, key="config_json"),
     sa.Index("run_events_by_run", "run_id"),
+)
+
+snapshots = _table(
+    "snapshots",
+    *_keys(run_id=sa.ForeignKey("runs.id")),
+    *_all(asks=sa.Integer, tells=sa.Integer, version=_WORD, body=sa.LargeBinary),
+)
+
+summaries = _table(
+    "summaries",
+    *_keys(run_id=sa.ForeignKey("runs.id"), tells=sa.Integer),
+    *_all(figures=PACKED, curve=PACKED),
 )
 
 programs = _table("programs", *_keys(id=_ID), *_all(source=TEXT))

@@ -4,9 +4,10 @@ One statement per table and tell, however many candidates and components it has.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import URL, Connection, Table, func, select
+from sqlalchemy import URL, Connection, Table, bindparam, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import evaluation_digest, reward_values, row_of
@@ -18,6 +19,7 @@ from evovpo.store.tables import (
     candidates,
     evaluations,
     objectives,
+    programs,
     prompt_parents,
     prompts,
     rewards,
@@ -28,6 +30,21 @@ from evovpo.store.tables import (
 from evovpo.types import Judged, Parent, Prompt, Status, Tell, content_id
 
 Row = dict[str, Any]
+
+# Statements of every ask and every tell are made once: putting one together takes as long as running it.
+_ASKED = select(prompts.c.id).where(prompts.c.id == bindparam("id"))
+_LAST = select(func.max(tells.c.position)).where(tells.c.run_id == bindparam("run_id")).scalar_subquery()
+_TOLD = (
+    select(prompts.c.id, prompts.c.run_id, tells.c.rollout_index, _LAST.label("last"))
+    .outerjoin(tells, tells.c.prompt_id == prompts.c.id)
+    .where(prompts.c.id.in_(bindparam("ids", expanding=True)))
+)
+_OF_VERSION = (evaluations.c.problem_version == bindparam("version")) & (evaluations.c.private_to == "")
+_KNOWN = (
+    select(programs.c.id, programs.c.source, evaluations.c.digest)
+    .outerjoin(evaluations, (evaluations.c.program_id == programs.c.id) & _OF_VERSION)
+    .where(programs.c.id.in_(bindparam("ids", expanding=True)))
+)
 
 
 class Tells(Database):
@@ -43,10 +60,9 @@ class Tells(Database):
 
         Raises StoreError if another ask has its id or sequence number.
         """
-        require_run(connection, prompt.run_id)
-        stored = prompts_where(connection, prompts.c.id == prompt.id)
-        if stored:
-            if stored != [prompt]:
+        self._target(connection, prompt.run_id)
+        if connection.scalar(_ASKED, {"id": prompt.id}) is not None:
+            if prompts_where(connection, prompts.c.id == prompt.id) != [prompt]:
                 raise StoreError(
                     f"prompt {prompt.id} is stored with other content; expected the ask as it was first "
                     "made: derive prompt ids from the run and the sequence number"
@@ -74,9 +90,7 @@ class Tells(Database):
         order, and an evaluation that does not fit its program, its problem version or the number of
         objectives; then nothing of it is stored.
         """
-        if run_id not in self._targets:
-            self._targets[run_id] = read_target(connection, run_id)
-        problem_version, objective_names = self._targets[run_id]
+        problem_version, objective_names = self._target(connection, run_id)
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
         expected, before = _before(connection, run_id, replies)
         is_new = [reply not in before for reply in replies]
@@ -98,9 +112,12 @@ class Tells(Database):
                 _check(judged, problem_version, len(objective_names))
 
         answers = [judged for tell in new for judged in tell.judged]
-        proposed = [judged.candidate.program for judged in answers]
-        sources = append_programs(connection, [program for program in proposed if program is not None])
-        evaluation_ids = _append_evaluations(connection, answers, problem_version, objective_names)
+        proposed = [judged.candidate.program for judged in answers if judged.candidate.program is not None]
+        which = {"ids": list({program.id for program in proposed}), "version": problem_version}
+        known = connection.execute(_KNOWN, which).all() if proposed else []
+        sources = append_programs(connection, proposed, {row.id: row.source for row in known})
+        digests = {row.id: row.digest for row in known if row.digest is not None}
+        evaluation_ids = _append_evaluations(connection, answers, problem_version, objective_names, digests)
         rows: dict[Table, list[Row]] = {rollouts: [], tells: [], candidates: [], candidate_parents: []}
         for position, tell in enumerate(new, order):
             rollout, place = tell.rollout, {"run_id": run_id, "position": position}
@@ -125,6 +142,12 @@ class Tells(Database):
         for table, of_table in rows.items():
             append(connection, table, of_table)
         return is_new
+
+    def _target(self, connection: Connection, run_id: str) -> tuple[str, list[str]]:
+        """Return what `read_target` does, read once."""
+        if run_id not in self._targets:
+            self._targets[run_id] = read_target(connection, run_id)
+        return self._targets[run_id]
 
 
 def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
@@ -153,7 +176,7 @@ def _before(
     Raises StoreError for a prompt that the run does not have.
     """
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
-    asked = connection.execute(select(prompts.c.id, prompts.c.run_id).where(prompts.c.id.in_(ids)))
+    asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}
     for prompt_id in ids:
         owner = owners.get(prompt_id)
@@ -163,18 +186,21 @@ def _before(
                 + (f" (it belongs to run {owner})" if owner else "")
                 + "; store an ask before its tells"
             )
-    found = connection.execute(
-        select(tells.c.prompt_id, tells.c.rollout_index).where(tells.c.prompt_id.in_(ids))
-    )
-    told = {(row.prompt_id, row.rollout_index) for row in found}
-    last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+    told = {(row.id, row.rollout_index) for row in asked}
+    last = asked[0].last if asked else None
     return (0 if last is None else last + 1), told
 
 
 def _append_evaluations(
-    connection: Connection, answers: Sequence[Judged], version: str, names: Sequence[str]
+    connection: Connection,
+    answers: Sequence[Judged],
+    version: str,
+    names: Sequence[str],
+    stored: Mapping[str, str],
 ) -> dict[str, str]:
     """Append the judgements that are new; return the evaluation id for each candidate id that has one.
+
+    `stored` are the digests of *the* evaluations that are there, by program id.
 
     The first judgement of a program on a problem version is *the* evaluation. A sandbox fault, or a
     judgement that differs from the stored one, is kept as well but is private to its candidate, so that
@@ -182,8 +208,7 @@ def _append_evaluations(
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}
-    query = select(evaluations.c.id, evaluations.c.digest).where(evaluations.c.id.in_(shared.values()))
-    digests: dict[str, str] = {row.id: row.digest for row in connection.execute(query)}
+    digests = {key: stored[program_id] for program_id, key in shared.items() if program_id in stored}
     ids: dict[str, str] = {}
     judged: list[Row] = []
     reward_rows: list[Row] = []
@@ -201,7 +226,7 @@ def _append_evaluations(
             {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
             for index, value in enumerate(reward_values(evaluation))
         )
-    append(connection, evaluations, judged)
+    append(connection, evaluations, sorted(judged, key=itemgetter("id")))  # in one order for all writers
     append(connection, rewards, reward_rows)
     return ids
 

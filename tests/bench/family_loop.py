@@ -7,8 +7,10 @@
 each, once a seed. Every arm then trains the start model on what those same searches left, and is measured on
 problems that nothing was trained on: a `sibling` of what was searched, or one of a `new` family. Primary:
 problems solved on held-out rows too within 96 answers to a root prompt each (an expectation), and in one
-search of 100 evaluations, with and without joins. The arm `start` is the frozen model; `at_equal_cpu` is that
-model with the CPU time of the arm `imitation` as further answers. Resumable: a line of JSON a seed and arm.
+search of 100 evaluations, with and without joins; beside it the mean over 1, 6, 12, 24, 48 and 96 answers,
+the area under the problems solved by the logarithm of the answers. The arm `start` is the frozen model;
+`at_equal_cpu` is that model with the CPU time of the arm `imitation` as further answers. Resumable: a line of
+JSON a seed and arm.
 """
 
 from __future__ import annotations
@@ -71,12 +73,17 @@ def problems(suite: str, seed: int) -> tuple[list[Problem], dict[str, list[Probl
     return [with_validation(problem) for problem in searched], measured
 
 
+def search_settings(seed: int) -> Config:
+    """Return the settings of the searches that are learned from."""
+    given = ["search.answers=1", f"search.evaluations={EVALUATIONS}", "proposer.policy=served"]
+    return Config.load(None, [*given, f"run.seed={seed}"])
+
+
 def collect(suite: str, seed: int, rows: Path, work: Path, arms: Sequence[str], jobs: int) -> None:
     """Search once, then train and measure each arm that has no row yet."""
     done = {(row["seed"], row["arm"]) for row in read(rows)}
     searched, measured = problems(suite, seed)
-    given = ["search.answers=1", f"search.evaluations={EVALUATIONS}", "proposer.policy=served"]
-    search = Config.load(None, [*given, f"run.seed={seed}"])
+    search = search_settings(seed)
     folder = work / str(seed)
     folder.mkdir(parents=True, exist_ok=True)
     loop = Loop(tuple(searched), (), search, TrainConfig.load(None, [f"run.seed={seed}"]))
@@ -120,7 +127,7 @@ def measure(
             "id": problem.id,
             "kind": kind,
             "best_at_k": np.round(one.best_at_k(KS), 5).tolist(),
-            "solved_at_k": np.round(solved(one, KS), 5).tolist(),
+            "solved_at_k": np.round(one.solved_at_k(KS), 5).tolist(),
             "pair_at_k": np.round(one.pair_at_k(KS), 5).tolist(),
         }
         for name, joins in (("joins", "true"), ("no_joins", "false")):
@@ -151,21 +158,22 @@ def at_equal_cpu(seed: int, rows: Path, measured: dict[str, list[Problem]], sear
     row = {"seed": seed, "arm": "at_equal_cpu", "cpu_seconds": spent, "answers": probed.sampled}
     row["problems"] = []
     for (kind, problem), one in zip(held, probed.measures, strict=True):
-        value = solved(one, [probed.sampled])
+        value = one.solved_at_k([probed.sampled])
         row["problems"].append({"id": problem.id, "kind": kind, "solved": round(float(value[0]), 5)})
     with rows.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
-def solved(one: object, ks: Sequence[int]) -> np.ndarray:
-    """Return for each k the probability that one of k answers is right on held-out rows too."""
-    unseen = one.unseen_pass_at_k(ks)
-    return one.pass_at_k(ks) if unseen is None else unseen
-
-
 def read(rows: Path) -> list[dict]:
     """Return the rows so far."""
     return [json.loads(line) for line in rows.read_text().splitlines()] if rows.is_file() else []
+
+
+def gain(mine: np.ndarray, other: np.ndarray, unit: int, digits: int = 1) -> str:
+    """Return the mean of one `[seed, problem]` table minus another's, in problems, with its interval."""
+    found = bootstrap_interval(mine, other, np.random.default_rng(0))
+    mean, low, high = (f"{value * unit:+.{digits}f}" for value in found[:3])
+    return f"{mean} [{low}, {high}]"
 
 
 def compare(rows: Path, only: Sequence[int]) -> Iterator[str]:
@@ -178,11 +186,13 @@ def compare(rows: Path, only: Sequence[int]) -> Iterator[str]:
     def values(arm: str, kind: str, figure: str) -> np.ndarray:
         table = []
         for seed in seeds:
-            ones = [one for one in by[seed, arm]["problems"] if one["kind"] == kind]
+            ones = [one for one in by[seed, arm]["problems"] if kind in (one["kind"], "all")]
             if arm == "at_equal_cpu":
                 table.append([one["solved"] for one in ones])
             elif figure == "answers":
                 table.append([one["solved_at_k"][-1] for one in ones])
+            elif figure == "area":
+                table.append([np.mean(one["solved_at_k"]) for one in ones])
             elif figure == "best":
                 table.append([one["best_at_k"][-1] for one in ones])
             else:
@@ -191,20 +201,21 @@ def compare(rows: Path, only: Sequence[int]) -> Iterator[str]:
 
     figures = {
         "answers": f"solved in {ANSWERS} answers",
+        "area": f"mean over 1 to {ANSWERS}",
         "best": f"mean best@{ANSWERS}",
         "no_joins": f"solved in a search of {MEASURED}, no joins",
         "joins": "the same with joins",
     }
-    kinds = {"sibling": "siblings of what was searched", "new": "families that nothing was trained on"}
+    over = "one seed" if len(seeds) == 1 else f"means over {len(seeds)} seeds"
+    kinds = {
+        "all": "of both kinds below",
+        "sibling": "siblings of what was searched",
+        "new": "families that nothing was trained on",
+    }
     for kind, name in kinds.items():
         count = values("start", kind, "answers").shape[1]
 
-        def gain(mine: np.ndarray, other: np.ndarray, unit: int, digits: int = 1) -> str:
-            found = bootstrap_interval(mine, other, np.random.default_rng(0))
-            mean, low, high = (f"{value * unit:+.{digits}f}" for value in found[:3])
-            return f"{mean} [{low}, {high}]"
-
-        yield f"\n**{count} problems a seed, {name}**: sums over problems, means over {len(seeds)} seeds\n"
+        yield f"\n**{count} problems a seed, {name}**: sums over problems, {over}\n"
         yield "| arm | CPU s of training | " + " | ".join(figures.values()) + " |"
         yield "|---" * (2 + len(figures)) + "|"
         for arm in arms:
@@ -227,20 +238,29 @@ def compare(rows: Path, only: Sequence[int]) -> Iterator[str]:
         )
 
 
-def main() -> None:
-    """Collect rows, or print the tables."""
+Parser = argparse.ArgumentParser
+
+
+def command_line(description: str | None) -> tuple[Parser, Parser, Parser]:
+    """Return a parser, and those of its commands `collect` and `compare`."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser = Parser(description=description, formatter_class=raw)
     commands = parser.add_subparsers(dest="command", required=True)
     collecting = commands.add_parser("collect")
     collecting.add_argument("--suite", default="strings-family")
     collecting.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    collecting.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
     collecting.add_argument("--rows", type=Path, required=True)
     collecting.add_argument("--work", type=Path, required=True, help="a folder for stores and versions")
     collecting.add_argument("--jobs", type=int, default=1)
     comparing = commands.add_parser("compare")
     comparing.add_argument("rows", type=Path)
+    return parser, collecting, comparing
+
+
+def main() -> None:
+    """Collect rows, or print the tables."""
+    parser, collecting, comparing = command_line(__doc__)
+    collecting.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
     comparing.add_argument("--seeds", type=int, nargs="*", default=[], help="only these")
     args = parser.parse_args()
     if args.command == "compare":

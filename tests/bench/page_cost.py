@@ -6,11 +6,13 @@ without HTTP: the first list of runs and the first look at the large run (which 
 so), the looks until all of it is read, and after that looks between which the run grows by 16 programs.
 `wall` is seconds, `cpu` those of this process's CPU.
 
-With `--beside SECONDS` a search with random programs also runs so long twice, in turns with and without a
-server whose page is asked every 2 seconds, as an open one asks; `--rounds` repeats it. Compared are its
-programs per second and, for a machine with other work, per second of its own CPU; `page_cpu` is what part of
-a CPU the server takes. With `--paint` Chromium opens the list and the large run, and says after how many
-milliseconds it first drew something, and after how many the table or the chart was there.
+With `--beside SECONDS` one search with random programs also runs beside a server whose page is asked every
+2 seconds, as an open one asks, in turns so long without, with, with and without it; `--rounds` repeats them.
+Compared are its replies per second and, for a machine with other work, per second of its own CPU, with a
+95 % interval over the rounds; `page_cpu` is what part of a CPU the server takes while it is asked. With
+`--paint` Chromium opens the list and the large run, and says after how many milliseconds it first drew
+something, and after how many the table or the chart was there. `--store FILE` keeps the large store, and
+takes it as it is where it was kept before.
 """
 
 from __future__ import annotations
@@ -27,20 +29,22 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 from sqlalchemy import insert
 
+from evovpo.analysis.statistics import bootstrap_interval
 from evovpo.config import Config
 from evovpo.page import records
-from evovpo.page.records import Page
 from evovpo.page.source import Source
 from evovpo.store import Store
 from evovpo.store.tables import (
+    candidate_parents,
     candidates,
     evaluations,
     programs,
@@ -53,6 +57,7 @@ from evovpo.store.tables import (
 )
 from evovpo.types import (
     Objective,
+    ParentRole,
     ParseStatus,
     Problem,
     Program,
@@ -79,10 +84,15 @@ PROBLEM = Problem(
 )
 
 
+def source_of(run_id: str, place: int) -> str:
+    return f"def solve(text):\n    return text[{place}:] + {run_id!r}\n"
+
+
 def write(store: Store, run_ids: Sequence[str], first: int, count: int, rng: Random) -> None:
     """Append `count` judged programs to runs that have `first`, one a reply and `GROUP` replies an ask."""
     rows: dict[Any, list[dict[str, Any]]] = {
-        table: [] for table in (prompts, programs, rollouts, tells, evaluations, rewards, candidates)
+        table: []
+        for table in (prompts, programs, rollouts, tells, evaluations, rewards, candidates, candidate_parents)
     }
     for run_id, place in product(run_ids, range(first, first + count)):
         sequence, index = divmod(place, GROUP)
@@ -91,7 +101,7 @@ def write(store: Store, run_ids: Sequence[str], first: int, count: int, rng: Ran
             ask = {"id": prompt_id, "run_id": run_id, "sequence": sequence, "tells_before": place}
             more = {"island": sequence % 4, "messages": (), "rollouts": GROUP, "answers": 1, "seed": place}
             rows[prompts].append({**ask, "kind": PromptKind.ROOT, **more, "proposals": ()})
-        source = f"def solve(text):\n    return text[{place}:] + {run_id!r}\n"
+        source = source_of(run_id, place)
         program_id = content_id(source)
         rows[programs].append({"id": program_id, "source": source})
         rollout = {"id": f"r-{key}", "prompt_id": prompt_id, "index": index, "policy_version": 0}
@@ -112,6 +122,10 @@ def write(store: Store, run_ids: Sequence[str], first: int, count: int, rng: Ran
         rows[candidates].append(
             {**candidate, "rollout_id": f"r-{key}", **what, "evaluation_id": f"e-{key}", "executed": True}
         )
+        if place:
+            earlier = content_id(source_of(run_id, rng.randrange(place)))
+            parent = {"candidate_id": f"c-{key}", "position": 0, "program_id": earlier}
+            rows[candidate_parents].append({**parent, "role": ParentRole.PARENT})
 
     def add(connection: Any) -> None:
         for table, of_table in rows.items():
@@ -148,13 +162,16 @@ def timed(work: Callable[[], Any]) -> dict[str, float]:
 
 def costs(path: Path, small: int, large: int, looks: int) -> dict[str, Any]:
     """Return what the read API costs on a store of these sizes."""
+    is_new = not path.exists()
     with Store.open(str(path)) as store:
-        fill(store, small, large)
+        if is_new:
+            fill(store, small, large)
+        large = store.last_tell("large") + 1
         found: dict[str, Any] = {"runs": small + 1, "programs_of_the_large": large}
         found["store_mb"] = round(path.stat().st_size / 2**20)
         source = Source(str(path))
-        found["first_list"] = timed(lambda: records.runs_record(source, Page()))
-        found["list_again"] = timed(lambda: records.runs_record(source, Page()))
+        found["first_list"] = timed(lambda: records.runs_record(source))
+        found["list_again"] = timed(lambda: records.runs_record(source))
         found["first_look"] = timed(lambda: records.run_record(source, "large"))
         more = []
         while not source.figures(source.store().run("large")).is_whole:
@@ -162,10 +179,13 @@ def costs(path: Path, small: int, large: int, looks: int) -> dict[str, Any]:
         found["looks_until_read"] = len(more)
         found["seconds_until_read"] = round(sum(one["wall"] for one in more), 2)
         for name, look in (
-            ("list", lambda: records.runs_record(source, Page())),
+            ("list", lambda: records.runs_record(source)),
             ("overview", lambda: records.run_record(source, "large")),
-            ("programs", lambda: records.programs_record(source, "large", Page(), "mean_reward")),
-            ("population", lambda: records.programs_record(source, "large", Page(0, 1000), "mean_reward")),
+            ("programs", lambda: records.programs_record(source, "large", sort="mean_reward")),
+            ("population", lambda: records.programs_record(source, "large", limit=1000, sort="mean_reward")),
+            ("filtered", lambda: records.programs_record(source, "large", sort="mean_reward", island=3)),
+            ("answers", lambda: records.answers_record(source, "large", parse_status="unparsed")),
+            ("children", lambda: source.store().children("large", content_id(source_of("large", 0)), 20)),
         ):
             grown = []
             for _ in range(looks):
@@ -177,6 +197,16 @@ def costs(path: Path, small: int, large: int, looks: int) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def serving(path: Path) -> Iterator[tuple[int, str]]:
+    """Serve a store until the block ends; the server's process and its address."""
+    command = [sys.executable, "-m", "evovpo", "serve", "--port", "0", "--no-browser", "--store", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.pid, server.stdout.readline().strip()
+        server.terminate()
+
+
 def cpu_seconds(process: int) -> float:
     """Return the CPU time that a process and the children that it waited for have used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -184,31 +214,21 @@ def cpu_seconds(process: int) -> float:
 
 
 @contextmanager
-def page_open(path: Path, shares: list[float]) -> Iterator[None]:
-    """Serve a store and ask for its newest run every 2 seconds, as an open page does.
+def asked(address: str, run: str) -> Iterator[list[int]]:
+    """Ask for a run every 2 seconds, as an open page does, until the block ends; the sizes of the answers."""
+    is_over, sizes = threading.Event(), list[int]()
 
-    Appends the part of a CPU that the server took.
-    """
-    command = [sys.executable, "-m", "evovpo", "serve", "--port", "0", "--no-browser", "--store", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        is_over = threading.Event()
+    def ask() -> None:
+        while not is_over.is_set():
+            with urllib.request.urlopen(f"{address}api/runs/{run}") as answer:
+                sizes.append(len(answer.read()))
+            is_over.wait(2.0)
 
-        def ask() -> None:
-            while not is_over.wait(2.0):
-                with urllib.request.urlopen(f"{address}api/runs?limit=1") as answer:
-                    newest = json.load(answer)["runs"][0]["id"]
-                urllib.request.urlopen(f"{address}api/runs/{newest}").read()
-
-        asking = threading.Thread(target=ask)
-        began, cpu = time.perf_counter(), cpu_seconds(server.pid)
-        asking.start()
-        yield
-        shares.append((cpu_seconds(server.pid) - cpu) / (time.perf_counter() - began))
-        is_over.set()
-        asking.join()
-        server.terminate()
+    asking = threading.Thread(target=ask)
+    asking.start()
+    yield sizes
+    is_over.set()
+    asking.join()
 
 
 def painted(path: Path) -> dict[str, Any]:
@@ -216,11 +236,8 @@ def painted(path: Path) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("EVOVPO_CHROMIUM") or shutil.which("chromium")
-    command = [sys.executable, "-m", "evovpo", "serve", "--port", "0", "--no-browser", "--store", str(path)]
     found: dict[str, Any] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as player:
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
+    with serving(path) as (_, address), sync_playwright() as player:
         browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, place, content in (
             ("list", "#/runs", "main tbody"),
@@ -236,43 +253,59 @@ def painted(path: Path) -> dict[str, Any]:
                 page.close()
             found[name] = {"first_paint": [one[0] for one in times], "content": [one[1] for one in times]}
         browser.close()
-        server.terminate()
     return found
 
 
-def searched(path: Path, seconds: float) -> tuple[float, float]:
-    """Return the programs of a search that is stopped after so long, per second and per second of CPU."""
-    name = "strings-hard/drawn-000"
-    command = [sys.executable, "-m", "evovpo", "evolve", name, "-n", "1000000", "--proposer", "random"]
-    with Store.open(str(path)) as store:
-        before = {row.run for row in store.runs()}
-        with subprocess.Popen(
-            [*command, "--store", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as run:
-            while not (new := [row for row in store.runs() if row.run not in before and row.evaluations]):
+def beside(path: Path, seconds: float, rounds: int) -> dict[str, Any]:
+    """Return the rate of one search without and with an open page, in turns, and what it loses.
+
+    A round is four turns: without, with, with, without; so a rate that rises or falls evenly changes nothing.
+    """
+    problem = "strings-hard/drawn-000"
+    command = [sys.executable, "-m", "evovpo", "evolve", problem, "-n", "10000000", "--proposer", "random"]
+    command += ["--store", str(path), "--set", "search.stop_when_solved=false"]
+    rates: dict[str, list[list[float]]] = {"per_second": [], "per_cpu_second": []}
+    answers, page_cpu = 0, 0.0
+    with Store.open(str(path)) as store, serving(path) as (server, address):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, **quiet) as search:
+            while not (begun := [row for row in store.runs() if row.evaluations]):
                 time.sleep(0.2)
-            start = store.run_summary(new[0].run).proposed
-            began, cpu = time.perf_counter(), cpu_seconds(run.pid)
-            time.sleep(seconds)
-            done = store.run_summary(new[0].run).proposed - start
-            taken, cpu = time.perf_counter() - began, cpu_seconds(run.pid) - cpu
-            run.terminate()
-    return done / taken, done / cpu
+            run = begun[0].run
 
+            def turn(is_open: bool) -> list[float]:
+                nonlocal answers, page_cpu
+                with asked(address, run) if is_open else nullcontext([]) as sizes:
+                    began = [
+                        store.last_tell(run),
+                        time.perf_counter(),
+                        *map(cpu_seconds, (search.pid, server)),
+                    ]
+                    time.sleep(seconds)
+                    ended = [
+                        store.last_tell(run),
+                        time.perf_counter(),
+                        *map(cpu_seconds, (search.pid, server)),
+                    ]
+                told, took, cpu, own = (late - early for late, early in zip(ended, began, strict=True))
+                answers, page_cpu = answers + len(sizes), page_cpu + own
+                return [told / took, told / cpu]
 
-def beside(folder: Path, seconds: float, rounds: int) -> dict[str, Any]:
-    """Return the rates of a search alone and with an open page, in turns, and the mean losses as shares."""
-    alone, watched, shares = [], [], list[float]()
-    for number in range(rounds):
-        alone.append(searched(folder / f"alone-{number}.db", seconds))
-        path = folder / f"page-{number}.db"
-        with Store.open(str(path)), page_open(path, shares):
-            watched.append(searched(path, seconds))
-    found: dict[str, Any] = {"page_cpu": [round(one, 4) for one in shares]}
-    for place, name in enumerate(("per_second", "per_cpu_second")):
-        pair = [[round(one[place], 2) for one in rates] for rates in (alone, watched)]
-        loss = 1 - statistics.fmean(pair[1]) / statistics.fmean(pair[0])
-        found[name] = {"alone": pair[0], "with_page": pair[1], "loss": round(loss, 4)}
+            time.sleep(20.0)  # it also warms up
+            for _ in range(rounds):
+                turns = [turn(is_open) for is_open in (False, True, True, False)]
+                for place, kind in enumerate(rates):
+                    first, second, third, fourth = (one[place] for one in turns)
+                    rates[kind].append([(first + fourth) / 2, (second + third) / 2])
+            proposed = store.last_tell(run)
+            search.terminate()
+    found: dict[str, Any] = {"tells": proposed, "answers": answers}
+    found["page_cpu"] = round(page_cpu / (2 * rounds * seconds), 4)
+    for kind, pairs in rates.items():
+        losses = [1 - watched / alone for alone, watched in pairs]
+        middle, low, high, n = bootstrap_interval(losses, None, np.random.default_rng(0))
+        loss = {"loss": round(middle, 4), "low": round(low, 4), "high": round(high, 4), "rounds": n}
+        found[kind] = {**loss, "pairs": [[round(one, 2) for one in pair] for pair in pairs]}
     return found
 
 
@@ -282,18 +315,22 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--programs", type=int, default=100_000)
-    parser.add_argument("--looks", type=int, default=5)
+    parser.add_argument("--looks", type=int, default=5, help="at what grows; 0 leaves the API out")
+    parser.add_argument("--store", type=Path, metavar="FILE")
     parser.add_argument("--beside", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--paint", action="store_true", help="ask Chromium too")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = costs(Path(folder, "large.db"), arguments.runs, arguments.programs, arguments.looks)
+        path = arguments.store or Path(folder, "large.db")
+        found = costs(path, arguments.runs, arguments.programs, arguments.looks) if arguments.looks else {}
+        print(json.dumps(found), file=sys.stderr, flush=True)  # what comes next takes minutes
         if arguments.paint:
-            found["paint"] = painted(Path(folder, "large.db"))
+            found["paint"] = painted(path)
+            print(json.dumps(found["paint"]), file=sys.stderr, flush=True)
         if arguments.beside:
-            found["search"] = beside(Path(folder), arguments.beside, arguments.rounds)
+            found["search"] = beside(Path(folder, "search.db"), arguments.beside, arguments.rounds)
     print(json.dumps(found) if arguments.json else json.dumps(found, indent=2))
 
 

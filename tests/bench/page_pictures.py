@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from evovpo.store import Store
 
 PICTURES = {
-    "overview.png": ("", "light", 1100, 620),
+    "overview.png": ("", "light", 1100, 900),
     "lineage.png": ("/lineage", "light", 1100, 700),
     "population.png": ("/population", "dark", 420, 900),
 }
@@ -41,7 +41,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = arguments.store or str(Path(folder, "runs.db"))
         if arguments.store is None:
-            subprocess.run([*evovpo, "evolve", PROBLEM, "-n", "300", "--store", store], check=True)
+            whole = ["--set", "search.stop_when_solved=false"]
+            subprocess.run([*evovpo, "evolve", PROBLEM, "-n", "300", "--store", store, *whole], check=True)
         with Store.open(store, create=False) as opened:
             newest = opened.run_heads(0, 1)[0].run.id
         serve = [*evovpo, "serve", "--store", store, "--port", "0", "--no-browser"]
@@ -49,17 +50,22 @@ def main() -> None:
             subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server,
             sync_playwright() as player,
         ):
-            assert server.stdout is not None
-            address = server.stdout.readline().strip()
-            browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for name, (view, scheme, width, height) in PICTURES.items():
-                page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})
-                page.goto(f"{address}#/run/{newest}{view}")
-                page.wait_for_selector("main svg.chart, main svg.graph", timeout=120_000)
-                page.screenshot(path=arguments.out / name)
-                page.close()
-            browser.close()
-            server.terminate()
+            try:
+                assert server.stdout is not None
+                address = server.stdout.readline().strip()
+                browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+                for name, (view, scheme, width, height) in PICTURES.items():
+                    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})
+                    page.goto(f"{address}#/run/{newest}{view}")
+                    page.wait_for_selector("main svg.chart, main svg.graph", timeout=120_000)
+                    # A function: of an expression every look after the first would need `eval`, which the page forbids.
+                    read = "() => !document.body.innerText.includes('reading:')"
+                    page.wait_for_function(read, timeout=120_000)
+                    page.screenshot(path=arguments.out / name)
+                    page.close()
+                browser.close()
+            finally:
+                server.terminate()
 
 
 if __name__ == "__main__":

@@ -6,8 +6,16 @@ run, into a SQLite file. Then `--samples` further steps are timed. One step, one
 reply of a join ticket): the ask is not divided by the completions that share it. The commit of a step
 is what the store does for it: `Store.add_prompt` plus `Store.add_tell` of that reply. The other
 completions of a timed ticket stay untold, as replies may, so that N hardly grows while it is measured;
-before the measurement all are told. Making the synthetic replies is not timed. `store_mb` is the size
-of the database, in MiB, when the N programs are in it.
+before the measurement the replies to a prompt are told together, as a driver tells them, and snapshots of the
+search are stored as in a run. Making the synthetic replies is not timed. `store_mb` is the size of the
+database, in MiB, when the N programs are in it. `programs` is how many they were: N, some more of its last
+group, or fewer where `--minutes` ended it. The processor time of a step is printed beside its wall-clock
+time: on a busy machine the two differ.
+
+Then two further processes are timed, from when their modules are loaded: one takes the run up as `evovpo
+resume` does, up to its first new ask (`resume_seconds`), and one shows it as `evovpo show --json` does, with
+its picture and all JSON (`show_seconds`). `rss_mb` is the most memory, in MiB, that any of these processes
+had resident. `--log FILE` appends a line every 10,000 programs.
 
 The problem has 10 training rows of person names; settings are the defaults (4 islands, archives of 32,
 8 completions of 3 answers, joins on). Programs are distinct random expressions of the built-in
@@ -19,19 +27,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import STRINGS, render
+from evovpo.builtin.strings.grammar import ARGUMENTS, render, spell
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id
+from evovpo.runs.snapshots import Keeper
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import (
@@ -72,9 +86,9 @@ PROBLEM = Problem(
     version="1",
     statement="First name first.",
     entry="solve",
-    parameters=("name",),
+    parameters=ARGUMENTS[:1],
     objectives=tuple(Objective(f"row-{number}") for number in range(1, len(_NAMES) + 1)),
-    seeds=(Program("def solve(name):\n    return name\n"),),
+    seeds=(Program("def solve(x0):\n    return x0\n"),),
     train=tuple(Example((name,), wanted) for name, wanted in _NAMES),
 )
 
@@ -82,12 +96,19 @@ PROBLEM = Problem(
 def synthetic_programs(rng: Random) -> Iterator[Program]:
     """Yield distinct random programs of the built-in grammar, without end."""
     sampler = Sampler(rng, [[name] for name, _ in _NAMES])
-    seen: set[str] = set()
+    seen: set[int] = set()  # hashes: a million texts would take more memory than the search
     while True:
-        expression = STRINGS.canonical(render(sampler.program()))
-        if expression is not None and expression not in seen:
-            seen.add(expression)
-            yield Program(STRINGS.to_source(expression, PROBLEM.entry, PROBLEM.parameters))
+        tree = sampler.program()
+        drawn = hash(spell(tree))
+        if drawn in seen:
+            continue
+        expression = render(tree)  # its one spelling; the input of the problem is called as in expressions
+        is_new = hash(expression) not in seen
+        seen |= {drawn, hash(expression)}
+        if not is_new:
+            continue
+        imports = "import re\n\n\n" * bool(re.search(r"\bre\.(sub|findall)\(", expression))
+        yield Program(f"{imports}def {PROBLEM.entry}({PROBLEM.parameters[0]}):\n    return {expression}\n")
 
 
 def synthetic_evaluation(program: Program, rng: Random) -> Evaluation:
@@ -108,6 +129,14 @@ def synthetic_evaluation(program: Program, rng: Random) -> Evaluation:
     )
 
 
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.thread_time()
+
+
+def _since(began: tuple[float, float]) -> tuple[float, float]:
+    return time.perf_counter() - began[0], time.thread_time() - began[1]
+
+
 class Bench:
     """One search with its store, fed with synthetic replies."""
 
@@ -121,38 +150,51 @@ class Bench:
         made_by, language = ExpressionFormat(PROBLEM), join_language(PROBLEM)
         self.search = Search(PROBLEM, config, made_by, run.id, seed, language)
         self._store = store
+        self._keeper = Keeper(store, self.search)
         self._rng = Random(seed)
         self._programs = synthetic_programs(self._rng)
 
-    def fill(self, programs: int) -> None:
-        """Ask and tell until so many programs were proposed."""
-        while self.search.proposed < programs:
-            prompt = self._ask()
+    def fill(
+        self,
+        programs: int,
+        on_group: Callable[[int], None] = lambda proposed: None,
+        until: float = math.inf,
+    ) -> None:
+        """Ask and tell until so many programs were proposed, or the monotonic clock shows `until`."""
+        while self.search.proposed < programs and time.monotonic() < until:
+            prompt = self.ask()
             self._store.add_prompt(prompt)
-            for tell in self._replies(prompt):
-                self._store.add_tell("bench", tell, self.search.tells)
+            told = self.replies(prompt)
+            self._store.add_tells("bench", told, self.search.tells)
+            for tell in told:
                 self.search.tell(tell)
+            self._keeper.look()
+            on_group(self.search.proposed)
 
-    def step(self) -> tuple[float, float]:
-        """Ask, tell one reply, store both; return the seconds of the ask+tell and of the commit."""
-        started = time.perf_counter()
-        prompt = self._ask()
-        asked = time.perf_counter() - started
-        tell = self._replies(prompt)[0]
-        started = time.perf_counter()
+    def step(self) -> tuple[float, float, float, float]:
+        """Ask, tell one reply, store both.
+
+        Return the seconds of the ask+tell and of the commit, and the processor seconds of each.
+        """
+        started = _now()
+        prompt = self.ask()
+        asked = _since(started)
+        tell = self.replies(prompt)[0]
+        started = _now()
         self._store.add_prompt(prompt)
         self._store.add_tell("bench", tell, self.search.tells)
-        committed = time.perf_counter() - started
-        started = time.perf_counter()
+        committed = _since(started)
+        started = _now()
         self.search.tell(tell)
-        return asked + time.perf_counter() - started, committed
+        told = _since(started)
+        return asked[0] + told[0], committed[0], asked[1] + told[1], committed[1]
 
-    def _ask(self) -> Prompt:
+    def ask(self) -> Prompt:
         prompt = self.search.ask()
         assert prompt is not None, "the budget is set so that it lasts"
         return prompt
 
-    def _replies(self, prompt: Prompt) -> list[Tell]:
+    def replies(self, prompt: Prompt) -> list[Tell]:
         if prompt.kind is PromptKind.SEED:
             return [self._tell(prompt, None, prompt.proposals, [()] * len(prompt.proposals))]
         if prompt.kind is PromptKind.JOIN:
@@ -203,21 +245,115 @@ class Bench:
         return Tell(prompt.id, rollout, tuple(judged))
 
 
-def measure(programs: int, samples: int, seed: int, url: str) -> dict[str, float]:
-    """Return the figures that the command prints, for a store at `url` that does not exist yet."""
+LATER = """
+import json, resource, sys, time
+from typer.main import get_command
+from evovpo.cli.main import app
+from evovpo.reports import curve, portfolio, run_report
+from evovpo.runs.replay import rebuild
+from evovpo.store import Store
+url, part, png = sys.argv[1:]
+began, busy = time.perf_counter(), time.process_time()
+if part == "resume":
+    with Store.open(url, create=False) as store:
+        found = rebuild("bench", store, from_snapshot=True)
+        store.known_evaluations(found.problem.version, but=found.search.programs)
+        assert found.search.ask() is not None
+else:
+    sys.stdout = open("/dev/null", "w")
+    get_command(app).main(["show", "bench", "--store", url, "--png", png, "--json"], standalone_mode=False)
+    sys.stdout = sys.__stdout__
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps([time.perf_counter() - began, time.process_time() - busy, memory]))
+"""
+"""What a process of its own does with the stored run.
+
+It prints its seconds, by the clock and of the processor, and its most memory in MiB.
+"""
+
+
+def _later(url: str, part: str, folder: str) -> tuple[float, float, float]:
+    command = [sys.executable, "-c", LATER, url, part, f"{folder}/curve.png"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, busy, memory = json.loads(done.stdout)
+    return seconds, busy, memory
+
+
+def _resident_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measured_costs(groups: int = 40, clock: Callable[[], float] = time.thread_time) -> tuple[float, float]:
+    """Return what an ask and a group cost here with a store in a file, in processor time; medians."""
+    asks, tells = [], []
+    with tempfile.TemporaryDirectory() as folder, Store.open(f"sqlite:///{folder}/fleet.db") as store:
+        bench = Bench(store, SearchConfig(evaluations=10**6, joins=False), 0)
+        bench.fill(100)
+        for _ in range(groups):
+            began = clock()
+            prompt = bench.ask()
+            store.add_prompt(prompt)
+            asks.append(clock() - began)
+            told = bench.replies(prompt)
+            began = clock()
+            store.add_tells("bench", told, bench.search.tells)
+            for tell in told:
+                bench.search.tell(tell)
+            tells.append(clock() - began)
+    return statistics.median(asks), statistics.median(tells)
+
+
+def measure(
+    programs: int,
+    samples: int,
+    seed: int,
+    folder: str,
+    say: Callable[[str], None] = lambda line: None,
+    minutes: float = math.inf,
+) -> dict[str, float]:
+    """Return the figures that the command prints; the store becomes `cost.db` in a folder."""
     slots = SearchConfig().rollouts * SearchConfig().answers
     config = SearchConfig(evaluations=programs + (samples + 1) * slots)
+    url, began = f"sqlite:///{folder}/cost.db", _now()
+    said = 0
+
+    def on_group(proposed: int) -> None:
+        nonlocal said
+        if proposed // 10_000 > said:
+            said = proposed // 10_000
+            seconds, busy = _since(began)
+            size = Path(folder, "cost.db").stat().st_size / 2**20
+            say(
+                f"{proposed} programs, {seconds:.0f} s, {busy:.0f} s of processor, "
+                f"{_resident_mb():.0f} MiB resident, store {size:.0f} MiB"
+            )
+
     with Store.open(url) as store:
         bench = Bench(store, config, seed)
-        bench.fill(programs)
+        bench.fill(programs, on_group, time.monotonic() + 60 * minutes)
+        filled = bench.search.proposed
         pages, page_bytes = (store.query(f"PRAGMA {name}")[0][name] for name in ("page_count", "page_size"))
         steps = [bench.step() for _ in range(samples)]
-    ask_tell_ms = sorted(1000 * ask_tell for ask_tell, _ in steps)
+    names = ("ask_tell_ms", "commit_ms", "ask_tell_cpu_ms", "commit_cpu_ms")
+    found = dict(zip(names, zip(*steps, strict=True), strict=True))
+    ordered = {name: sorted(1000 * seconds for seconds in of_steps) for name, of_steps in found.items()}
+    figures = {f"{name}_median": round(statistics.median(of_steps), 4) for name, of_steps in ordered.items()}
+    say(json.dumps(figures))
+    own = _resident_mb()
+    del bench
+    resume_seconds, resume_cpu, resume_mb = _later(url, "resume", folder)
+    say(f"resume {resume_seconds:.1f} s, {resume_mb:.0f} MiB")
+    show_seconds, show_cpu, show_mb = _later(url, "show", folder)
     return {
-        "ask_tell_ms_median": round(statistics.median(ask_tell_ms), 4),
-        "ask_tell_ms_p99": round(ask_tell_ms[int(0.99 * (len(ask_tell_ms) - 1))], 4),
-        "commit_ms_median": round(statistics.median(1000 * commit for _, commit in steps), 4),
+        "programs": filled,
+        **figures,
+        "ask_tell_ms_p99": round(ordered["ask_tell_ms"][int(0.99 * (len(steps) - 1))], 4),
         "store_mb": round(pages * page_bytes / 2**20, 2),
+        "resume_seconds": round(resume_seconds, 2),
+        "resume_cpu_seconds": round(resume_cpu, 2),
+        "show_seconds": round(show_seconds, 2),
+        "show_cpu_seconds": round(show_cpu, 2),
+        "rss_mb": round(max(own, resume_mb, show_mb), 1),
     }
 
 
@@ -229,15 +365,25 @@ def main() -> None:
     )
     parser.add_argument("--samples", type=int, default=300, help="steps that are timed")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="propose for so long at most, then measure"
+    )
+    parser.add_argument("--log", metavar="FILE", help="append here how far it is")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
+
+    def say(line: str) -> None:
+        if options.log:
+            with Path(options.log).open("a") as file:
+                file.write(line + "\n")
+
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(options.programs, options.samples, options.seed, f"sqlite:///{folder}/cost.db")
+        found = measure(options.programs, options.samples, options.seed, folder, say, options.minutes)
     if options.json:
         print(json.dumps(found))
     else:
         for name, value in found.items():
-            print(f"{name:20} {value}")
+            print(f"{name:24} {value}")
     sys.stdout.flush()
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.builtin import BUILT_IN_MODEL, token_texts
 from evovpo.builtin.chain import END, END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.strings.format import vocabulary
 from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
@@ -62,6 +62,16 @@ def test_token_spans_of_a_chain_decode_to_its_answers(tokenizer: object) -> None
 
 
 @pytest.mark.slow
+def test_tokens_have_the_texts_that_make_up_a_completion(tokenizer: object) -> None:
+    ids = tokenizer("x0.split(' ')[0] + 'née'")["input_ids"]  # type: ignore[operator]
+    text = tokenizer.decode(ids)  # type: ignore[attr-defined]
+    pieces = token_texts(text, [*ids, END_ID])
+    assert len(pieces) == len(ids) + 1
+    assert pieces[-1] == END
+    assert "".join(pieces[:-1]).replace("<0xC3><0xA9>", "é") == text == "x0.split(' ')[0] + 'née'"
+    assert token_texts(text + "?", ids) == token_texts("", []) == []
+
+
 def test_the_model_has_learned_its_task(tokenizer: object) -> None:
     """Greedy answers to fresh tasks: a model that is broken or untrained gets next to none right."""
     torch = pytest.importorskip("torch")

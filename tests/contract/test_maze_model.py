@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -11,9 +12,11 @@ pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import END_ID
+from evovpo.judging.measure import measure
+from trainer.domains import open_domain
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.domain import vocabulary
-from trainer.recipes.maze.measure import measure_model
+from trainer.domains.sampling import Ask, complete, load_policy
 
 
 def test_the_folder_stays_under_five_megabytes() -> None:
@@ -41,10 +44,15 @@ def test_model_and_tokenizer_have_the_vocabulary_of_the_format() -> None:
 
 @pytest.mark.parametrize("answers", [1, 3])
 def test_the_start_model_reaches_the_exit_now_and_then_by_ways_of_all_kinds(answers: int) -> None:
-    figures = measure_model(MAZE_MODEL, answers=answers, tasks=16, pool=12)
-    assert figures["readable"] > 0.7
-    assert 0.15 < figures["reached_exit"] < 0.5
-    assert figures["with_gold"] > 0.01
-    assert figures["with_diamond"] > 0.01
-    assert figures["different_keys"] > 0.7
-    assert figures["best@1"] < figures["best@10"] < 0.7
+    with open_domain("maze", answers=answers, split="validation", tasks=16) as domain:
+        found = complete(load_policy(str(MAZE_MODEL)), domain, domain.prompts, Ask(12 // answers))
+    pools = [measure([one.answers for one in completions]) for completions in found]
+    keys = [[key for chain in pool.keys_C_m for key in chain] for pool in pools]
+    arrived, gold, diamond, _ = np.mean([pool.rewards_C_m_D > 0 for pool in pools], axis=(0, 1, 2))
+    assert np.mean([key is not None for pool in keys for key in pool]) > 0.7
+    assert 0.15 < arrived < 0.5
+    assert gold > 0.01
+    assert diamond > 0.01
+    assert np.mean([len(set(pool)) / len(pool) for pool in keys]) > 0.7
+    one, ten = np.mean([pool.best_at_k([1, 10]) for pool in pools], axis=0)
+    assert one < ten < 0.7

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
+import os
+import re
 import shutil
-import subprocess
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from html.parser import HTMLParser
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
 from evovpo.experiments.plan import plan
 from evovpo.experiments.results import CellResult, read_results, summarise, verdict
+from evovpo.page.export import document, packed
+from evovpo.page.reports import batch_record, write_report
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.reports.batch_page import page_text, write_report
 from evovpo.reports.batch_tables import HeatMap, read_heat_map, results_json
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
@@ -154,7 +156,10 @@ def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
     found = summarise(BATCH, nothing)
     assert (found.curves, found.differences, found.arms[0].solved) == ((), (), None)
     assert results_json(found)["arms"][0]["solved_by_search"] is None  # type: ignore[index, call-overload]
-    assert "8 of 8 runs have not ended" in page_text(found, [])
+    record = batch_record(found, [])
+    assert record["ended"] == [0, 8]
+    assert "8 of 8 runs have not ended" in record["sentences"][0]
+    assert [part["kind"] for part in record["parts"]] == ["table", "table"]
 
 
 # ---------------------------------------------------------------- from a store
@@ -173,29 +178,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Page(HTMLParser):
-    """Collects tags, what they point to, and text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.ids: list[str] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in ("img", "meta", "br"):
-            self.open.append(tag)
-        self.ids += [str(value) for name, value in attrs if name == "id"]
-        self.links += [str(value) for name, value in attrs if name in ("src", "href", "action", "data")]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+def answers_in(page: Path) -> dict[str, Any]:
+    """Return the answers of the API that lie packed in a document."""
+    stored = json.loads(re.search(r'id="stored">(.*)</script>', page.read_text(encoding="utf-8"))[1])  # type: ignore[index]
+    parts = (json.loads(gzip.decompress(b64decode(part))) for part in stored["parts"])
+    return {path: answer for part in parts for path, answer in part.items()}
 
 
 def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
@@ -275,22 +262,13 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     answer = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
     assert answer.code == 0
     assert answer.json["page"] == "evovpo-out/report-stored/report.html"
-    text = Path(answer.json["page"]).read_text(encoding="utf-8")
-    page = Page()
-    page.feed(text)
-    assert page.open == []
-    assert not {"script", "link", "iframe"} & set(page.tags)
-    inside = [link[1:] for link in page.links if link.startswith("#")]
-    pictures = [link for link in page.links if not link.startswith("#")]
-    assert len(inside) == 2
-    assert set(inside) <= set(page.ids)
-    assert len(pictures) == 3  # the curves and a heat map for each problem
-    for link in pictures:
-        kind, _, data = link.partition(",")
-        assert kind == "data:image/png;base64"
-        assert b64decode(data).startswith(b"\x89PNG")
-    assert "url(" not in text
-    assert "strings-hard/drawn-004" in page.texts
+    page = Path(answer.json["page"])
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=\"(?!data:,|#)|url\(", text)
+    report = answers_in(page)["/api/report"]["report"]
+    assert report["ended"] == [7, 8]
+    assert [part["kind"] for part in report["parts"]] == ["table", "chart", "chart", "table", "map", "map"]
+    assert "strings-hard/drawn-004" in [row[0] for row in report["parts"][3]["rows"]]
     rows: dict[str, list[dict[str, str]]] = {}
     for name in ("cells", "arms", "curves", "rewards"):
         with Path(f"evovpo-out/report-stored/{name}.csv").open(newline="") as file:
@@ -303,56 +281,56 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
         assert float(row["hypervolume_high"]) == arm["hypervolume"]["high"]
     again = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
     assert again.json == answer.json
-    assert Path(answer.json["page"]).read_text(encoding="utf-8") == text
+    assert page.read_text(encoding="utf-8") == text
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+CHROMIUM = os.environ.get("EVOVPO_CHROMIUM") or shutil.which("chromium")
+YELLOWS = """[...document.querySelectorAll("canvas.heat")].map((map) => {
+  const { data } = map.getContext("2d").getImageData(0, 0, map.width, map.height);
+  const isOne = (value, i) => i % 4 === 0 && value === 253 && data[i + 1] === 231 && data[i + 2] === 37;
+  return data.filter(isOne).length;
+})"""
+"""For each heat map, how many of its pixels have the colour of 1."""
 
 
-def browse(page: Path, folder: Path) -> tuple[str, bytes]:
-    """Return what a browser's console says of a page, and a picture of it."""
-    picture = folder / "page.png"
-    command = [
-        str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-        "--disable-background-networking", "--disable-component-update", "--no-first-run",
-        f"--user-data-dir={folder / 'profile'}", "--window-size=1200,2000", f"--screenshot={picture}",
-        page.resolve().as_uri(),
-    ]  # fmt: skip
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
-    return "\n".join(line for line in said.splitlines() if "CONSOLE" in line), picture.read_bytes()
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser: `.ci/chromium` installs one")
 def test_a_browser_shows_the_page_and_lets_nothing_else_in(stored: Path, tmp_path: Path) -> None:
-    from matplotlib.image import imread
-
+    player = pytest.importorskip("playwright.sync_api", reason="browsers are driven by playwright")
     with Store.open(str(stored / "runs.db"), create=False) as store:
         found = read_results(read_batch(str(stored / "stored.toml")), store)
-        page = write_report(store, found, tmp_path)[0]
-    console, picture = browse(page, tmp_path)
-    assert console == ""
-    image = imread(BytesIO(picture))
-    assert image.shape[:2] == (2000, 1200)
-    yellow = np.array([0.993, 0.906, 0.144])  # the colour of 1 in a heat map
-    assert (np.abs(image[..., :3] - yellow).max(axis=2) < 0.02).sum() > 1000
-    hostile = page.read_text(encoding="utf-8").replace(
-        "</body>", "<img src=http://127.0.0.1:9/x.png><script>alert(1)</script></body>"
-    )
-    page.write_text(hostile, encoding="utf-8")
-    console, _ = browse(page, tmp_path)
-    for kind in ("127.0.0.1:9", "script"):
-        assert any(kind in line and "Content Security Policy" in line for line in console.splitlines())
+        file = write_report(store, found, tmp_path)[0]
+    with player.sync_playwright() as playing:
+        browser = playing.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page, said = browser.new_page(), list[str]()
+        page.set_default_timeout(120_000)
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(file.as_uri())
+        page.wait_for_selector("canvas.heat")
+        assert sum(page.evaluate(YELLOWS)) > 500
+        assert said == []
+        hostile = "<img src=http://127.0.0.1:9/x.png><script>alert(1)</script></body>"
+        file.write_text(file.read_text(encoding="utf-8").replace("</body>", hostile), encoding="utf-8")
+        with (
+            page.expect_console_message(lambda message: "127.0.0.1:9" in message.text) as picture,
+            page.expect_console_message(lambda message: "inline script" in message.text) as script,
+        ):
+            page.goto(file.as_uri())
+        for refused in (picture.value, script.value):
+            assert "Content Security Policy" in refused.text
+        browser.close()
 
 
 def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>\x1b[31m $x^2$"
     found = summarise(BATCH, [cell(hostile, arm, seed, 20) for arm in BATCH.arms for seed in BATCH.seeds])
     heat = HeatMap(hostile, (hostile, "ü"), (("id", hostile),), (1,), np.array([[0.0, 1.0]]), 1, 1)
-    text = page_text(found, [heat])
-    page = Page()
-    page.feed(text)
-    assert "script" not in page.tags
-    assert "\x1b" not in text
+    record = batch_record(found, [heat])
+    page = document(["report"], [packed({"/api/report": {"report": record}})])
+    assert "alert(1)" not in page
+    assert len(re.findall("<script", page)) == 2
+    assert hostile in [
+        row[0] for part in record["parts"] for row in part.get("rows", ()) if part["kind"] == "table"
+    ]
 
 
 def test_a_report_with_fewer_runs_takes_the_place_of_no_other(

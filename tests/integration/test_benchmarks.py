@@ -112,7 +112,36 @@ def test_a_suite_is_counted_by_proposer(run: Run, tmp_path: Path) -> None:
 
 def test_a_step_of_the_search_is_timed(run: Run) -> None:
     found = last_json(run("search_cost.py", "--programs", "60", "--samples", "2", "--json"))
-    assert set(found) == {"ask_tell_ms_median", "ask_tell_ms_p99", "commit_ms_median", "store_mb"}
+    names = {"ask_tell_ms_median", "ask_tell_cpu_ms_median", "ask_tell_ms_p99", "commit_ms_median"}
+    names |= {"commit_cpu_ms_median", "store_mb", "resume_seconds", "show_seconds", "rss_mb"}
+    names |= {"resume_cpu_seconds", "show_cpu_seconds", "programs"}
+    assert set(found) == names
+    assert all(value > 0 for value in found.values())
+
+
+@pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
+def test_a_fleet_is_simulated_alike_each_time(run: Run) -> None:
+    options = ("--gpus", "2", "--evaluators", "8", "--evaluations", "400", "--costs", "0.002,0.02", "--json")
+    options += ("--tail", "0", "--failures", "0")
+    found = last_json(run("fleet.py", *options))
+    assert found == last_json(run("fleet.py", *options))
+    assert found["evaluations_per_second"] < 8.5  # each of eight evaluators judges one a second
+    assert 0.0 < found["searcher_busy"] < 0.1
+    assert found["staleness_median"] > 0
+    lock_step = last_json(run("fleet.py", *options, "--lock-step"))
+    assert lock_step["evaluations_per_second"] < found["evaluations_per_second"]
+
+
+@pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
+def test_a_simulated_fleet_is_set_beside_real_runs() -> None:
+    found = last_json(apart("fleet_checked.py", "--evaluations", "4", "--json"))
+    assert found.keys() == {"1", "2", "4", "costs"}
+    assert min(found[workers]["real"] for workers in "124") > 0
+
+
+def test_rows_in_the_shape_of_no_known_domain_are_refused(run: Run, tmp_path: Path) -> None:
+    said = run("stand_ins.py", "nothing", tmp_path / "out", code=2)
+    assert "'nothing' is not one of" in said
 
 
 @pytest.mark.skipif(find_spec("starlette") is None, reason="the page needs the extra ui")
@@ -245,10 +274,40 @@ def test_what_a_loop_over_families_learned_is_counted_by_hand(run: Run, tmp_path
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = run("family_loop.py", "compare", file)
-    assert said.count("| start | 9 | 0.5 | 0.250 | 0.0 | 0.0 |") == 2
-    assert said.count("| imitation | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 0.750 (+0.500 [") == 2
+    assert said.count("| start | 9 | 0.5 | 0.5 | 0.250 | 0.0 | 0.0 |") == 2
+    assert said.count("| start | 9 | 1.0 | 1.0 | 0.250 | 0.0 | 0.0 |") == 1  # both kinds together
+    assert said.count("| imitation | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 1.5 (+1.0 [") == 2
     assert said.count("| 0.0 (+0.0 [+0.0, +0.0]) | 2.0 (+2.0 [+2.0, +2.0]) |") == 2
     assert said.count("(200 a problem, not 96) solves 0.8; imitation minus that: +0.8") == 2
+
+
+def test_rounds_over_families_are_counted_by_hand(run: Run, tmp_path: Path) -> None:
+    def row(number: int, *solved: float) -> dict[str, Any]:
+        at_k = {f"p{place}": [value] * 7 for place, value in enumerate(solved)}
+        return {
+            "seed": 1,
+            "round": number,
+            "cpu_seconds": 9.0 * number,
+            "targets": number,
+            "solved_at_k": at_k,
+        }
+
+    last = row(1, 1.0, 0.5) | {"answers_at_equal_cpu": 200, "at_equal_cpu": {"p0": [0.25], "p1": [0.5]}}
+    file = tmp_path / "rounds.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in (row(0, 0.0, 0.5), last)))
+    said = run("family_rounds.py", "compare", file)
+    assert "| 0 | 0 | 0 | 0.5 (+0.0 [+0.0, +0.0]) | 0.5 (+0.0 [+0.0, +0.0]) |" in said
+    assert "| 1 | 1 | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 1.5 (+1.0 [+0.0, +2.0]) |" in said
+    assert "(200 a problem, not 96) solves 0.8; round 1 minus that: +0.8 [+0.0, +1.5]" in said
+
+
+def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run) -> None:
+    results = ROOT / "docs" / "results"
+    lines = run("conflict_order.py", *sorted((results / "maze-conflict").glob("seed-*.json"))).splitlines()
+    page = (results / "maze-conflict.md").read_text(encoding="utf-8").splitlines()
+    assert all(line in page for line in lines)
+    at_first = {line.split(" | ")[0][2:]: float(line.split(" | ")[5]) for line in lines[5:8]}
+    assert at_first["grpo"] < at_first["max-at-k"] < at_first["vpo-at-k"]  # E_w best@12
 
 
 def test_weightings_are_compared_on_mazes_with_added_components(run: Run, tmp_path: Path) -> None:
@@ -275,3 +334,12 @@ def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(run: R
         ["copy", "hard", "0", "0", "2"],
         ["copy", "memorised", "0", "2", "2"],
     ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_ray_costs_is_measured_beside_processes_of_this_machine(run: Run) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")
+    short, long = last_json(run("ray_cost.py", "--programs", "6", "--turns", "1", "--json"))
+    assert (short["program_ms"], long["program_ms"]) == (2, 50)
+    assert short["local_ms"] > 1
+    assert short["lowest"] <= short["overhead"] <= short["highest"]

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
-from trainer.recipes.distil_chains import KS, chain_rows, coverage_markdown
+from trainer.recipes.distil_chains import chain_rows
 
 PROMPTS = ((9, 1), (9, 3))
 
@@ -48,12 +48,3 @@ def test_the_first_answer_of_a_chain_comes_as_often_as_it_was_sampled() -> None:
 
 def test_a_task_with_too_few_different_answers_gives_no_chain() -> None:
     assert chain_rows(PROMPTS, [(10, END_ID), (10, END_ID), (11, END_ID)], 3, Random(0)) == []
-
-
-def test_the_table_of_what_models_cover_has_a_row_a_model_and_a_column_a_k() -> None:
-    values = tuple(number / 100 for number in range(len(KS)))
-    table = coverage_markdown({"before": values, "after": values[::-1]}).splitlines()
-    assert table[0] == "| best@k | k = 1 | k = 2 | k = 3 | k = 6 | k = 12 | k = 24 | k = 48 |"
-    assert table[2] == "| before | 0.000 | 0.010 | 0.020 | 0.030 | 0.040 | 0.050 | 0.060 |"
-    assert table[3].startswith("| after | 0.060 |")
-    assert len({line.count("|") for line in table}) == 1

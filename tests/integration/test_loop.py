@@ -343,5 +343,7 @@ def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path)
     for name in ("before", "after", "frozen_at_equal_cpu"):
         assert 0 <= done.json[name]["solved_heldout"] <= done.json[name]["problems"] == 2
         assert "1" in done.json[name]["best_at_k"]
+        by_answers = list(done.json[name]["solved_by_answers"].values())
+        assert by_answers == sorted(by_answers)
     assert done.json["frozen_at_equal_cpu"]["answers"] >= done.json["before"]["answers"] == 96
     assert done.json["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))

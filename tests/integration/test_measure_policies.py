@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from evovpo.analysis.statistics import diversity
 from evovpo.judging.measure import JudgedAnswer
-from trainer.domains.figures import BY_K, figures
+from trainer.domains.figures import BY_K, OF_ALL, figures
 from trainer.domains.sampling import Completed
 
 DOMAIN = """
@@ -53,6 +53,8 @@ def test_figures_are_those_of_the_answers() -> None:
     expected = [[weights.max(axis=1).mean(), 1.0]]
     assert found.values("expected_best_at_k", 2) == pytest.approx(np.array(expected))
     assert found.values("diversity").tolist() == [[diversity(one) for one in vectors]] == [[2.0, 2.0]]
+    # Neither of the first two beats the other; the second pair has one that beats, and one without rewards.
+    assert found.values("pareto_share").tolist() == [[1.0, 0.5]]
 
 
 @pytest.mark.slow
@@ -67,7 +69,7 @@ def test_two_policies_are_measured_side_by_side(
     models = [Path(str(parts[1])).parent / f"model-{seed}" for seed in (0, 1)]
     both = ["--model", models[0], "--model", models[1]]
     found = Shell(capsys)("measure", *parts, *both, "--json").json
-    for name in (*BY_K, "diversity"):
+    for name in (*BY_K, *OF_ALL):
         intervals = found[name].values() if name in BY_K else [found[name]]
         assert all(0 <= one["low"] <= one["mean"] <= one["high"] for one in intervals)
     assert [one["model"] for one in found["policies"]] == list(map(str, models))

@@ -16,8 +16,10 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +49,19 @@ from evovpo.cli import page as commands
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.page import figures, records
-from evovpo.page.export import export_html
-from evovpo.page.records import Page
-from evovpo.page.server import ASSETS, application
+from evovpo.page.export import ASSETS, export_html
+from evovpo.page.records import Record
+from evovpo.page.reports import LiveReport, batch_report, report, table
+from evovpo.page.server import application
 from evovpo.page.source import Source
 from evovpo.reports.pictures import COLOURS
 from evovpo.runs import driver
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
+from evovpo.search.strategies.islands import Islands
 from evovpo.store import Store
-from evovpo.types import EvaluatorFolder, EvaluatorMode, PolicyVersion, RunStatus
+from evovpo.types import EvaluatorFolder, EvaluatorMode, Feature, PolicyVersion, RunStatus, Tell
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORY = scripted_history("run-a", 3, 60)
@@ -204,10 +208,75 @@ def test_a_program_comes_with_what_made_it(any_client: TestClient) -> None:
     assert get(any_client, f"/api/programs/{program['program_id']}") == shown
 
 
+def test_programs_are_filtered_by_what_the_list_says_of_them(any_client: TestClient) -> None:
+    path_ = "/api/runs/run-a/programs?limit=1000&sort=mean_reward"
+    everything = get(any_client, path_)["programs"]
+    for name in ("status", "island", "policy_version"):
+        values = {one[name] for one in everything} - {None}
+        assert len(values) > 1
+        for value in values:
+            found = get(any_client, f"{path_}&{name}={value}")
+            assert found["programs"] == [one for one in everything if one[name] == value]
+            assert found["total"] == len(found["programs"])
+    first = everything[-1]
+    both = f"{path_}&status={first['status']}&island={first['island']}"
+    assert first in get(any_client, both)["programs"]
+    assert get(any_client, f"{path_}&island=99")["total"] == 0
+
+
+def test_answers_are_listed_with_what_became_of_them(any_client: TestClient) -> None:
+    path_ = "/api/runs/run-a/answers"
+    expected = [
+        (one.candidate.parse_status, one.candidate.text, one.candidate.program and one.candidate.program.id)
+        for tell in HISTORY
+        if isinstance(tell, Tell)
+        for one in tell.judged
+    ]
+    found: list[dict[str, Any]] = []
+    more = True
+    while more:
+        page = get(any_client, f"{path_}?offset={len(found)}&limit=17")
+        more = page["more"]
+        found += page["answers"]
+    assert [(one["parse_status"], one["text"]["text"], one["program_id"]) for one in found] == expected
+    counts = get(any_client, "/api/runs/run-a")["by_parse_status"]
+    assert len(counts) > 2
+    for one in counts:
+        picked = get(any_client, f"{path_}?limit=1000&parse_status={one['name']}")["answers"]
+        assert picked == [answer for answer in found if answer["parse_status"] == one["name"]]
+        assert len(picked) == one["count"]
+
+
+def test_a_program_knows_what_was_made_from_it(any_client: TestClient) -> None:
+    made = defaultdict[str, dict[str, None]](dict)
+    for tell in HISTORY:
+        for judged in tell.judged if isinstance(tell, Tell) else ():
+            for parent in judged.candidate.parents:
+                if judged.candidate.program and parent.program_id != judged.candidate.program.id:
+                    made[parent.program_id][judged.candidate.program.id] = None
+    listed = get(any_client, "/api/runs/run-a/programs?limit=1000")["programs"]
+    for one in listed[:5]:
+        shown = get(any_client, f"/api/programs/{one['program_id']}?run=run-a")
+        assert shown["children"] == list(made[one["program_id"]])[:20]
+        assert shown["evaluations"] == one["evaluations"]
+    assert any(made[one["program_id"]] for one in listed[:5])
+
+
 def test_a_lineage_leads_to_the_starting_program(any_client: TestClient) -> None:
     programs = get(any_client, "/api/runs/run-a/lineage")["programs"]
     assert programs[0]["program_id"] == get(any_client, "/api/runs/run-a")["best_program_id"]
     assert PHONES.seeds[0].id in [one["program_id"] for one in programs]
+
+
+def test_a_health_check_asks_whether_the_store_can_be_read(
+    any_client: TestClient, url: str, tmp_path: Path
+) -> None:
+    with Store.open(url) as store:
+        assert get(any_client, "/healthz") == {"schema": store.schema_version()}
+    with TestClient(
+        application(Source(f"sqlite:///{tmp_path}/gone.db")), base_url="http://localhost"
+    ) as gone:
+        assert "no such store" in get(gone, "/healthz", 503)["error"]
 
 
 def test_policies_come_with_their_trainings(any_client: TestClient, url: str) -> None:
@@ -245,6 +314,59 @@ def test_what_was_told_since_is_in_the_next_answer(any_client: TestClient, url: 
     assert [one["length"] for one in more] == sorted(one["length"] for one in more)
 
 
+def test_islands_have_their_migrations_and_programs_their_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched, migrate = list[Islands](), Islands._migrate
+
+    def counted(self: Islands, rng: Any) -> None:
+        searched.append(self)
+        migrate(self, rng)
+
+    monkeypatch.setattr(Islands, "_migrate", counted)
+    features = (Feature("length", (40.0, 80.0)), Feature(f"reward:{TOY.objectives[0].name}", bins=3))
+    search = {"evaluations": 80, "rollouts": 2, "islands": 2, "migration_interval": 3, "in_flight": 1}
+    search |= {"selection": "map-elites", "stop_when_solved": False}
+    settings = Config().changed(search=search, proposer={"name": "random"})
+    with Store.open(str(tmp_path / "runs.db")) as store:
+        start(RunRequest(replace(TOY, features=features), settings, run_id="cells"), store)
+    with asking(str(tmp_path / "runs.db")) as client:
+        islands = get(client, "/api/runs/cells")["islands"]
+        found = get(client, "/api/runs/cells/programs?sort=-order")
+    assert {island["migrations"] for island in islands} == {len(searched)}
+    grid = searched[0].population.grid
+    assert [axis["name"] for axis in found["axes"]] == [feature.name for feature in features]
+    assert [tuple(axis["edges"]) for axis in found["axes"]] == list(grid.edges)
+    cells = {one["program_id"]: tuple(one["cell"]) for one in found["programs"]}
+    members = [member for island in searched[0].population.islands for member in island.members]
+    assert {member.program_id: grid.cell(member) for member in members}.items() <= cells.items()
+    assert len(set(cells.values())) > 2
+
+
+def test_a_report_is_shown_and_made_again_when_it_has_rested(path: Path) -> None:
+    made, broken = list[int](), list[str]()
+
+    def make() -> Record:
+        made.append(1)
+        if broken:
+            raise ConfigError(broken[0])
+        return report("mine", (len(made), 9), ["It goes on."], [table("Arms", ["arm"], [["**one**"]])])
+
+    live = LiveReport(make)
+    with contextlib.closing(Source(str(path))) as source:
+        client = TestClient(application(source, report=live), base_url="http://localhost")
+        assert get(client, "/api/report")["report"]["ended"] == [1, 9]
+        live.rests_until = float("inf")
+        assert get(client, "/api/report")["report"]["ended"] == [1, 9]
+        live.rests_until = 0.0
+        broken.append("no such file")
+        assert get(client, "/api/report", 503)["error"] == "the report cannot be made now: no such file"
+        broken.clear()
+        assert get(client, "/api/report")["report"]["ended"] == [3, 9]
+    with asking(str(path)) as without:
+        assert get(without, "/api/report") == {"report": None}
+
+
 def test_a_long_run_is_read_over_several_looks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "_PAGE_TELLS", 25)
     with contextlib.ExitStack() as opened:
@@ -256,19 +378,39 @@ def test_a_long_run_is_read_over_several_looks(url: str, monkeypatch: pytest.Mon
         assert [slow.figures(run).position for _ in range(3)] == [24, 49, 59]
         assert slow.figures(run).points == whole.figures(run).points
         assert slow.figures(run).reached == whole.figures(run).reached
-        assert records.runs_record(late, Page())["runs"][0]["read"] == [0, 1]
+        assert records.runs_record(late)["runs"][0]["read"] == [0, 1]
+
+
+def test_a_curve_can_be_read_while_it_grows(path: Path) -> None:
+    with contextlib.closing(Source(str(path))) as source:
+        run = source.store().run("run-a")
+        growing = figures.RunFigures(run.id, source.problem(run))
+
+        class Watched(list[figures.Point]):
+            def append(self, point: figures.Point) -> None:
+                assert growing.points_shown() == self
+                super().append(point)
+                assert growing.points_shown() == self
+
+        growing.points = Watched()
+        growing.update(source.store(), float("inf"))
+        assert len(growing.points) == 60
 
 
 def test_runs_come_newest_first_in_pages_and_by_filter(any_client: TestClient, url: str) -> None:
     with Store.open(url) as store:
         for number in range(5):
             store.add_run(replace(RUN, id=f"more-{number}"))
-        store.set_run_status("more-2", RunStatus.SOLVED)
+        store.set_run_status("more-2", RunStatus.SOLVED, (3, 3))
+        store.set_run_status("more-3", RunStatus.SOLVED, (2, 3))
+        store.set_run_status("more-4", RunStatus.EXHAUSTED, (2, 3))
     ids = [f"more-{number}" for number in (4, 3, 2, 1, 0)]
     first, second = get(any_client, "/api/runs?limit=4"), get(any_client, "/api/runs?offset=4&limit=4")
     assert [run["id"] for run in (*first["runs"], *second["runs"])] == [*ids, "run-a"]
     assert (first["more"], second["more"]) == (True, False)
-    assert [run["id"] for run in get(any_client, "/api/runs?status=solved")["runs"]] == ["more-2"]
+    for status, number in (("solved", 2), ("memorised", 3), ("exhausted", 4)):
+        (run,) = get(any_client, f"/api/runs?status={status}")["runs"]
+        assert (run["id"], run["status"]) == (f"more-{number}", status)
     assert len(get(any_client, "/api/runs?problem=HON")["runs"]) == 6
     assert get(any_client, "/api/runs?problem=%25")["runs"] == []
 
@@ -325,6 +467,11 @@ def test_programs_are_ranked_by_their_score_where_there_is_one(
         ("runs?status=happy", "status is 'happy'; expected one of running"),
         ("runs?order=x", "unknown parameter 'order'; expected offset, limit, problem, status"),
         ("runs/run-a/programs?sort=source", "sort is 'source'; expected one of order, best"),
+        ("runs/run-a/programs?status=bad", "status is 'bad'; expected one of ok, error, timeout"),
+        ("runs/run-a/programs?island=one", "island is 'one'; expected a whole number from 0"),
+        ("runs/run-a/programs?policy_version=-1", "policy_version is '-1'; expected a whole number from 0"),
+        ("runs/run-a/answers?parse_status=read", "parse_status is 'read'; expected one of parsed, unparsed"),
+        ("runs/run-a/answers?limit=0", "limit is '0'; expected a whole number from 1 to 1000"),
     ],
 )
 def test_a_wrong_parameter_is_named(client: TestClient, query: str, message: str) -> None:
@@ -526,6 +673,18 @@ def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == ""
     assert process.returncode == 0
+
+
+def test_a_page_beside_a_batch_shows_its_report(
+    path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text('name = "two"\nproblems = ["strings/phone-with-hyphens"]\nseeds = [0, 1]\n')
+    with commands.page_beside(str(path), partial(batch_report, str(file), str(path))):
+        address = re.search(r"page: (\S+)", capfd.readouterr().err)[1]  # type: ignore[index]
+        with urllib.request.urlopen(f"{address}api/report") as answer:
+            shown = json.load(answer)["report"]
+    assert (shown["name"], shown["ended"]) == ("two", [0, 2])
 
 
 def test_serve_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

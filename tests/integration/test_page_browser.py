@@ -133,9 +133,11 @@ def test_every_view_opens_fits_and_can_be_used_by_everybody(walk: Walk) -> None:
     places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
     for place in (
         *places,
+        f"{run}/answers",
         f"{run}/settings",
         f"program/{program}?run=run-a",
         "policies",
+        "report",
         "compare?runs=run-a",
     ):
         walk.open(place)
@@ -167,6 +169,20 @@ def test_a_user_sorts_filters_and_follows_a_lineage(walk: Walk) -> None:
     walk.page.wait_for_selector("th[aria-sort=descending]:has-text('mean')")
     means = walk.page.locator("tbody tr td:nth-child(2)").all_inner_texts()
     assert means == sorted(means, reverse=True)
+    walk.page.select_option("label:has-text('status') select", "timeout")
+    walk.page.wait_for_url("**status=timeout**")
+    walk.page.wait_for_function(
+        "() => [...document.querySelectorAll('tbody tr')].every((row) => row.innerText.includes('timeout'))"
+    )
+    listed = walk.page.locator("tbody tr").count()
+    assert f"{listed} different programs" in walk.text()
+    walk.page.click("nav.tabs a:has-text('Overview')")
+    unparsed = walk.page.locator(".bars tr", has_text="unparsed")
+    count = unparsed.locator("td").first.inner_text()
+    unparsed.locator("a").click()
+    walk.page.wait_for_url("**answers?parse_status=unparsed")
+    walk.page.wait_for_selector("td:has-text('unparsed')")
+    assert walk.page.locator("tbody tr").count() == int(count)
 
 
 def test_the_page_follows_a_run_that_is_searched(stored: Path, address: str, browser: Browser) -> None:
@@ -199,7 +215,12 @@ def test_no_text_of_a_store_does_anything_but_stand_there(walk: Walk, stored: Pa
     )
     run = f"run/{RUN_ID}"
     places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
-    places += [f"{run}/settings", "policies", *(f"program/{one}?run={RUN_ID}" for one in ids)]
+    places += [
+        f"{run}/settings",
+        f"{run}/answers",
+        "policies",
+        *(f"program/{one}?run={RUN_ID}" for one in ids),
+    ]
     file = tmp_path / "run.html"
     file.write_text(export_html(Source(str(stored)), RUN_ID).page, encoding="utf-8")
     exported = Walk(walk.page.context.new_page(), file.as_uri())

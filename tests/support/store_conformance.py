@@ -1,7 +1,8 @@
 """What every store must do, whatever database is under it.
 
-The tests run over `store_url`. Add a database by naming its SQLAlchemy URL in the environment
-variable `EVOVPO_TEST_STORES` (several, separated by blanks); it is emptied before each test.
+The tests run over `store_url`: SQLite in memory and in a file, PostgreSQL on a server of the tests' own.
+Add a database by naming its SQLAlchemy URL in the environment variable `EVOVPO_TEST_STORES` (several,
+separated by blanks); it is emptied before each test.
 `tests/contract/test_store.py` imports everything here.
 """
 
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import MetaData, create_engine
+from postgres import running_server
+from sqlalchemy import MetaData, create_engine, inspect, text
 
 from evovpo.errors import StoreError
 from evovpo.store import Store
@@ -59,7 +61,7 @@ from evovpo.types import (
     content_id,
 )
 
-STORE_URLS = ["memory", "file", *os.environ.get("EVOVPO_TEST_STORES", "").split()]
+STORE_URLS = ["memory", "file", "postgresql", *os.environ.get("EVOVPO_TEST_STORES", "").split()]
 NASTY = "caf\u00e9 \U0001f600 \x00 \ud800 \ue000 \ue0000041 'quoted' ; -- \r\n\t"
 """NUL, a lone surrogate, the store's own escape character, and something that looks escaped."""
 
@@ -81,6 +83,25 @@ SEED = PROBLEM.seeds[0]
 RUN = Run("run-a", "phones", "v1", 7, 100, '{"islands": 4}', RunStatus.RUNNING, "2026-01-02T03:04:05Z")
 
 
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The address of an empty database on a server of the tests' own."""
+    with running_server() as server:
+        yield server.address()
+
+
+@pytest.fixture
+def empty_postgres(postgres_url: str) -> str:
+    """The same, emptied again."""
+    engine = create_engine(postgres_url)
+    names = [name for name in inspect(engine).get_table_names() if name != "alembic_version"]
+    if names:
+        with engine.begin() as connection:
+            connection.execute(text(f"TRUNCATE {', '.join(names)} RESTART IDENTITY"))
+    engine.dispose()
+    return postgres_url
+
+
 @pytest.fixture(params=STORE_URLS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty store."""
@@ -88,6 +109,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return "sqlite://"
     if request.param == "file":
         return f"sqlite:///{tmp_path / 'store.db'}"
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("empty_postgres"))
     server = create_engine(request.param)
     found = MetaData()
     found.reflect(server)
@@ -461,10 +484,10 @@ def test_history_is_what_was_applied_in_the_same_order(store: Store, seed: int) 
     assert list(store.history("run-b")) == other
 
 
-@pytest.mark.slow
-def test_history_of_more_than_one_page_is_complete(store: Store) -> None:
-    prompts = [make_prompt(number, rollouts=1) for number in range(1100)]
-    answers = [(f"return {number}", judge(f"return {number}")) for number in range(1100)]
+def test_history_of_more_than_one_page_is_complete(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evovpo.store.history._PAGE", 50)
+    prompts = [make_prompt(number, rollouts=1) for number in range(110)]
+    answers = [(f"return {number}", judge(f"return {number}")) for number in range(110)]
     tells = [make_tell(prompt, 0, [answer]) for prompt, answer in zip(prompts, answers, strict=True)]
     append(store, "run-a", [*prompts, *tells])
     assert list(store.history("run-a")) == [*prompts, *tells]
@@ -858,8 +881,9 @@ def test_groups_after_a_prompt_that_is_no_complete_group_is_a_store_error(store:
         list(store.groups("run-a", after=make_prompt(0).id))
 
 
-def test_more_groups_than_one_page_all_come(store: Store) -> None:
-    prompts = [make_prompt(number, rollouts=1) for number in range(230)]
+def test_more_groups_than_one_page_all_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evovpo.store.history._GROUPS_PAGE", 20)
+    prompts = [make_prompt(number, rollouts=1) for number in range(46)]
     append(store, "run-a", [*prompts, *(make_tell(prompt, 0, []) for prompt in prompts)])
     assert [group.prompt for group in store.groups("run-a")] == prompts
 

@@ -187,11 +187,13 @@ def test_what_is_wrong_with_a_name_or_a_file_is_said(own: tuple[str, Path], tmp_
     (tmp_path / "other.jsonl").write_text('{"prompt": "a"}\n{"question": "b"}\n')
     (tmp_path / "torn.jsonl").write_text('{"prompt": "a"\n')
     (tmp_path / "no.parquet").write_text("PAR")
+    (tmp_path / "uneven.jsonl").write_text('{"prompt": "a", "wanted": 3}\n{"prompt": "b"}\n')
     for data, message in (
         ("empty.jsonl", "expected at least one row"),
         ("other.jsonl", "row 2: expected the fields prompt, found question"),
         ("torn.jsonl", "line 1: expected JSON"),
         ("absent.jsonl", "expected a readable file"),
+        ("uneven.jsonl", "row 2: expected the columns of row 1, prompt, wanted; found prompt; give every"),
         ("no.parquet", "expected a Parquet file"),
     ):
         with pytest.raises(ProblemError, match=message):

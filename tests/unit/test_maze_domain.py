@@ -14,7 +14,6 @@ from trainer.domains.maze.domain import MazeDomain, chain_ids, prompt_ids, route
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
 from trainer.domains.on_policy import Arm, TrainingBudget, train
 from trainer.domains.tokens import Split, TokenDomain, open_token_domain
-from trainer.recipes.maze.measure import describe
 
 DOMAIN: TokenDomain = MazeDomain()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
@@ -100,22 +99,12 @@ def test_figures_of_a_pool_worked_out_by_hand() -> None:
     good = JudgedAnswer("RD", (1.0, 1.0, 0.0, 1.0), (0, 2))
     fair = JudgedAnswer("DDRR", (1.0, 0.0, 0.5, 0.5), (0, 4))
     none = JudgedAnswer(None, ZEROS)
-    figures = describe(
-        [measure([[one] for one in pool]) for pool in ([none, fair, good], [none, none, fair])]
-    )
-    assert figures["readable"] == figures["reached_exit"] == 0.5
-    assert figures["with_gold"] == 0.1667
-    assert figures["with_diamond"] == 0.3333
-    assert figures["mean_moves_to_exit"] == 3.3333
+    pools = [measure([[one] for one in pool]) for pool in ([none, fair, good], [none, none, fair])]
     # Mean rewards 0, .5 and .75 in the first pool, 0, 0 and .5 in the second.
-    assert figures["best@1"] == 0.2917
-    assert figures["best@3"] == 0.625
-    assert "best@10" not in figures
-    assert figures["mean_lava"] == 0.3333
+    assert np.mean([pool.best_at_k([1, 3]) for pool in pools], axis=0) == pytest.approx([0.875 / 3, 0.625])
     # First pool: distances 2, 3 and 0+1+.5+.5 = 2, mean 7/3; second: 0, 2, 2, mean 4/3.
-    assert figures["diversity"] == 1.8333
-    # All three differ in the first pool; the second has one route and twice nothing.
-    assert figures["different_keys"] == 0.8333
+    assert np.mean([pool.diversity for pool in pools]) == pytest.approx(11 / 6)
+    assert [pool.pareto_share for pool in pools] == pytest.approx([2 / 3, 1 / 3])
 
 
 def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent() -> None:

@@ -330,12 +330,12 @@ def test_a_picture_that_cannot_be_written_names_the_file(view: RunView, tmp_path
 
 
 def test_a_run_that_judged_nothing_can_be_shown(view: RunView) -> None:
-    summary = view.summary._replace(best_program_id=None, best_mean_reward=None, curve=())
+    summary = dataclasses.replace(view.summary, best_program_id=None, best_mean_reward=None, curve=())
     empty = dataclasses.replace(view, best=None, evaluation=None, heldout=(), summary=summary)
     assert "judged nothing yet" in written(run_report(empty, []))
 
 
 def test_a_run_whose_candidates_hold_no_program_is_told_from_one_that_judged_some(view: RunView) -> None:
     assert nothing_judged(outcome(), view.summary) == ""
-    assert "held a program" in nothing_judged(outcome(), view.summary._replace(by_status={}))
-    assert nothing_judged(outcome(evaluations=0), view.summary._replace(by_status={})) == ""
+    assert "held a program" in nothing_judged(outcome(), dataclasses.replace(view.summary, by_status={}))
+    assert nothing_judged(outcome(evaluations=0), dataclasses.replace(view.summary, by_status={})) == ""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from evovpo.errors import ProblemError
+from evovpo.types import Limits
 from tests.support.benchmark_rows import (
     CITIES,
     eureqa,
@@ -24,6 +25,7 @@ from tests.support.benchmark_rows import (
     write_jsonl,
 )
 from trainer.domains import Domain, open_domain
+from trainer.domains.text import livecodebench as livecodebench_domain
 from trainer.domains.text.math import is_equal
 
 CODE = "```python\ndef {}:\n    return {}\n```"
@@ -115,6 +117,23 @@ def test_tests_of_a_program_are_components_and_sixteen_at_most(tmp_path: Path) -
     assert [answer.reason for answer in chains[1][1:]] == [
         "it has no closed python block number 2", "it has no closed python block number 3"
     ]  # fmt: skip
+
+
+def test_a_test_that_ends_a_program_leaves_the_others_their_rewards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(livecodebench_domain, "_LIMITS", Limits(wall_seconds=60.0, cpu_seconds=1))
+    adds = (
+        "def solve(text):\n    first, other = text.split()\n    {}\n    return str(int(first) + int(other))"
+    )
+    ends = ("while first == '5': pass", "if int(first) % 4 == 1: __import__('os')._exit(1)")
+    with opened("livecodebench", tmp_path) as domain:
+        texts = [f"```python\n{adds.format(end)}\n```" for end in ends]
+        (slow,), (fragile,) = domain.judge(texts, domain.prompts[:1] * 2)
+    # Test 5 is alone in its component, and the first four components hold tests i and i + 16.
+    assert slow.rewards == (1.0,) * 5 + (0.0,) + (1.0,) * 10
+    # Tests 1, 5 and 9 end a process each, and none is left for those from 10 on.
+    assert fragile.rewards == (0.5, 0, 0.5, 0.5, 1, 0, 1, 1, 1) + (0.0,) * 7
 
 
 def test_programs_that_fail_as_a_whole_are_zeros_with_their_reason(tmp_path: Path) -> None:
@@ -243,8 +262,9 @@ def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
     pytest.importorskip("openai")
     domain, row = opened("judged", tmp_path), ultrafeedback(0)["instruction"]
     expected = [[1.0, 0.0, 0.5, 0.25]]
-    found = domain.reward_vectors(["Green", "Red\nof 0", "Pink"], domain.prompts[:1] * 3)
+    found = domain.reward_vectors(["Green", "Green", "Red\nof 0", "Pink"], domain.prompts[:1] * 4)
     assert [None if one is None else one.tolist() for one in found] == [
+        expected,
         expected,
         [[1.0, 0.75, 0.5, 0.25]],
         None,

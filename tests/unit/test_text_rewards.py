@@ -278,6 +278,9 @@ NESTED = "<response_1>" + cited("1", "Lund")
         ("</response_1>" + NESTED + "</response_1>", [False, False]),
         (NESTED + "</response_3></response_1>", [False, False]),
         (NESTED + cited("3", "Lund") + "</response_1>", [False, False]),
+        ("<response_1><support>3, <answer>Lund</answer></support></response_1>", [False, False]),
+        ("<response_1><support>3<answer></support>Lund</answer></response_1>", [False, False]),
+        ("<response_1><answer>Lund<think>Graz</think></answer></response_1>", [False, False]),
         (cited("1", "Lund"), [False, False]),
     ],
 )

@@ -7,7 +7,7 @@ Nothing heavy is imported here, so that `evovpo --help` stays instant; what the 
 import typer
 
 from trainer.cli.loop import loop
-from trainer.cli.measure import measure
+from trainer.cli.measure import measure, pose
 from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 from trainer.cli.train import train
@@ -16,6 +16,7 @@ app = typer.Typer(rich_markup_mode="rich")
 for _name, _command in (
     ("train", train),
     ("measure", measure),
+    ("pose", pose),
     ("retrain", retrain),
     ("policies", list_policies),
     ("rollback", rollback),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option
+from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
 from evovpo.errors import ConfigError, EvovpoError, StoreError, nearest_hint
 from trainer.cli.policies import check_installed
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from trainer.experiments.export import Export
     from trainer.experiments.records import Study
 
-_OF_ANY = ("target", "work", "report_only", "processes", "as_json")
+_OF_ANY = ("target", "work", "report_only", "processes", "serve", "as_json")
 """Options that go with a file too; it says all others itself."""
 _KEYS = {
     "model": "start", "seeds": "seeds", "tokens": "training.tokens", "prompts": "training.prompts",
@@ -69,6 +72,7 @@ def study(
     test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
     largest_k: Annotated[int | None, option("K", "Answers measured on a test task.", min=1)] = None,
     processes: Annotated[int, option("N", "Trainings at a time.", min=1)] = 2,
+    serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare trained proposers at equal tokens and equal evaluations, each tuned alike.
@@ -86,9 +90,10 @@ def study(
     from rich.markdown import Markdown
 
     from trainer.experiments.export import Export
+    from trainer.experiments.records import store_url
     from trainer.experiments.results import summarise
     from trainer.experiments.study_file import read_study
-    from trainer.reports.study_report import report_json, write_report
+    from trainer.reports.study_report import report_json, report_record, write_report
 
     if target.endswith(".toml"):
         _refuse_others(context)
@@ -98,7 +103,9 @@ def study(
         folder = work or out / "work"
         found = _bundled(target, out, context.params)
     export = Export(found.folder / "export")
-    failures = [] if report_only else _run(found, export, folder, processes)
+    beside = page_beside(store_url(folder), partial(report_record, found)) if serve else nullcontext()
+    with beside:
+        failures = [] if report_only else _run(found, export, folder, processes)
     with console(stderr=True).status("resampling rows for intervals"):
         results = summarise(found, export)
         text, files = write_report(results)

@@ -21,7 +21,11 @@ BY_K = {
     "union_at_k": "union@k: what k answers cover together",
 }
 """Figures of `evovpo.judging.measure.Measure` by k, with what they say."""
-DIVERSITY = "diversity"
+OF_ALL = {
+    "diversity": "diversity: mean L1 distance of two answers' rewards",
+    "pareto_share": "Pareto share: answers that no other one to the prompt beats",
+}
+"""Figures of all answers to a prompt."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class PolicyFigures:
     def values(self, figure: str, k: int = 0) -> Array:
         """Return one figure of each prompt `[1, T]`."""
         found = (getattr(one, figure) for one in self.measures)
-        return np.array([[one if figure == DIVERSITY else one([k])[0] for one in found]], dtype=np.float64)
+        return np.array([[one if figure in OF_ALL else one([k])[0] for one in found]], dtype=np.float64)
 
     def by_k(self, figure: str) -> dict[int, Interval]:
         """Return the mean of a figure over the prompts by k, with its 95 % interval."""
@@ -55,7 +59,7 @@ class PolicyFigures:
             "answers": int(max(one.values_C_m.size for one in self.measures)),
             "faults": sum(one.faults for one in self.measures),
             **{name: {str(k): ends(one) for k, one in self.by_k(name).items()} for name in BY_K},
-            DIVERSITY: ends(mean(self.values(DIVERSITY))),
+            **{name: ends(mean(self.values(name))) for name in OF_ALL},
         }
 
 

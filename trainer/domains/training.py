@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
@@ -307,6 +307,7 @@ def _measured(
     mine = list(range(total))[accelerator.process_index :: accelerator.num_processes]
     completions = -(-max(asked.ks) // asked.answers_per_chain)
     args: Any = trainer.args
+    test = replace(test, max_tokens=min(test.max_tokens, args.max_completion_length))
     tokenizer: Any = trainer.processing_class
     ask = Ask(completions, args.temperature, asked.seed)
     with trainer.model_for_generation() as model:

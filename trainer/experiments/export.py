@@ -43,8 +43,10 @@ def task_name(number: int) -> str:
 class Export:
     """Rows of one study, in a folder beside its file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_read_only: bool = False) -> None:
+        """Read the rows; read only while another process may append some: what it writes is left alone."""
         self._folder = folder
+        self._is_read_only = is_read_only
         self.trainings = {row["training"]: row for row in self._rows("trainings")}
         self.searches = {_key(row): row for row in self._rows("searches")}
 
@@ -104,7 +106,7 @@ class Export:
             return
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
+        if len(whole) < len(data) and not self._is_read_only:
             os.truncate(path, len(whole))
         for number, line in enumerate(whole.splitlines(), 1):
             try:

@@ -120,6 +120,8 @@ class Test(Part):
 
     tasks: Count = 0
     """0 in a study that searches."""
+    seed: Count = 0
+    """Another seed gives other tasks, which no earlier study has seen."""
 
 
 class Study(Part):
@@ -183,7 +185,8 @@ class Study(Part):
             },
         }
         if self.test.tasks:
-            found["test"] = {"tasks": self.test.tasks, "ks": list(self.ks)}
+            seed = {"seed": self.test.seed} if self.test.seed else {}  # older rows were written without one
+            found["test"] = {"tasks": self.test.tasks, "ks": list(self.ks), **seed}
         for strategy in self.strategies:
             settings = {section: dict(values) for section, values in strategy.settings.items()}  # type: ignore[call-overload]
             found[f"strategy {strategy.name}"] = {"answers_per_ask": strategy.answers_per_ask, **settings}

@@ -160,7 +160,7 @@ def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> l
     """Let a model answer the test tasks, and return a row for each."""
     ks = study.ks
     with open_token_domain(study.domain, model_folder) as domain:
-        model, tasks = load_start_model(domain), domain.tasks("test", study.test.tasks)
+        model, tasks = load_start_model(domain), domain.tasks("test", study.test.tasks, study.test.seed)
         measured = measure(model, domain, tasks, arm.search_answers, max(ks), seed=_MEASURE_SEED)
     return [
         {"arm": arm.name, "strategy": TEST, "seed": seed, "problem": task_name(number)}

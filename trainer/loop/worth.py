@@ -42,8 +42,8 @@ class LoopResult(NamedTuple):
     """Whether the last trained version differs from the start model in any weight."""
     before: Json
     """Of the start model on the held-out problems: `best_at_k` and `pass_at_k` by k; `solved_heldout`,
-    problems solved on held-out rows too within `answers` answers each (an expectation); and
-    `solved_in_searches` with joins. None without held-out problems."""
+    problems solved on held-out rows too within `answers` answers each (an expectation), with the curve
+    `solved_by_answers`; and `solved_in_searches` with joins. None without held-out problems."""
     after: Json
     """The same of the last version that was trained, whether it is served or not."""
     served: int
@@ -148,49 +148,51 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
     ]
 
 
-def _solved(result: ProbeResult, answers: int) -> list[float]:
-    """Return for each problem the probability that so many answers solve it, on held-out rows too."""
-    found = []
-    for measure in result.measures:
-        unseen = measure.unseen_pass_at_k([answers])
-        found.append(float((measure.pass_at_k([answers]) if unseen is None else unseen)[0]))
-    return found
-
-
 def _figures(result: ProbeResult, answers: int) -> dict[str, Json]:
     curves: dict[str, Json] = {
         name: {str(k): value for k, value in result.means(name).items() if k <= answers}
         for name in ("best_at_k", "pass_at_k")
     }
-    return {
+    by_answers = result.values("solved_at_k", KS).sum(axis=0).tolist()
+    solved: dict[str, Json] = {str(k): value for k, value in zip(KS, by_answers, strict=True)}
+    figures: dict[str, Json] = {
         "answers": answers,
         "problems": len(result.problems),
-        "solved_heldout": sum(_solved(result, answers)),
-    } | curves
+        "solved_heldout": float(result.values("solved_at_k", [answers]).sum()),
+        "solved_by_answers": solved,
+    }
+    return figures | curves
 
 
 def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return in a sentence or two whether the loop won: held-out problems solved, paired over problems."""
-    new = _solved(after, ANSWERS)
-    gain, beyond = (
-        bootstrap_interval([new], [_solved(before, answers)], np.random.default_rng(0))
-        for answers in (ANSWERS, before.sampled)
+    """Return in a few sentences whether the loop won: held-out problems solved, paired over problems.
+
+    What decides is the area under the problems solved by the logarithm of the answers, from 1 to `ANSWERS`:
+    a model that needs fewer answers is better, and the largest number alone is noise.
+    """
+    rng = np.random.default_rng(0)
+    old, new = (result.values("solved_at_k", KS) for result in (before, after))
+    gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)], rng)
+    beyond = bootstrap_interval([new[:, -1]], [before.values("solved_at_k", [before.sampled])[:, 0]], rng)
+    areas = [values.mean(axis=1).sum() for values in (old, new)]
+    most = [values[:, -1].sum() for values in (old, new)]
+    said = (
+        f"{areas[0]:.1f} to {areas[1]:.1f} of {gain.n} held-out problems solved, on average over {KS[0]}, "
+        f"{KS[1]}, {KS[2]} … {ANSWERS} answers each (share {gain:+.3f}); with {ANSWERS}, {most[0]:.1f} to "
+        f"{most[1]:.1f}"
     )
-    said = f"{gain.mean * gain.n:+.1f} of {gain.n} held-out problems solved in {ANSWERS} answers each"
     if not gain.is_clear or gain.mean < 0:
-        return (
-            f"The loop did not clearly win ({said}, share {gain:+.3f}): {_why_not(before, after, targets)}."
-        )
+        return f"The loop did not clearly win, {said}: {_why_not(before, after, targets)}."
     word = "behind" if beyond.is_below_zero else "ahead of" if beyond.is_clear else "level with"
     return (
-        f"The loop won: {said} (share {gain:+.3f}). It is {word} a start model that has the training's CPU "
-        f"time as {before.sampled} answers (share {beyond:+.3f})."
+        f"The loop won: {said}. With {ANSWERS} it is {word} a start model that has the training's CPU time "
+        f"as {before.sampled} answers (share {beyond:+.3f})."
     )
 
 
 def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
     """Return the likeliest reason why a loop did not win, from what was measured; `targets` it imitated."""
-    old, new = (sum(_solved(result, ANSWERS)) for result in (before, after))
+    old, new = (result.values("solved_at_k", [ANSWERS]).sum() for result in (before, after))
     best = [float(np.mean(result.values("best_at_k", [ANSWERS]))) for result in (before, after)]
     figures = f"their best of {ANSWERS} answers went from {best[0]:.3f} to {best[1]:.3f}"
     if targets is not None and targets < _FEW_TARGETS:

@@ -7,7 +7,7 @@ Nothing is judged: what a chain holds becomes what independent sampling without 
 given, and training can start from there. Single answers are trained on too, so that they stay as they were.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -21,12 +21,11 @@ from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.cli.options import argument, option
 from evovpo.proposers.sampler import Weights, sample
 from trainer.cli.progress import WorkBar
-from trainer.domains.on_policy import ask, load_start_model, measure
+from trainer.domains.on_policy import ask, load_start_model
 from trainer.domains.tokens import TokenDomain, open_token_domain
 from trainer.learning.offline import completion_logits
 from trainer.learning.packing import TrainingRow, batches
 from trainer.recipes import run_recipe
-from trainer.reports.study_report import markdown_table
 
 ANSWERS = 3
 _SAMPLES = 24
@@ -35,7 +34,6 @@ _TASKS_PER_STEP = 6
 _LEARNING_RATE = 3e-4
 _SEED = 1
 """Of tasks and sampling; studies draw their tasks from other seeds."""
-KS = (1, 2, 3, 6, 12, 24, 48)
 
 
 def chain_rows(
@@ -110,18 +108,11 @@ def _step(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Sequenc
     return total
 
 
-def coverage_markdown(rows: Mapping[str, Sequence[float]]) -> str:
-    """Return the table of best@k of several models, for each of `KS`, in Markdown."""
-    lines = [[name, *(f"{value:.3f}" for value in values)] for name, values in rows.items()]
-    return markdown_table(["best@k", *(f"k = {k}" for k in KS)], lines)
-
-
 def main(
     out: Annotated[Path, argument("OUT", "Folder for the model.")],
     tasks: Annotated[int, option("N", "Tasks to sample answers for.")] = 1500,
-    validation_tasks: Annotated[int, option("N", "Held-out tasks to measure on.")] = 60,
 ) -> None:
-    """Write the model, taught to write chains, to a folder; print what it covers beside the model before."""
+    """Write the model, taught to write chains, to a folder, for `evovpo measure --domain strings`."""
     torch.set_num_threads(1)
     with open_token_domain("strings") as domain, WorkBar() as bar:
         model = distil(
@@ -131,15 +122,6 @@ def main(
         )
         model.save_pretrained(out)
         AutoTokenizer.from_pretrained(domain.model_folder).save_pretrained(out)
-        held_out = domain.tasks("validation", validation_tasks)
-        rows: dict[str, list[float]] = {}
-        for when, asked in (("before", load_start_model(domain)), ("after", model)):
-            for answers, what in ((1, "single answers"), (ANSWERS, "chains of three")):
-                bar.show(f"measuring {what} {when}", len(rows), 4)
-                found = measure(asked, domain, held_out, answers, max(KS), seed=7)
-                best = np.mean([task.measure.best_at_k(KS) for task in found], axis=0)
-                rows[f"{when} teaching, {what}"] = best.tolist()
-    print(coverage_markdown(rows))
 
 
 if __name__ == "__main__":

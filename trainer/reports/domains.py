@@ -58,13 +58,13 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
     """Return the figures of the first policy; of several, all of them too and each one minus the first."""
-    from trainer.domains.figures import BY_K, DIVERSITY, ends, minus
+    from trainer.domains.figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
     differences = [
         {"model": one.name, "temperature": one.temperature}
         | {name: {str(k): ends(minus(one, first, name, k).interval) for k in one.ks} for name in BY_K}
-        | {DIVERSITY: ends(minus(one, first, DIVERSITY).interval)}
+        | {name: ends(minus(one, first, name).interval) for name in OF_ALL}
         for one in others
     ]
     several = {"policies": [one.as_json() for one in found], "minus_first": differences} if others else {}
@@ -76,13 +76,13 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
 
     Behind each but the first is the difference to it with its interval, bold where that excludes zero.
     """
-    from trainer.domains.figures import BY_K, DIVERSITY, minus
+    from trainer.domains.figures import BY_K, OF_ALL, minus
 
     first, *others = found
     tables: list[RenderableType] = []
-    for figure, title in (BY_K | {DIVERSITY: "diversity: mean L1 distance of two answers' rewards"}).items():
+    for figure, title in (BY_K | OF_ALL).items():
         table = plain_table(right("k"), *map(right, _names(found)), title=title)
-        for k in first.ks if figure != DIVERSITY else (0,):
+        for k in (0,) if figure in OF_ALL else first.ks:
             cells = [Text(f"{mean(first.values(figure, k)):.3f}")]
             for one in others:
                 difference = minus(one, first, figure, k)

@@ -4,17 +4,21 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.intervals import Difference, Unlocked
+from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import MOST_BANDS, Curve, Line, write_arms, write_budgets, write_training
-from trainer.experiments.records import START
-from trainer.experiments.results import ArmResult, Comparison, Results, Searched
+from trainer.experiments.export import Export
+from trainer.experiments.records import START, Study
+from trainer.experiments.results import ArmResult, Comparison, Results, Searched, summarise
 from trainer.experiments.verdict import verdict
 
+_Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The names of the columns, and rows."""
 _LOGGED = {
     "diversity of a group": "diversity",
     "distinct answers of a group": "distinct",
@@ -202,24 +206,47 @@ def _interval(found: Interval | Difference) -> Interval:
 
 def report_markdown(results: Results, pictures: Sequence[str] = ()) -> str:
     """Return the verdict and the tables of a study."""
-    study = results.study
-    spent = "answered" if study.test.tasks else f"{study.evaluations} evaluations a search"
-    what = "test tasks" if study.test.tasks else "problems"
+    parts = [
+        f"# {_title(results)}\n",
+        "\n".join(f"- {sentence}" for sentence in verdict(results)) + "\n",
+        *(f"![{name}]({name})\n" for name in pictures),
+        *itertools.starmap(markdown_table, _tables(results)),
+    ]
+    return "\n".join(parts)
+
+
+def report_record(study: Study) -> dict[str, Any]:
+    """Return the report of a study as the page shows it, from the rows that are exported so far."""
+    export = Export(study.folder / "export", is_read_only=True)
+    missing = sum(len(export.missing(study, arm)) for arm in study.arms)
+    ended = len(export.searches), len(export.searches) + missing
+    if not export.searches:
+        return report(
+            study.name, ended, [f"{len(export.trainings)} trainings have ended, no search yet."], []
+        )
+    results = summarise(study, export)
+    parts = [chart(f"solved by {name}", "evaluations", curves) for name, curves in _budgets(results).items()]
+    parts += [table(head[0] or "cost", head, rows) for head, rows in _tables(results)]
+    return report(_title(results), ended, verdict(results), parts)
+
+
+def _title(results: Results) -> str:
+    study, problems = results.study, len(results.problems)
+    if study.test.tasks:
+        return f"{study.name}: {problems} test tasks, answered"
+    return f"{study.name}: {problems} problems, {study.evaluations} evaluations a search"
+
+
+def _tables(results: Results) -> Iterator[_Table]:
+    yield from _at_k_tables(results)
+    yield from _search_tables(results)
+    yield _cost_table(results)
     grid = [
         [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
          "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
         for name, points in results.tuning.items() for point in points
     ]  # fmt: skip
-    parts = [
-        f"# {study.name}: {len(results.problems)} {what}, {spent}\n",
-        "\n".join(f"- {sentence}" for sentence in verdict(results)) + "\n",
-        *(f"![{name}]({name})\n" for name in pictures),
-        *_at_k_tables(results),
-        *_search_tables(results),
-        _cost_table(results),
-        markdown_table(["arm", "learning rate", "KL", "validation score", ""], grid),
-    ]
-    return "\n".join(parts)
+    yield ["arm", "learning rate", "KL", "validation score", ""], grid
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -228,7 +255,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def _at_k_tables(results: Results) -> Iterator[str]:
+def _at_k_tables(results: Results) -> Iterator[_Table]:
     head = [f"k = {k}" for k in results.study.ks]
     for figure, title in results.study.figures.items():
         shown = {arm.arm.name: arm.at_k[figure] for arm in results.arms if figure in arm.at_k}
@@ -238,7 +265,7 @@ def _at_k_tables(results: Results) -> Iterator[str]:
         ):
             continue
         lines = [[name, *(_text(one, 3) for one in by_k.values())] for name, by_k in shown.items()]
-        yield markdown_table([title, *head], lines)
+        yield ([title, *head], lines)
         for reference in results.study.references:
             lines = [
                 [one.arm, *(_text(found, 3) for found in one.at_k[figure].values())]
@@ -246,10 +273,10 @@ def _at_k_tables(results: Results) -> Iterator[str]:
                 if one.reference == reference and figure in one.at_k
             ]
             if lines:
-                yield markdown_table([f"{title} minus {reference}'s", *head], lines)
+                yield ([f"{title} minus {reference}'s", *head], lines)
 
 
-def _search_tables(results: Results) -> Iterator[str]:
+def _search_tables(results: Results) -> Iterator[_Table]:
     references = results.study.references
     pairs = {(one.arm, one.reference): one for one in results.comparisons}
     for strategy in results.study.strategies:
@@ -262,9 +289,9 @@ def _search_tables(results: Results) -> Iterator[str]:
                 compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
                 against.append([name, *itertools.chain(*compared)])
         head = [f"solved by {strategy.name}, of {len(results.problems)}", "seeds", "with one seed"]
-        yield markdown_table([*head, "training rows alone", "with any seed"], counts)
+        yield ([*head, "training rows alone", "with any seed"], counts)
         heads = [(f"minus {name}'s", f"unlocked against {name} / the other way") for name in references]
-        yield markdown_table([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
+        yield ([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
     lines = [
         [one.arm, one.reference, strategy, *_compared(one, strategy)]
         for one in results.comparisons
@@ -273,10 +300,10 @@ def _search_tables(results: Results) -> Iterator[str]:
     ]
     if lines:
         head = ["further pairs", "against", "strategy", "problems solved", "unlocked / the other way"]
-        yield markdown_table(head, lines)
+        yield (head, lines)
     lines = [[one.arm, one.strategy, one.reference, _text(one.solved, 1)] for one in results.strategies]
     if lines:
-        yield markdown_table(["same models", "strategy", "against", "problems solved"], lines)
+        yield (["same models", "strategy", "against", "problems solved"], lines)
 
 
 def _compared(found: Comparison | None, strategy: str) -> tuple[str, str]:
@@ -288,7 +315,7 @@ def _compared(found: Comparison | None, strategy: str) -> tuple[str, str]:
     return _text(found.solved[strategy], 1), f"{len(ours.problems)} {ends} / {len(theirs.problems)}"
 
 
-def _cost_table(results: Results) -> str:
+def _cost_table(results: Results) -> _Table:
     lines, has_volume = [], any(arm.hypervolume is not None for arm in results.arms)
     for arm in results.arms:
         training, logs = "–", [row for row in arm.trainings if row["tokens"]]
@@ -306,7 +333,7 @@ def _cost_table(results: Results) -> str:
         lines.append([arm.arm.name, training, searches, *different])
     spent = ["one training", "searches of one seed"]
     of_answers = ["diversity of i.i.d. answers", "distinct i.i.d. answers"]
-    return markdown_table(["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
+    return (["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
 
 
 def _text(found: Interval | Difference, digits: int) -> str:
@@ -330,14 +357,7 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
             above = f"{title} of i.i.d. answers, {results.study.name}"
             write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
             yield path
-    panels: dict[str, list[Curve]] = {}
-    for strategy in (one.name for one in results.study.strategies):
-        for arm in results.arms:
-            if strategy in arm.searched:
-                after = arm.searched[strategy].after
-                curve = Curve(arm.arm.name, tuple(after), tuple(after.values()))
-                panels.setdefault(strategy, []).append(curve)
-    if panels:
+    if panels := _budgets(results):
         path, has_bands = folder / "solved-by-budget.png", max(map(len, panels.values())) <= MOST_BANDS
         bands = "Bands: 95 % bootstrap over problems and seeds."
         note = "Right on all training and held-out rows. "
@@ -359,6 +379,18 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
         note = "Means over an arm's trainings and ten steps."
         write_training(path, lines, title="During training", note=note)
         yield path
+
+
+def _budgets(results: Results) -> dict[str, list[Curve]]:
+    """Return by strategy the problems that each arm solves against evaluations."""
+    panels: dict[str, list[Curve]] = {}
+    for strategy in (one.name for one in results.study.strategies):
+        for arm in results.arms:
+            if strategy in arm.searched:
+                after = arm.searched[strategy].after
+                curve = Curve(arm.arm.name, tuple(after), tuple(after.values()))
+                panels.setdefault(strategy, []).append(curve)
+    return panels
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> Line:

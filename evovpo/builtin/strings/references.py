@@ -8,6 +8,7 @@ to find that out from characters. Pure functions; tokens are words in `⟦…⟧
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from evovpo.prompts.blocks import shared
@@ -28,6 +29,7 @@ def runs(text: str) -> list[str]:
     return _RUN.findall(text)
 
 
+@lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
     """Return the token that says what kind of run this is and how long (lengths are capped)."""
     if run[0].isalpha():
@@ -52,15 +54,29 @@ def plain(text: str) -> str:
     return text.replace("⟦", "[").replace("⟧", "]")
 
 
+class _Way(NamedTuple):
+    """One way to point at a run."""
+
+    vote: str
+    """The way and the form in which the run is used: what rows agree on."""
+    source: tuple[int, int]
+    """Number of the argument, and of the run in it."""
+    order: int
+    code: str
+
+
 class _Piece(NamedTuple):
     """One stretch of an output: literal text, or a part of every run that could have given it."""
 
     text: str
-    sources: tuple[tuple[int, int], ...] = ()
+    ways: tuple[_Way, ...] = ()
     form: str = ""
 
 
-def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozenset[int]) -> list[_Piece]:
+@lru_cache(maxsize=4096)  # prompts of a run show the same rows and the same few programs again and again
+def _pieces(
+    inputs_runs: tuple[tuple[str, ...], ...], output: str, constant: frozenset[int]
+) -> tuple[_Piece, ...]:
     found: list[_Piece] = []
     position = 0
     places = [
@@ -83,10 +99,15 @@ def _pieces(inputs_runs: Sequence[Sequence[str]], output: str, constant: frozens
             continue
         # Of equally good ways the first decides.
         best = max(ways, key=lambda way: way[:2])
-        sources = tuple(way[4] for way in ways if way[:3] == best[:3])
-        found.append(_Piece(output[position : position + best[3]], sources, best[2]))
+        pointed = tuple(
+            _Way(code + best[2], way[4], order, code)
+            for way in ways
+            if way[:3] == best[:3]
+            for order, code in enumerate(_codes(way[4], inputs_runs))
+        )
+        found.append(_Piece(output[position : position + best[3]], pointed, best[2]))
         position += best[3]
-    return found
+    return tuple(found)
 
 
 _WHOLE = ("", "u", "l", "t")
@@ -176,39 +197,31 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
     Where several runs could have given a piece, the way of pointing that most rows agree on is
     shown, from the start of the argument or from its end. An output of none shows as an error.
     """
-    per_row = [[runs(text) for text in row] for row in rows]
+    per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
     constants = _constant_positions(outputs)
     pieces = [
         None if output is None else _pieces(args, output, constant)
         for args, output, constant in zip(per_row, outputs, constants, strict=True)
     ]
     votes: Counter[str] = Counter()
-    for args, found in zip(per_row, pieces, strict=True):
-        votes.update(
-            {
-                code + piece.form
-                for piece in found or ()
-                for source in piece.sources
-                for code in _codes(source, args)
-            }
-        )
+    for found in pieces:
+        votes.update({way.vote for piece in found or () for way in piece.ways})
     texts = []
-    for args, found, output in zip(per_row, pieces, outputs, strict=True):
+    for found, output in zip(pieces, outputs, strict=True):
         if found is None or output is None:
             texts.append("⟦err⟧")
             continue
         parts: list[str] = []
         last = (0, -1)
         for piece in found:
-            if not piece.sources:
+            if not piece.ways:
                 parts.append(plain(piece.text))
                 continue
-            options = [
-                (votes[code + piece.form], source == (last[0], last[1] + 1), -order, source, code)
-                for source in piece.sources
-                for order, code in enumerate(_codes(source, args))
-            ]
-            _, _, _, last, code = max(options, key=lambda option: (*option[:3], -option[3][0], -option[3][1]))
+            following = (last[0], last[1] + 1)
+            *_, last, code = max(
+                (votes[vote], source == following, -order, -source[0], -source[1], source, code)
+                for vote, source, order, code in piece.ways
+            )
             parts.append(code)
             if piece.form:
                 parts.append(_form_tokens(piece.form))

@@ -62,8 +62,8 @@ function ticks(low, high, count = 5) {
 // As wide as the window, so that text in a chart is as large as beside it.
 const BOX = { get width() { return Math.max(300, Math.min(720, innerWidth - 26)); }, height: 300, left: 52, right: 14, top: 10, bottom: 42 };
 
-// The frame that charts with two axes share: grid, labels, and from values to places.
-function frame(xs, ys, labels, meaning, width = BOX.width) {
+// The frame that charts with two axes share: grid, labels, and from values to places. With names those are across.
+function frame(xs, ys, labels, meaning, width = BOX.width, names = null) {
   const { height, left, right, top, bottom } = BOX;
   const [xLow, xHigh] = xs, [yLow, yHigh] = ys;
   const x = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
@@ -72,8 +72,9 @@ function frame(xs, ys, labels, meaning, width = BOX.width) {
     ticks(yLow, yHigh).map((at) => [
       svg("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), class: "grid" }),
       svg("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, number(at))]).flat(),
-    ticks(xLow, xHigh, width / 100).map((at) =>
-      svg("text", { x: x(at), y: height - bottom + 16, "text-anchor": "middle" }, number(at))),
+    names ? names.map((_, at) => svg("line", { x1: x(at), x2: x(at), y1: y(yLow), y2: y(yHigh), class: "grid" })) : null,
+    ticks(xLow, xHigh, width / 100).filter((at) => !names || at in names).map((at) =>
+      svg("text", { x: x(at), y: height - bottom + 16, "text-anchor": names && at === xHigh ? "end" : "middle" }, names ? shorten(names[at], 12) : number(at))),
     svg("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle", class: "label" }, shorten(labels[0], 60)),
     svg("text", { x: 12, y: (height - bottom) / 2, "text-anchor": "middle", class: "label",
       transform: `rotate(-90 12 ${(height - bottom) / 2})` }, shorten(labels[1], 40)));
@@ -150,18 +151,31 @@ function scatterChart({ points, xLabel, yLabel }) {
 
 // Rows of rewards in [0, 1]; a click on a row calls `open` with its number.
 function heatMap({ rows, columns, open, meaning }) {
-  const wide = Math.max(1, columns.length), cell = Math.max(3, Math.min(40, Math.floor(700 / wide)));
+  const [left, top] = [72, 64];
+  const wide = Math.max(1, columns.length), cell = Math.max(3, Math.min(40, Math.floor((BOX.width - left) / wide)));
   const tall = Math.max(4, Math.min(16, Math.floor(520 / Math.max(1, rows.length))));
-  const canvas = el("canvas", { width: cell * wide, height: tall * rows.length, role: "img", "aria-label": visible(meaning), class: "heat" });
+  const canvas = el("canvas", { width: left + cell * wide, height: top + tall * rows.length + 4, role: "img", "aria-label": visible(meaning), class: "heat" });
   const pen = canvas.getContext("2d");
   rows.forEach((row, i) => row.values.forEach((value, j) => {
     pen.fillStyle = heat(value);
-    pen.fillRect(j * cell, i * tall, cell - (cell > 5 ? 1 : 0), tall - (tall > 5 ? 1 : 0));
+    pen.fillRect(left + j * cell, top + i * tall, cell - (cell > 5 ? 1 : 0), tall - (tall > 5 ? 1 : 0));
   }));
+  pen.fillStyle = getComputedStyle(document.body).color;
+  pen.font = "11px system-ui, sans-serif";
+  const everyRow = Math.ceil(12 / tall), everyColumn = Math.ceil(14 / cell);
+  rows.forEach((row, i) => i % everyRow || pen.fillText(visible(shorten(row.name, 11)), 0, top + i * tall + 10, left - 6));
+  columns.forEach((name, j) => {
+    if (j % everyColumn) return;
+    pen.save();
+    pen.translate(left + (j + 0.5) * cell + 4, top - 4);
+    pen.rotate(-Math.PI / 2);
+    pen.fillText(visible(shorten(name, 12)), 0, 0, top - 6);
+    pen.restore();
+  });
   const note = el("output", { class: "note" }, "Rows are programs, columns components; dark is 0, light is 1.");
   const place = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [Math.floor(((event.clientY - box.top) / box.height) * rows.length), Math.floor(((event.clientX - box.left) / box.width) * wide)];
+    const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
+    return [Math.floor(((event.clientY - box.top) * scale - top) / tall), Math.floor(((event.clientX - box.left) * scale - left) / cell)];
   };
   canvas.addEventListener("pointermove", (event) => {
     const [i, j] = place(event);
@@ -173,16 +187,8 @@ function heatMap({ rows, columns, open, meaning }) {
 
 // One line a row over parallel axes; the colour is that of its mean.
 function parallelChart({ rows, columns }) {
-  const { width, height, left, right, top, bottom } = BOX;
-  const x = (j) => left + (j / Math.max(1, columns.length - 1)) * (width - left - right);
-  const y = (value) => height - bottom - value * (height - top - bottom);
-  const every = Math.ceil(columns.length / (width / 60));
-  const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart", "aria-label": `${rows.length} programs over ${columns.length} components` },
-    columns.map((name, j) => [
-      svg("line", { x1: x(j), x2: x(j), y1: y(0), y2: y(1), class: "grid" }),
-      j % every ? null : svg("text", { x: x(j), y: height - bottom + 16, "text-anchor": j && j === columns.length - 1 ? "end" : "middle" }, shorten(name, 10)),
-    ]).flat(),
-    [0, 0.5, 1].map((at) => svg("text", { x: left - 8, y: y(at) + 4, "text-anchor": "end" }, at)));
+  const { canvas, x, y } = frame([0, Math.max(1, columns.length - 1)], [0, 1], ["component", "reward"],
+    `${rows.length} programs over ${columns.length} components`, BOX.width, columns);
   for (const row of rows) {
     canvas.append(svg("path", { class: "line thin", stroke: heat(mean(row.values)),
       d: row.values.map((value, j) => `${j ? "L" : "M"}${x(j)},${y(value)}`).join("") }));
@@ -194,27 +200,22 @@ function parallelChart({ rows, columns }) {
 function graph({ nodes, chosen, choose }) {
   const known = new Map(nodes.map((node) => [node.id, node]));
   const depths = new Map();
-  const depth = (id, above = new Set()) => {
-    if (depths.has(id)) return depths.get(id);
-    if (above.has(id)) return 0;
-    const parents = known.get(id).parents.filter((parent) => known.has(parent.id));
-    const found = parents.length ? 1 + Math.max(...parents.map((parent) => depth(parent.id, new Set([...above, id])))) : 0;
-    depths.set(id, found);
-    return found;
+  const depth = (id) => {
+    if (!depths.has(id)) {
+      depths.set(id, 0); // where a program is among its own ancestors
+      depths.set(id, Math.max(0, ...known.get(id).parents.filter((one) => known.has(one.id)).map((one) => 1 + depth(one.id))));
+    }
+    return depths.get(id);
   };
   const layers = [];
   for (const node of nodes) (layers[depth(node.id)] ||= []).push(node);
   const at = new Map();
   layers.forEach((layer, i) => layer.forEach((node, j) => at.set(node.id, [90 + i * 190, 64 + j * 74])));
   const size = [layers.length * 190, 30 + Math.max(...layers.map((layer) => layer.length)) * 74];
-  const canvas = svg("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, width: size[0], height: size[1], class: "graph", role: "group", "aria-label": "Lineage" });
-  for (const node of nodes) for (const parent of node.parents.filter((one) => at.has(one.id))) {
-    const [x1, y1] = at.get(parent.id), [x2, y2] = at.get(node.id);
-    const is = chosen && chosen.child === node.id && chosen.parent === parent.id;
-    canvas.append(svg("path", { class: `edge ${parent.role === "inspiration" ? "weak" : ""} ${is ? "chosen" : ""}`,
-      d: x2 - x1 < 200 ? `M${x1 + 78},${y1}C${x1 + 110},${y1} ${x2 - 110},${y2} ${x2 - 78},${y2}`
-        : `M${x1 + 60},${y1 - 24}C${x1 + 120},${y1 - 62} ${x2 - 120},${y2 - 62} ${x2 - 60},${y2 - 24}` }));
-  }
+  const canvas = svg("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, class: "graph", role: "group", "aria-label": "Lineage" });
+  // A wide graph shrinks to the window as long as it can be read, and scrolls beyond that.
+  canvas.style.maxWidth = `${size[0]}px`;
+  canvas.style.minWidth = `${0.75 * size[0]}px`;
   for (const node of nodes) {
     const [x, y] = at.get(node.id);
     const pick = () => choose(node.id);
@@ -225,12 +226,23 @@ function graph({ nodes, chosen, choose }) {
       svg("text", { x, y: y - 4, "text-anchor": "middle" }, shorten(node.name, 22)),
       svg("text", { x, y: y + 14, "text-anchor": "middle", class: "label" }, shorten(node.note, 26))));
   }
-  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Lineage graph" }, canvas);
+  // Over the boxes, so that a line which passes one can be followed.
+  for (const node of nodes) for (const parent of node.parents.filter((one) => at.has(one.id))) {
+    const [x1, y1] = at.get(parent.id), [x2, y2] = at.get(node.id);
+    const is = chosen && chosen.child === node.id && chosen.parent === parent.id;
+    canvas.append(svg("path", { class: `edge ${parent.role === "inspiration" ? "weak" : ""} ${is ? "chosen" : ""}`,
+      d: x2 - x1 < 200 ? `M${x1 + 78},${y1}C${x1 + 110},${y1} ${x2 - 110},${y2} ${x2 - 78},${y2}`
+        : `M${x1 + 60},${y1 - 24}C${x1 + 120},${y1 - 62} ${x2 - 120},${y2 - 62} ${x2 - 60},${y2 - 24}` }));
+  }
+  const box = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Lineage graph" }, canvas);
+  const shown = chosen && at.get(chosen.child);
+  if (shown) requestAnimationFrame(() => { box.scrollLeft = (shown[0] * box.scrollWidth) / size[0] - box.clientWidth / 2; });
+  return box;
 }
 
 // Lines of two texts as [mark, line]; long texts are compared by their ends only.
 function differences(before, after) {
-  const a = before.split("\n"), b = after.split("\n");
+  const [a, b] = [before, after].map((text) => text.replace(/\n$/, "").split("\n"));
   if (a.length * b.length > 4e6) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) {

@@ -5,17 +5,19 @@ const EVERY = 2000;
 const SLOW = 4000;
 const PATIENCE = 30000;
 const storedElement = document.getElementById("stored");
-const page = { answers: null, run: null, drawn: "", token: 0, timer: 0 };
+const page = { answers: null, home: null, drawn: "", token: 0, timer: 0 };
 
 const here = () => {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query || "") };
 };
 
-function address(path, query = {}) {
-  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  return `#/${path.map(encodeURIComponent).join("/")}${given.size ? `?${given}` : ""}`;
-}
+const asked = (query) => {
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => ![null, undefined, ""].includes(value)));
+  return given.size ? `?${given}` : "";
+};
+
+const address = (path, query = {}) => `#/${path.map(encodeURIComponent).join("/")}${asked(query)}`;
 
 // Change some of the state of this view: a new entry of the history only where one would want to come back.
 function change(changes, { quietly = false } = {}) {
@@ -34,10 +36,9 @@ async function unpack(part) {
 // The answer of the API, from the server or, in an exported file, from what lies in it.
 async function read(path, query = {}) {
   if (page.answers) return readStored(path, query);
-  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined));
   const slow = setTimeout(() => say("the store answers slowly; still waiting"), SLOW);
   try {
-    const answer = await fetch(`${path}${given.size ? `?${given}` : ""}`, { signal: AbortSignal.timeout(PATIENCE) });
+    const answer = await fetch(`${path}${asked(query)}`, { signal: AbortSignal.timeout(PATIENCE) });
     const body = await answer.json();
     if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
     return body;
@@ -58,17 +59,14 @@ async function act(path, question) {
   show();
 }
 
-const ORDERS = { best: (one, place) => place, order: (one) => one.position, mean_reward: (one) => -one.mean_reward, passed: (one) => -one.passed, length: (one) => one.length, seconds: (one) => -one.seconds };
-
 function readStored(path, query) {
   const found = page.answers[path];
   if (!found) throw new Error("this is not in the exported file; evovpo serve shows all of a store");
+  if (query.program && query.program !== found.programs[0].program_id) throw new Error("only the lineage of the best program is in the exported file");
   if (!path.endsWith("/programs")) return found;
-  const name = query.sort || "order", order = ORDERS[name.replace("-", "")], sign = name.startsWith("-") ? -1 : 1;
-  const places = new Map(found.programs.map((one, place) => [one, place])); // they come in the order of their rank
-  const sorted = [...found.programs].sort((a, b) => sign * (order(a, places.get(a)) - order(b, places.get(b))));
-  const offset = Number(query.offset || 0);
-  return { ...found, total: sorted.length, offset, programs: sorted.slice(offset, offset + Number(query.limit || 100)) };
+  const fits = (one) => ["status", "island", "policy_version"].every((name) => !query[name] || query[name] === String(one[name]));
+  const programs = sorted(found.programs.filter(fits), PROGRAM_COLUMNS, turned(query.sort || "order")), offset = Number(query.offset || 0);
+  return { ...found, total: programs.length, offset, programs: programs.slice(offset, offset + Number(query.limit || 100)) };
 }
 
 const say = (text) => { document.getElementById("state").textContent = visible(text); };
@@ -80,7 +78,7 @@ function fault(text) {
 }
 
 function menu(path) {
-  const entries = page.run ? [["Run", ["run", page.run]]] : [["Runs", ["runs"]], ["Training", ["policies"]]];
+  const entries = page.home ? [[page.home[0] === "run" ? "Run" : "Report", page.home]] : [["Runs", ["runs"]], ["Training", ["policies"]], ["Report", ["report"]]];
   document.getElementById("menu").replaceChildren(...entries.map(([name, to]) =>
     el("a", { href: address(to), "aria-current": to[0] === path[0] ? "page" : null }, name)));
 }
@@ -105,7 +103,7 @@ function draw(content, text) {
 async function show() {
   clearTimeout(page.timer);
   const token = ++page.token, { path, query } = here();
-  if (!path.length) path.push(...(page.run ? ["run", page.run] : ["runs"]));
+  if (!path.length) path.push(...(page.home || ["runs"]));
   menu(path);
   const view = VIEWS[path[0]] || VIEWS.runs;
   const place = path.slice(1).join("/");
@@ -121,22 +119,20 @@ async function show() {
     const live = view.isLive(data);
     say(page.answers ? "exported file" : live ? "live" : "");
     if (live === "reading") again = 50;
+    if (live === null) return;
   } catch (error) {
     if (token !== page.token) return;
     fault(error.message);
     say("");
     if (!page.drawn) document.getElementById("main").replaceChildren();
   }
-  if (!page.answers) page.timer = setTimeout(() => (document.hidden ? waitUntilSeen(token) : show()), again);
+  if (!page.answers) page.timer = setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", show, { once: true }) : show()), again);
 }
-
-const waitUntilSeen = (token) =>
-  document.addEventListener("visibilitychange", () => token === page.token && show(), { once: true });
 
 async function begin() {
   if (storedElement) {
     const stored = JSON.parse(storedElement.textContent);
-    page.run = stored.run;
+    page.home = stored.home;
     page.answers = Object.assign({}, ...(await Promise.all(stored.parts.map(unpack))));
   }
   addEventListener("hashchange", show);

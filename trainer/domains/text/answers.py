@@ -1,7 +1,7 @@
 """Answers of a completion in numbered tags, what a tag holds, and how texts are compared.
 
-One rule for delimiters: a tag stands once, is closed, and holds no other answer's tag. Anything else can be
-read in more than one way and makes its answer unreadable: zeros and a reason, never a credit.
+One rule for delimiters: a tag stands once, is closed, and holds none but those of its own parts. Anything
+else can be read in more than one way and makes its answer unreadable: zeros and a reason, never a credit.
 """
 
 import re
@@ -18,6 +18,8 @@ from evovpo.types import Rewards
 from trainer.domains.domain import Chains, Domain, Row
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WRAPPERS = r"</?response_"
+_DELIMITERS = rf"{_WRAPPERS}|</?(answer|support|entity_[A-E]|think|tool_call|response)>"
 
 
 def chat(text: str) -> dict[str, Any]:
@@ -36,8 +38,11 @@ def asked(form: str, answers: int) -> str:
     )
 
 
-def tagged(text: str, tag: str) -> str:
-    """Return what stands in the only `<tag>...</tag>` of a text; raises `AnswerError` if it is not clear."""
+def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
+    """Return what stands in the only `<tag>...</tag>` of a text; raises `AnswerError` if it is not clear.
+
+    Nothing that matches `foreign`, delimiters of other parts, may stand in it.
+    """
     opening, closing = f"<{tag}>", f"</{tag}>"
     _, opened, rest = text.partition(opening)
     inner, closed, _ = rest.partition(closing)
@@ -47,17 +52,14 @@ def tagged(text: str, tag: str) -> str:
         raise AnswerError(f"{opening} is not closed")
     if text.count(opening) + text.count(closing) > 2:
         raise AnswerError(f"{opening} is there more than once")
+    if re.search(foreign, inner):
+        raise AnswerError(f"{opening} holds the tag of another part or answer")
     return inner.strip()
 
 
 def response(text: str, number: int, answers: int) -> str:
     """Return the text of answer `number`, from 1; raises `AnswerError`."""
-    if answers == 1:
-        return text
-    inner = tagged(text, f"response_{number}")
-    if "<response_" in inner or "</response_" in inner:
-        raise AnswerError(f"<response_{number}> holds the tag of another answer")
-    return inner
+    return text if answers == 1 else tagged(text, f"response_{number}", _WRAPPERS)
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:

@@ -65,6 +65,7 @@ def open_file(data: Path, answers: int) -> Domain:
     if not names or any(heads.keys() != set(names) for heads in known.values()):
         raise ProblemError(f"{data}: expected answers with the same heads everywhere, found others or none")
     model, writing = os.environ.get("EVOVPO_JUDGE_MODEL", ""), threading.Lock()
+    asking: dict[tuple[str, str], threading.Lock] = {}
     openai: Any = import_module("openai") if model else None
 
     def ask(question: str, text: str) -> _Heads:
@@ -90,10 +91,11 @@ def open_file(data: Path, answers: int) -> Domain:
             raise AnswerError("it is empty")
         if place not in known and openai is None:
             raise AnswerError("nobody judged it, and EVOVPO_JUDGE_MODEL names no model that could")
-        heads = known.get(place) or ask(row["question"], text)
-        if not heads:
-            return JudgedAnswer(words, None, reason=f"the judge gave no heads; {calls} has its reply")
-        known[place] = heads
+        with asking.setdefault(place, threading.Lock()):
+            heads = known.get(place) or ask(row["question"], text)
+            if not heads:
+                return JudgedAnswer(words, None, reason=f"the judge gave no heads; {calls} has its reply")
+            known[place] = heads
         return JudgedAnswer(words, tuple(heads[name] for name in names))
 
     form = f"\n\n{asked('the answer itself', answers)}" if answers > 1 else ""

@@ -3,6 +3,9 @@
 Reward as VPO (arXiv 2605.22817): a component a test; more than 16 tests are dealt out to 16 components, each
 the share of its tests that pass. Files are read as `evovpo import-tasks livecodebench` reads them: a task on
 standard input is asked for as a function from one text to another. Equal programs have equal syntax trees.
+
+Tests run one after the other in one process. One that ends it (too slow, out of memory) has failed, and those
+after it run in another process, of which there are three at most.
 """
 
 import ast
@@ -23,7 +26,7 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import chat, text_domain
 
 COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
-_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=6)
+_LIMITS, _PROCESSES = Limits(wall_seconds=10.0, cpu_seconds=6), 3
 _ONE = "Write it in one fenced python block."
 _SEVERAL = (
     "Write {} whole programs, each with a different approach and in a fenced python block of its own, and a "
@@ -48,15 +51,25 @@ def open_file(data: Path, answers: int) -> Domain:
             key = content_id(ast.dump(parse(source)))
         except UnusableError as error:
             raise AnswerError("its code is not Python") from error
-        cases = [test.arguments for test in task.tests]
-        result = sandbox.run(source, task.entry, cases, _LIMITS, per_case=True)
-        if result.status is Status.SANDBOX_ERROR:
-            return JudgedAnswer(key, None, reason=result.detail)
-        if result.status is not Status.OK:
-            return JudgedAnswer(key, (0.0,) * row["size"], reason=f"{result.status}: {result.detail}")
-        runs = zip(task.tests, result.outputs, result.errors, strict=True)
-        passed = [error is None and is_right(test._asdict(), output) for test, output, error in runs]
-        return JudgedAnswer(key, tuple(group_rewards(passed, dealt(len(passed))).tolist()))
+        passed: list[bool] = []
+        reason = ""
+        for _ in range(_PROCESSES):
+            left = task.tests[len(passed) :]
+            cases = [test.arguments for test in left]
+            result = sandbox.run(source, task.entry, cases, _LIMITS, per_case=True)
+            if result.status is Status.SANDBOX_ERROR:
+                return JudgedAnswer(key, None, reason=result.detail)
+            runs = list(zip(left, result.outputs, result.errors, strict=True))
+            while result.status is not Status.OK and runs and runs[-1][1] is runs[-1][2] is None:
+                runs.pop()  # what was not reached says nothing
+            passed += [error is None and is_right(test._asdict(), output) for test, output, error in runs]
+            if len(passed) == len(task.tests):
+                break
+            passed.append(False)
+            reason = reason or f"{result.status}: {result.detail}"
+        passed += [False] * (len(task.tests) - len(passed))
+        rewards = tuple(group_rewards(passed, dealt(len(passed))).tolist())
+        return JudgedAnswer(key, rewards, reason="" if any(rewards) else reason)
 
     prompts = [
         chat(f"{task.statement}\n{form}") | {"task": number, "size": len(dealt(len(task.tests)))}

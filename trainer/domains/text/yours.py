@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Chains, Domain, Row
 from trainer.domains.text.rows import read_rows
@@ -30,9 +30,15 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
     """Return the domain of a Python file and a file of rows with `prompt`.
 
     `MAX_TOKENS` in it is the longest completion worth sampling (1,024). Raises `ConfigError` for a file
-    without its names, or whose rewards are none.
+    without its names, or whose rewards are none, and `ProblemError` for rows with different columns.
     """
     rows = [dict(row) for row in read_rows(data, _Prompt)]
+    for number, row in enumerate(rows, 1):
+        if row.keys() != rows[0].keys():
+            raise ProblemError(
+                f"{data}: row {number}: expected the columns of row 1, {', '.join(sorted(rows[0]))}; found "
+                f"{', '.join(sorted(row))}; give every row the same"
+            )
     names = _names_of(file)
     components = tuple(map(str, names["COMPONENTS"]))
     missing = JudgedAnswer(None, (0.0,) * len(components), reason="no answer")

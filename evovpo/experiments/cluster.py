@@ -1,0 +1,92 @@
+"""The tasks of `run_all` on a Ray cluster: each on any of its machines, begun again where one is lost.
+
+A machine needs this package in the same version, and what tasks read and write at the paths that it has here.
+"""
+
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Collection, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from evovpo.errors import ConfigError
+from evovpo.experiments import pool
+from evovpo.experiments.pool import Ended, Failed, Message, Task
+from evovpo.store.database import parse_url
+
+_BEGUN = 10
+"""How often a task is begun whose process or machine is lost."""
+
+
+@contextlib.contextmanager
+def on_cluster(executor: str | None, store_url: str | None, judging: Collection[str] = ()) -> Iterator[None]:
+    """Let `run_all` do its tasks on the cluster `ray` or `ray://HOST:PORT`, unless that is `local` or None.
+
+    `judging` are the executors that tasks done here have for their programs: their cluster is held for them.
+    Raises `ConfigError` without Ray, or where the store is a file and the cluster has other machines, and
+    `SandboxError` for a cluster that cannot be reached.
+    """
+    is_here = executor in (None, "local")
+    addresses = sorted({*judging, executor or "local"} - {"local"})
+    with contextlib.ExitStack() as stack:
+        if addresses:
+            from evovpo.judging.ray import connected
+
+            for address in addresses:
+                stack.enter_context(connected(address))
+        if not is_here:
+            import ray
+
+            others = {str(one["NodeManagerHostname"]) for one in ray.nodes()} - {socket.gethostname()}
+            if others and parse_url(store_url).get_backend_name() == "sqlite":
+                raise ConfigError(
+                    f"the store is a file of this machine, and the cluster has others, as {min(others)}; "
+                    "give a database server: --store postgresql+psycopg://USER@HOST/NAME"
+                )
+            pool.elsewhere = _do_there
+        try:
+            yield
+        finally:
+            pool.elsewhere = None
+
+
+def _do(task: Task, folder: Path, mailbox: Any) -> Ended | Failed:
+    """Do a task in a process of Ray, in the folder that paths are relative to."""
+    os.chdir(folder)
+    return pool.attempt(task, mailbox.actor.put_nowait.remote)
+
+
+def _do_there(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | None]:
+    """As `pool._do_here`; without `jobs` the cluster's cores are the limit."""
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.queue import Queue
+
+    from evovpo.judging.ray import first_line
+
+    do, mailbox = ray.remote(max_retries=_BEGUN - 1)(_do), Queue(actor_options={"num_cpus": 0})
+    waiting, under_way = deque(tasks), dict[Any, str]()
+    try:
+        while waiting or under_way:
+            while waiting and len(under_way) < (jobs or len(tasks)):
+                task = waiting.popleft()
+                under_way[do.remote(task, Path.cwd(), mailbox)] = task.name
+            ended, _ = ray.wait(list(under_way), timeout=pool.TELL_SECONDS)
+            with contextlib.suppress(RayError):  # its machine is gone, and with it what was only for people
+                said = mailbox.get_nowait_batch(mailbox.qsize())
+                yield from (one for one in said if one.name in under_way.values())
+            for one in ended:
+                name = under_way.pop(one)
+                try:
+                    yield ray.get(one)
+                except RayError as error:
+                    yield Failed(name, f"Ray began it {_BEGUN} times: {first_line(error)}")
+            yield None
+    finally:
+        for one in under_way:  # each stores where it is
+            ray.cancel(one)
+        if under_way:
+            ray.wait(list(under_way), num_returns=len(under_way), timeout=pool.STOP_SECONDS)
+        mailbox.shutdown(force=True)

@@ -1,0 +1,77 @@
+"""Snapshots of a run's search, so that taking it up again reads the last rows, not all of them.
+
+Rows stay what is true: a snapshot by other code, one that is damaged, and one on which the rows after it do
+not follow is left aside, and all rows are replayed. `evovpo replay --verify` compares what both ways
+come to.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from evovpo.search.search import Search
+from evovpo.search.snapshot import dump, load
+from evovpo.store import Snapshot, Store
+from evovpo.types import content_id
+
+EVERY = 10_000
+"""Tells between two snapshots: as many are replayed in five seconds. A fifth are worth one at the end."""
+_log = logging.getLogger(__name__)
+
+
+@cache
+def code_version() -> str:
+    """Return a hash over the code that a state of a search depends on."""
+    package = Path(__file__).parents[1]
+    others = package / "types.py", package / "prompts" / "request.py", package / "analysis" / "scores.py"
+    files = [*sorted(package.glob("search/**/*.py")), *others]
+    return content_id(*(file.read_text(encoding="utf-8") for file in files))
+
+
+def snapshot_of(search: Search) -> Snapshot:
+    """Return the state of a search, ready to be stored."""
+    return Snapshot(search.run_id, len(search.tickets), search.tells, code_version(), dump(search))
+
+
+class Keeper:
+    """Stores a snapshot of a search every so many tells, and the figures of its run."""
+
+    def __init__(self, store: Store, search: Search, every: int = EVERY) -> None:
+        self._store, self._search, self._every = store, search, every
+        self._kept_at = self._summed_at = search.tells
+
+    def look(self, is_at_end: bool = False) -> None:
+        """Store a snapshot where one is due; every ask and tell is stored before."""
+        if self._search.tells - self._kept_at >= (self._every // 5 if is_at_end else self._every):
+            self._store.keep_snapshot(snapshot_of(self._search))
+            self._kept_at = self._search.tells
+        if self._search.tells - self._summed_at >= self._every // 5:
+            self._store.keep_summary(self._search.run_id)
+            self._summed_at = self._search.tells
+
+
+def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], Search]) -> Search | None:
+    """Return the search of the latest snapshot of a run, or None without one that can be used.
+
+    `made_as` gives one before its first ask that went on under the settings of every part up to the snapshot.
+    """
+    kept = store.snapshot(run_id)
+    if kept is None:
+        return None
+    try:
+        if kept.version != code_version():
+            raise ValueError("another version of evovpo wrote it")
+        search = load(kept.body, made_as(kept))
+        place = search.run_id, len(search.tickets), search.tells
+        if place != kept[:3] or search.tells > store.last_tell(run_id) + 1:
+            raise ValueError(f"it is of run {place[0]} after {place[1]} asks and {place[2]} tells")
+    except ValueError as error:
+        leave_aside(run_id, error)
+        return None
+    return search
+
+
+def leave_aside(run_id: str, why: Exception) -> None:
+    """Say in one line that the snapshot of a run is not used."""
+    _log.warning("the snapshot of run %s is not used (%.200s); all its rows are replayed", run_id, why)

@@ -1,0 +1,52 @@
+"""The judged programs of a run by id, packed: a million of them have to fit into memory."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import lru_cache
+from operator import attrgetter
+
+from evovpo.prompts.request import Shown
+from evovpo.types import Evaluation, Program, Status, Trust
+
+_judgement = attrgetter(*(field.name for field in fields(Evaluation)))
+
+
+class JudgedPrograms(Mapping[str, Shown]):
+    """Programs with their judgements, in the order in which they were judged.
+
+    Each is packed as JSON, which gives back what was put in: a program is text, and a judgement made of JSON
+    values. That takes a third of the memory of the records, and no time of the garbage collector.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[str, bytes] = {}
+
+    def add(self, shown: Shown) -> None:
+        """Keep a judged program."""
+        values = [shown.program.source, *_judgement(shown.evaluation)]
+        self._packed[shown.program.id] = json.dumps(values, separators=(",", ":")).encode("ascii")
+
+    def __getitem__(self, program_id: str) -> Shown:
+        return _unpack(self._packed[program_id])
+
+    def __contains__(self, program_id: object) -> bool:
+        return program_id in self._packed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+@lru_cache(maxsize=1024)  # every ask looks at the same few again
+def _unpack(packed: bytes) -> Shown:
+    source, key, version, status, rewards, feedback, *rest = json.loads(packed)
+    seconds, isolation, outputs, metrics, trust = rest
+    found = Evaluation(
+        *(key, version, Status(status), None if rewards is None else tuple(rewards), feedback, seconds),
+        *(isolation, None if outputs is None else tuple(outputs)),
+        *(None if metrics is None else tuple((name, value) for name, value in metrics), Trust(trust)),
+    )
+    return Shown(Program(source, key), found)

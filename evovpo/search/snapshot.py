@@ -1,0 +1,85 @@
+"""The whole state of a search as bytes, and back: what telling it all again would come to.
+
+Pickle writes the state, so that nothing of it can be forgotten here. What a search is made with (problem,
+settings, formats, language) is left out and put in again on reading. A snapshot may come with a store from
+anywhere: reading makes nothing but records, classes of the search and containers, and calls no function.
+"""
+
+import gzip
+import io
+import pickle
+import sys
+from collections import Counter, deque
+from enum import Enum
+from typing import Any
+
+from evovpo.search.search import Search
+
+_CONTAINERS = {("collections", kind.__name__): kind for kind in (Counter, deque)}
+_RECORDS = ("evovpo.types", "evovpo.prompts.request")
+
+
+def dump(search: Search) -> bytes:
+    """Return the state of a search."""
+    given = {id(value): name for name, value in _given(search).items()}
+
+    class Writer(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> str | None:
+            return given.get(id(obj))
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, Enum):  # which some versions of Python would read back by a call of `getattr`
+                return type(obj), (obj.value,)
+            return NotImplemented
+
+    state = io.BytesIO()
+    with gzip.GzipFile(fileobj=state, mode="wb", compresslevel=1, mtime=0) as file:
+        Writer(file, pickle.HIGHEST_PROTOCOL).dump(search)
+    return state.getvalue()
+
+
+def load(state: bytes, made_as: Search) -> Search:
+    """Return the search of a snapshot; `made_as` is one of the same run, as of before its first ask.
+
+    It has been told to go on under the settings of every part that the snapshot knows. Raises `ValueError`
+    for bytes that are none, whatever is wrong with them.
+    """
+    given = _given(made_as)
+
+    class Reader(pickle.Unpickler):
+        def persistent_load(self, name: Any) -> Any:
+            return given[name]
+
+        def find_class(self, module: str, name: str) -> Any:
+            found = _CONTAINERS.get((module, name))
+            if module in sys.modules and (module.startswith("evovpo.search.") or module in _RECORDS):
+                found = vars(sys.modules[module]).get(name)
+            if not isinstance(found, type) or found.__module__ != module:
+                raise pickle.UnpicklingError(f"{module}.{name} has no place in a snapshot")
+            return found
+
+    try:
+        search = Reader(gzip.GzipFile(fileobj=io.BytesIO(state))).load()
+    except Exception as error:  # a damaged pickle raises anything
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if not isinstance(search, Search):
+        raise ValueError(f"{type(search).__name__} in place of a search")
+    return search
+
+
+def _given(search: Search) -> dict[str, object]:
+    """Return what a search was made with, by names that hold in every search of the run."""
+    given: dict[str, object] = {"problem": search.problem, "settings": search.config}
+    if search.language is not None:
+        given["language"] = search.language
+    return given | {f"format {place}": made_by for place, made_by in enumerate(search.formats)}
+
+
+def same_state(first: Search, second: Search) -> bool:
+    """True if two searches of one run came to the same: what they know, and what lives where."""
+
+    def known(search: Search) -> tuple[Any, ...]:
+        islands = [(one.members, one.offered, one.filled_cells) for one in search.population.islands]
+        return search.tickets.open, search.gains, search.notes.text, islands, list(search.programs.items())
+
+    return known(first) == known(second)

@@ -1,0 +1,120 @@
+"""All rows of one store into another, in any two databases: resumable, and read back."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table, insert, select
+
+from evovpo.errors import StoreError
+from evovpo.store.codecs import Encoded
+from evovpo.store.database import Database
+from evovpo.store.tables import calls, metadata, policy_events, run_events, snapshots, summaries
+
+_PAGE = 500
+"""Rows in one transaction."""
+_OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
+"""Tables whose rows are numbered as they are added, with the column that says whose they are. Another store
+numbers them otherwise: what tells them apart is their place among the rows of their owner."""
+_SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
+"""What two equal rows share, where that is not every column: a problem's body also holds the place of its
+folder, and a judgement how long it took."""
+
+
+class Copied(NamedTuple):
+    """What a copy came to."""
+
+    rows: int
+    copied: int
+    """Of the rows, those that were not there before."""
+    verified: bool
+    """Each row was read back and has the content that it had."""
+
+
+class _Page(NamedTuple):
+    """Rows of one table, by the columns `keys` or else by place, and how any store is asked for them."""
+
+    table: sa.TableClause
+    keys: list[str]
+    query: sa.Select[Any]
+    rows: dict[tuple[Any, ...], Any]
+
+
+def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> Copied:
+    """Copy all rows of `source` to `target`, and read each of them back.
+
+    What is there stays as it is, so that a copy that was cut short goes on, and runs of several stores can be
+    brought together. A run is listed in `target` once all of it is there. `on_table` is told of each table
+    its name and how many rows are new. Raises StoreError where `target` has another row in place of one.
+    """
+    if source.name == target.name:
+        raise StoreError(f"{source.name} cannot be copied to itself; give another store")
+
+    def copy(connection: Connection) -> Copied:
+        rows = copied = 0
+        # Each table comes after those that it refers to, the status of runs last; those two are made again.
+        tables = sorted(metadata.sorted_tables, key=lambda table: table is run_events)
+        tables.remove(snapshots)
+        tables.remove(summaries)
+        for table in tables:
+            before = copied
+            for page in _pages(connection, table):
+                rows += len(page.rows)
+                copied += target.write(partial(_add, page=page))
+            on_table(table.name, copied - before)
+        pages = (page for table in tables for page in _pages(connection, table))
+        return Copied(rows, copied, not any(target.read(partial(_missing, page=page)) for page in pages))
+
+    return source.read(copy)
+
+
+def _pages(connection: Connection, table: Table) -> Iterator[_Page]:
+    """Yield the rows of a table as the database holds them, nothing decoded."""
+    is_numbered, keys = table.name in _OWNERS, [column.name for column in table.primary_key]
+    columns = [
+        sa.column(one.name, one.type.column if isinstance(one.type, Encoded) else one.type)
+        for one in table.columns
+        if not (is_numbered and one.primary_key)
+    ]
+    plain = sa.table(table.name, *columns)
+    query = select(plain)
+    if not is_numbered:
+        for part in connection.execute(query, execution_options={"yield_per": _PAGE}).mappings().partitions():
+            rows = _by_key(part, keys)
+            its_key = sa.tuple_(*(plain.c[name] for name in keys))
+            yield _Page(plain, keys, query.where(its_key.in_(list(rows))), rows)
+        return
+    number: sa.ColumnClause[int] = sa.column(keys[0])
+    whose: list[sa.ColumnElement[bool]] = [sa.true()]
+    if _OWNERS[table.name]:
+        owner = plain.c[_OWNERS[table.name]]
+        by_age = select(owner).group_by(owner).order_by(sa.func.min(number))
+        whose = [owner == one for one in connection.scalars(by_age).all()]
+    for where in whose:
+        in_order = query.where(where).order_by(number)
+        yield _Page(plain, [], in_order, _by_key(connection.execute(in_order).mappings(), []))
+
+
+def _by_key(rows: Iterable[Any], keys: list[str]) -> dict[tuple[Any, ...], Any]:
+    return {tuple(row[key] for key in keys) or (place,): row for place, row in enumerate(rows)}
+
+
+def _missing(connection: Connection, page: _Page) -> list[Any]:
+    """Return the rows of a page that a store does not have; raises StoreError for one that differs there."""
+    known = _by_key(connection.execute(page.query).mappings(), page.keys)
+    for key in page.rows.keys() & known.keys():
+        same = _SAME.get(page.table.name, page.rows[key])
+        if any(page.rows[key][column] != known[key][column] for column in same):
+            raise StoreError(
+                f"the store to copy to holds another row {key} in {page.table.name}: it went on differently "
+                "from what is to be copied; copy to an empty store"
+            )
+    return [dict(row) for key, row in page.rows.items() if key not in known]
+
+
+def _add(connection: Connection, page: _Page) -> int:
+    rows = _missing(connection, page)
+    if rows:
+        connection.execute(insert(page.table), rows)
+    return len(rows)
