@@ -92,6 +92,7 @@ def loop(
     """
     check_installed()
     from evovpo.config import Config
+    from evovpo.experiments.pool import kept_processes
     from evovpo.problem.folder import load_problem
     from trainer.cli.progress import LoopBar
     from trainer.config import TrainConfig
@@ -137,7 +138,7 @@ def loop(
         )
         trainer: subprocess.Popen[bytes] | None = None
         try:
-            with bar:
+            with bar, kept_processes():
                 if side_by_side:
                     others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
                     trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])

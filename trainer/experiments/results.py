@@ -18,7 +18,8 @@ from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import TEST, Study, StudyArm
 from trainer.experiments.trainings import chosen, finals, grid, tuned_arms
 
-_BUDGET_POINTS = 40
+_BUDGET_POINTS, _FEWEST = 40, 10
+"""Budgets that problems solved are counted after, even by the logarithm, and the smallest."""
 _Row: TypeAlias = Mapping[str, Any]
 _Figure = TypeVar("_Figure")
 
@@ -35,6 +36,8 @@ class Searched(NamedTuple):
     solved_in_any: tuple[str, ...]
     after: Mapping[int, Interval]
     """Problems solved after so many evaluations, with one seed."""
+    area: Interval
+    """Mean of these: the area under problems solved by the logarithm of evaluations, with one seed."""
     tokens: float
     """Sampled by the searches of one seed."""
     seconds: float
@@ -73,6 +76,8 @@ class Comparison:
     at_k: Mapping[str, Mapping[int, Difference]]
     solved: Mapping[str, Difference]
     """By strategy, in problems."""
+    area: Mapping[str, Difference]
+    """By strategy, in problems on average over the budgets."""
     unlocked: Mapping[str, Unlocked]
     """By strategy: what the arm solves and the reference does not."""
     locked: Mapping[str, Unlocked]
@@ -140,6 +145,10 @@ class _Rows:
     def solved(self, after: float = math.inf) -> Array:
         """Return the same of whether it was solved within so many evaluations: 1 or 0."""
         return self.values(lambda row: row["is_right"] and row["solved_after"] <= after)
+
+    def area(self, budgets: Sequence[float]) -> Array:
+        """Return the same of the share of these budgets within which it was solved."""
+        return np.mean([self.solved(budget) for budget in budgets], axis=0)
 
     def of_a_seed(self, field: str) -> float:
         """Return the sum of a field over the problems, of a seed in the mean."""
@@ -225,7 +234,7 @@ class _Summary:
 
     def _searched(self, arm: StudyArm, rows: _Rows) -> Searched:
         problems = self._problems
-        budgets = sorted({round(x) for x in np.geomspace(10, arm.evaluations, _BUDGET_POINTS)})
+        budgets = _budgets(arm.evaluations)
         points = curve([rows.solved(budget) for budget in budgets], len(problems))
         return Searched(
             seeds=rows.seeds,
@@ -233,6 +242,7 @@ class _Summary:
             solved_rows=mean(rows.values(lambda row: row["solved_after"] is not None), len(problems)),
             solved_in_any=tuple(compress(problems, rows.solved().max(axis=0).tolist())),
             after=dict(zip(budgets, points, strict=True)),
+            area=mean(rows.area(budgets), len(problems)),
             tokens=rows.of_a_seed("tokens"),
             seconds=rows.of_a_seed("seconds"),
             training_seconds=rows.of_a_seed("training_seconds"),
@@ -241,7 +251,10 @@ class _Summary:
     def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:
         problems, ours, theirs = self._problems, self._ended(arm), self._ended(reference)
         samples, baseline = self._samples(arm), self._samples(reference)
-        solved = {name: (ours[name].solved(), theirs[name].solved()) for name in ours if name in theirs}
+        both = [name for name in ours if name in theirs]
+        solved = {name: (ours[name].solved(), theirs[name].solved()) for name in both}
+        budgets = _budgets(arm.evaluations)
+        areas = {name: (ours[name].area(budgets), theirs[name].area(budgets)) for name in both}
         return Comparison(
             arm=arm.name,
             reference=reference.name,
@@ -251,6 +264,7 @@ class _Summary:
                 baseline,
             ),
             solved={name: difference(*pair, len(problems)) for name, pair in solved.items()},
+            area={name: difference(*pair, len(problems)) for name, pair in areas.items()},
             unlocked={name: unlocked(*pair, problems) for name, pair in solved.items()},
             locked={name: unlocked(*pair[::-1], problems) for name, pair in solved.items()},
         )  # fmt: skip
@@ -279,6 +293,11 @@ class _Summary:
             for point in grid(self._study, arm)
             if point.name in trainings
         ]
+
+
+def _budgets(evaluations: int) -> list[int]:
+    """Return the budgets that problems solved are counted after."""
+    return sorted({round(x) for x in np.geomspace(_FEWEST, evaluations, _BUDGET_POINTS)})
 
 
 def _pairs(study: Study) -> Iterator[tuple[str, StudyArm]]:

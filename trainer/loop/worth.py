@@ -1,8 +1,10 @@
 """What a loop was worth on problems that it never searched, and whether longer searches would have done."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -26,6 +28,8 @@ ANSWERS = KS[-1]
 """Answers to each held-out problem, of the start model and of the last version."""
 _MOST_TIMES = 20
 """Most answers that the frozen model gets in place of the training, in multiples of `ANSWERS`."""
+_PARTS = 4
+"""Of what is measured, for each process: they end together, and tell how far they are."""
 _FEW_TARGETS = 30
 """Fewer programs are learned by heart; a trial in which imitation gained had 229."""
 _MOSTLY = 0.8
@@ -74,27 +78,28 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     if not loop.held_out:
         return result, None
 
-    def probed(name: str, version: PolicyVersion, answers: int) -> ProbeResult:
-        return probe(
-            version,
-            loop.held_out,
-            answers=loop.search.search.answers,
-            k_max=answers,
-            seed=loop.train.run.seed + 1,  # not the answers that the guard chose by
-            config=loop.search,
-            on_problem=lambda done, total: turns.watch.measured(name, done, total),
+    def probed(said: str, version: PolicyVersion, answers: int) -> tuple[ProbeResult, float]:
+        task = partial(
+            _Probe, version=version, config=loop.search, most=answers, seed=loop.train.run.seed + 1
         )
+        found = _in_parts(turns, said, task)
+        probes = [result for result, _ in found]
+        problems, measures = (
+            tuple(chain.from_iterable(parts))
+            for parts in zip(*((one.problems, one.measures) for one in probes), strict=True)
+        )
+        return replace(probes[0], problems=problems, measures=measures), sum(spent for _, spent in found)
 
-    began = time.process_time()
-    after = probed("last trained version", last, ANSWERS)
-    seconds = time.process_time() - began
+    after, seconds = probed("last trained version", last, ANSWERS)
     trained_seconds = sum(dict(version.metrics).get("cpu_seconds", 0.0) for version in made)
     times = min(1.0 + trained_seconds / max(seconds, 1e-9), _MOST_TIMES)
-    before = probed("start model", start_model, ceil(ANSWERS * times)) if made else after
+    before = probed("start model", start_model, ceil(ANSWERS * times))[0] if made else after
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
-    versions = list(dict.fromkeys((start_model, last)))  # one, where nothing was made
-    solved = _in_searches(versions, loop.held_out, search, turns.jobs)
+    solved = []
+    for version in dict.fromkeys((start_model, last)):  # one, where nothing was made
+        task = partial(_Searches, version=version, config=search)
+        solved.append(sum(_in_parts(turns, f"searches with version {version.number}", task)))
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
     verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
     return result._replace(
@@ -106,12 +111,38 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
 
 
 @dataclass(frozen=True)
-class _Searches:
-    """Searches with one version, as a task of another process."""
+class _Probe:
+    """Answers of a version to some of the problems, as a task of a process."""
 
     name: str
-    version: PolicyVersion
     problems: tuple[Problem, ...]
+    version: PolicyVersion
+    config: Config
+    most: int
+    seed: int
+    """Gives other answers than those that the guard chose by."""
+
+    def run(self, tell: Callable[[Any], None]) -> tuple[ProbeResult, float]:
+        """Return what it answered, and the CPU seconds that took."""
+        began = time.process_time()
+        result = probe(
+            self.version,
+            self.problems,
+            answers=self.config.search.answers,
+            k_max=self.most,
+            seed=self.seed,
+            config=self.config,
+        )
+        return result, time.process_time() - began
+
+
+@dataclass(frozen=True)
+class _Searches:
+    """Searches of some of the problems with a version, as a task of a process."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    version: PolicyVersion
     config: Config
 
     def run(self, tell: Callable[[Any], None]) -> float:
@@ -119,24 +150,26 @@ class _Searches:
         return sum(solved_in_searches(self.version, self.problems, self.config))
 
 
-def _in_searches(
-    versions: Sequence[PolicyVersion], problems: tuple[Problem, ...], config: Config, jobs: int
-) -> list[float]:
-    """Return how many problems each version solves in searches, in `jobs` processes or in this one."""
-    tasks = [_Searches(str(number), one, problems, config) for number, one in enumerate(versions)]
-    if min(jobs, len(tasks)) == 1:
-        return [task.run(ignore) for task in tasks]
-    found: dict[str, float] = {}
+def _in_parts(turns: Turns, said: str, make: Callable[[str, tuple[Problem, ...]], Any]) -> list[Any]:
+    """Return what tasks gave, each with its part of the held-out problems, in `jobs` processes or here."""
+    problems = turns.loop.held_out
+    count = min(_PARTS * turns.jobs, len(problems))
+    tasks = {str(at): make(str(at), problems[at::count]) for at in range(count)}
+    found: dict[str, Any] = {}
 
     def on_message(message: Message) -> None:
         if isinstance(message, Ended):
             found[message.name] = message.value
+            done = sum(len(tasks[name].problems) for name in found)
+            turns.watch.measured(said, done, len(problems))
 
-    if failed := run_all(tasks, jobs, on_message):
-        raise TrainingError(
-            f"searches on held-out problems failed: {failed[0].reason}; the same command goes on"
-        )
-    return [found[task.name] for task in tasks]
+    turns.watch.measured(said, 0, len(problems))
+    if turns.jobs == 1:
+        for name, task in tasks.items():
+            on_message(Ended(name, task.run(ignore)))
+    elif failed := run_all(list(tasks.values()), turns.jobs, on_message):
+        raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command goes on")
+    return [found[name] for name in tasks]
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:

@@ -82,6 +82,7 @@ def report_json(results: Results) -> dict[str, Any]:
                 "reference": one.reference,
                 **_named(one.at_k),
                 "solved_by_search": one.solved,
+                "area": one.area,
                 "unlocked": one.unlocked,
                 "locked": one.locked,
             }
@@ -120,6 +121,7 @@ def _json(value: Any) -> Any:
                 "solved_in_any_seed": list(value.solved_in_any),
                 "seeds": len(value.seeds),
                 "after": _json(value.after),
+                "area": _json(value.area),
                 "tokens": value.tokens,
                 "seconds": value.seconds,
                 "training_seconds": value.training_seconds,
@@ -284,13 +286,16 @@ def _search_tables(results: Results) -> Iterator[_Table]:
         for arm in results.arms:
             name, found = arm.arm.name, arm.searched.get(strategy.name)
             if found is not None:
-                solved = (_text(found.solved, 1), _text(found.solved_rows, 1), str(len(found.solved_in_any)))
-                counts.append([name, str(len(found.seeds)), *solved])
+                solved = (_text(one, 1) for one in (found.solved, found.area, found.solved_rows))
+                counts.append([name, str(len(found.seeds)), *solved, str(len(found.solved_in_any))])
                 compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
                 against.append([name, *itertools.chain(*compared)])
         head = [f"solved by {strategy.name}, of {len(results.problems)}", "seeds", "with one seed"]
-        yield ([*head, "training rows alone", "with any seed"], counts)
-        heads = [(f"minus {name}'s", f"unlocked against {name} / the other way") for name in references]
+        yield ([*head, "mean over budgets", "training rows alone", "with any seed"], counts)
+        heads = [
+            (f"minus {name}'s", "mean over budgets", f"unlocked against {name} / the other way")
+            for name in references
+        ]
         yield ([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
     lines = [
         [one.arm, one.reference, strategy, *_compared(one, strategy)]
@@ -299,20 +304,22 @@ def _search_tables(results: Results) -> Iterator[_Table]:
         for strategy in one.solved
     ]
     if lines:
-        head = ["further pairs", "against", "strategy", "problems solved", "unlocked / the other way"]
+        head = ["further pairs", "against", "strategy", "problems solved", "mean over budgets"]
+        head.append("unlocked / the other way")
         yield (head, lines)
     lines = [[one.arm, one.strategy, one.reference, _text(one.solved, 1)] for one in results.strategies]
     if lines:
         yield (["same models", "strategy", "against", "problems solved"], lines)
 
 
-def _compared(found: Comparison | None, strategy: str) -> tuple[str, str]:
-    """Return the difference in problems solved, and what is unlocked either way; dashes without a pair."""
+def _compared(found: Comparison | None, strategy: str) -> tuple[str, str, str]:
+    """Return the differences in problems solved and what is unlocked either way; dashes without a pair."""
     if found is None or strategy not in found.solved:
-        return "–", "–"
+        return "–", "–", "–"
     ours, theirs = found.unlocked[strategy], found.locked[strategy]
     ends = f"[{ours.interval.low:.0f}, {ours.interval.high:.0f}]"
-    return _text(found.solved[strategy], 1), f"{len(ours.problems)} {ends} / {len(theirs.problems)}"
+    differences = _text(found.solved[strategy], 1), _text(found.area[strategy], 1)
+    return *differences, f"{len(ours.problems)} {ends} / {len(theirs.problems)}"
 
 
 def _cost_table(results: Results) -> _Table:
