@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -342,6 +343,17 @@ def test_a_study_goes_on_where_it_was(
         for entry in results["arms"].values():
             entry.pop("logs")  # they hold times
     assert found == wanted
+
+
+def test_a_further_seed_trains_no_model_again_that_has_its_rows(
+    tmp_path: Path, in_process: list[str]
+) -> None:
+    study_in(tmp_path, ARMS[:1], seeds=1)
+    shutil.rmtree(tmp_path / "work")
+    in_process.clear()
+    study_in(tmp_path, ARMS[:1], seeds=2)
+    assert len(in_process) == 1 + 1  # trained, and answered
+    assert in_process[0].endswith("seed1")
 
 
 def test_rows_of_a_study_with_other_settings_are_refused(tmp_path: Path, in_process: list[str]) -> None:

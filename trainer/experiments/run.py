@@ -50,7 +50,7 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
     `StoreError` if the store fails.
     """
     export.hold(study)
-    arms = [arm for arm in study.arms if export.missing(study, arm)]
+    left = {arm.name: {key.seed for key in export.missing(study, arm)} for arm in study.arms}
 
     def stage(name: str, done: int, total: int | None) -> Callable[[str], None]:
         """Tell that a stage begins, and return what tells each of its parts that ends."""
@@ -62,7 +62,8 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
     told = stage("tuning", sum(name in export.trainings for name in points), len(points))
     run_trainings(study, export, work, list(points.values()), processes, told)
 
-    trained = {one.name: one for arm in arms for one in finals(study, arm, export)}
+    needed = (one for arm in study.arms for one in finals(study, arm, export) if one.seed in left[arm.name])
+    trained = {one.name: one for one in needed}
     told = stage("training", sum((work / "models" / name).exists() for name in trained), len(trained))
     run_trainings(study, export, work, list(trained.values()), processes, told)
 
