@@ -20,8 +20,6 @@ from evovpo.types import Problem, PromptKind, Status
 _PAGE_TELLS = 250
 _WINDOW = 100
 """Judged programs behind a point of the running mean."""
-CURVE_POINTS = 300
-"""Most points of a curve, besides those at which the best rises."""
 
 
 class Point(NamedTuple):
@@ -105,9 +103,9 @@ class RunFigures:
         self.by_kind: Counter[str] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.sandbox_seconds = 0.0
-        self._latest: deque[float] = deque(maxlen=_WINDOW)
-        self._rises: list[int] = []
+        self.rises: list[int] = []
         """Places in `points` at which the best rises."""
+        self._latest: deque[float] = deque(maxlen=_WINDOW)
         self._orders: dict[str, list[Line]] = {}
         self._ordering = threading.Lock()
 
@@ -148,16 +146,6 @@ class RunFigures:
                     insort(order, line, key=key)
             return order[:]
 
-    def points_shown(self) -> list[Point]:
-        """Return the points at which the best rises, and others evenly between them."""
-        count = len(self.points)
-        shown = {
-            *range(0, count, max(1, count // CURVE_POINTS)),
-            *self._rises,
-            *range(max(0, count - 1), count),
-        }
-        return [self.points[number] for number in sorted(shown)]
-
     def _take(self, page: TellPage, through: int) -> None:
         lines = deque(page.lines)
         points: dict[int, Point] = {}
@@ -186,7 +174,7 @@ class RunFigures:
             point = Point(evaluations, tokens, before.seconds + spent, best, passed, mean, score)
             self.points.append(point)  # before its rise, which another thread may read
             if (best, score) != (before.best, before.score):
-                self._rises.append(len(self.points) - 1)
+                self.rises.append(len(self.points) - 1)
             points[cost.position] = point
         named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
         for position, slot, objective, value in page.reached:

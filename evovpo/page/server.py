@@ -5,21 +5,21 @@ script and nothing else, whatever a store holds.
 """
 
 import json
+import re
 import secrets
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from evovpo.errors import ConfigError, RunHeldError, StoreError
@@ -30,7 +30,7 @@ from evovpo.page.reports import LiveReport
 from evovpo.page.source import Source
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
-_FILES = {"index.html": "html", "page.css": "css", **dict.fromkeys(SCRIPTS, "javascript")}
+_FILES = {"/": "index.html", **{f"/{name}": name for name in ("page.css", *SCRIPTS)}}
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -63,15 +63,15 @@ def application(
     """
     if allow_actions and not token:
         raise ConfigError("actions on the page need a token; expected one beside --allow-actions")
-    extra = {"actions": allow_actions}
+    queries = {
+        **_QUERIES,
+        "/api/page": (lambda _: {"actions": allow_actions, "report": report is not None}, {}),
+        "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
+        "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
+    }
     routes = [
-        *(Route(f"/{name}".removesuffix("index.html"), _file(name, kind)) for name, kind in _FILES.items()),
-        *(
-            Route(path, _answer(source, read, allowed, **(extra if path in _WITH_ACTIONS else {})))
-            for path, (read, allowed) in _QUERIES.items()
-        ),
-        Route("/api/report", _answer(source, lambda _: {"report": report.record() if report else None}, {})),
-        Route("/healthz", _answer(source, lambda _: {"schema": source.store().schema_version()}, {})),
+        *(Route(path, FileResponse(ASSETS / name)) for path, name in _FILES.items()),
+        *(Route(path, _answer(source, *query)) for path, query in queries.items()),
     ]
     if allow_actions:
         routes += [Route(path, _answer(source, act, {}), methods=["POST"]) for path, act in _ACTIONS.items()]
@@ -140,15 +140,8 @@ def serve(
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])
 
 
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return Response((ASSETS / name).read_bytes(), media_type=f"text/{kind}")
-
-    return answer
-
-
 def _answer(
-    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed], **extra: Any
+    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed]
 ) -> Callable[[Request], Response]:
     """Return an endpoint that answers with a record, and with one clear error where there is none.
 
@@ -162,16 +155,12 @@ def _answer(
                 expected = ", ".join(allowed) or "none"
                 raise BadRequestError(f"unknown parameter {min(unknown)!r}; expected {expected}")
             parsed = {name: _parsed(name, value, allowed[name]) for name, value in given.items()}
-            return json_response({**read(source, **request.path_params, **parsed), **extra})
-        except BadRequestError as error:
-            return _error(400, str(error))
-        except NotStoredError as error:
-            return _error(404, str(error))
-        except RunHeldError as error:
-            return _error(409, str(error))
-        except StoreError as error:
-            source.close()  # what its connections know of a file that was damaged stays wrong
-            return _error(503, str(error))
+            return json_response(read(source, **request.path_params, **parsed))
+        except (BadRequestError, StoreError) as error:
+            status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 503)
+            if status == 503:
+                source.close()  # what its connections know of a file that was damaged stays wrong
+            return _error(status, str(error))
 
     return answer
 
@@ -180,21 +169,21 @@ class BadRequestError(ValueError):
     """A parameter that is not what its documentation says."""
 
 
+_STATUSES = {BadRequestError: 400, NotStoredError: 404, RunHeldError: 409}
+
+
 def json_response(record: Record, status: int = 200) -> Response:
     """Return a record as JSON in ASCII: half of a surrogate pair in a stored text is no fault."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 
 def _parsed(name: str, given: str, allowed: Allowed) -> str | int:
-    if allowed is None:
-        return given
     if isinstance(allowed, range):
-        is_number = given.isascii() and given.isdigit() and len(given) <= 10
-        if is_number and int(given) in allowed:
+        if re.fullmatch("[0-9]{1,10}", given) and int(given) in allowed:
             return int(given)
         expected = f"a whole number from {allowed.start} to {allowed.stop - 1}"
     else:
-        if given in allowed:
+        if allowed is None or given in allowed:
             return given
         expected = f"one of {', '.join(allowed)}"
     raise BadRequestError(f"{name} is {given[:40]!r}; expected {expected}")
@@ -238,8 +227,6 @@ _QUERIES: dict[str, tuple[Callable[..., Record], dict[str, Allowed]]] = {
     "/api/policies": (records.policies_record, {}),
 }
 """What the read API answers: by path, the function and its parameters."""
-_WITH_ACTIONS = ("/api/runs/{run_id}", "/api/policies")
-"""Answers that say whether the page may write."""
 _ACTIONS: dict[str, Callable[..., Record]] = {
     "/api/runs/{run_id}/stop": _stop,
     "/api/runs/{run_id}/resume": _resume,
