@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -70,7 +71,7 @@ def application(
         "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
     }
     routes = [
-        *(Route(path, FileResponse(ASSETS / name)) for path, name in _FILES.items()),
+        *(Route(path, partial(_file, ASSETS / name)) for path, name in _FILES.items()),
         *(Route(path, _answer(source, *query)) for path, query in queries.items()),
     ]
     if allow_actions:
@@ -109,35 +110,25 @@ def _refusal(token: str | None, request: Request) -> Response | None:
     return None
 
 
-def serve(
-    source: Source,
-    host: str,
-    port: int,
-    token: str | None,
-    on_ready: Callable[[str], None],
-    *,
-    allow_actions: bool = False,
-    report: LiveReport | None = None,
-) -> None:
-    """Serve until Ctrl-C; `on_ready` is told the address once requests are answered.
+def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
+    """Serve an application until Ctrl-C; `on_ready` is told the address once requests are answered.
 
     Port 0 takes a free one. Raises ConfigError if the port cannot be had.
     """
+    family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
-        listener = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
-        ) from error
-    shown = f"[{host}]" if ":" in host else host
+        advice = f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
+        raise ConfigError(advice) from error
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
-
-    app = application(source, token, allow_actions=allow_actions, report=report)
     on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])
+
+
+def _file(path: Path, request: Request) -> Response:
+    return FileResponse(path)
 
 
 def _answer(

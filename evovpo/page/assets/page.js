@@ -71,11 +71,7 @@ function readStored(path, query) {
 
 const say = (text) => { document.getElementById("state").textContent = visible(text); };
 
-function fault(text) {
-  const box = document.getElementById("fault");
-  box.hidden = !text;
-  box.textContent = text ? visible(`${text}. This page tries again by itself.`) : "";
-}
+const fault = (text) => { document.getElementById("fault").textContent = visible(text && `${text}. This page tries again by itself.`); };
 
 function menu(path) {
   const views = [["Runs", ["runs"]], ["Training", ["policies"]], ...(page.about.report ? [["Report", ["report"]]] : [])];

@@ -30,7 +30,7 @@ const empty = (text, command) => el("p", { class: "empty" }, text, command && el
 // Words of the field, for whoever points at one.
 const MEANINGS = new Map(Object.entries({
   component: "one number of a reward vector: an example, or what a scorer names",
-  "components at 1": "how many numbers of its reward vector are full", "at 1": "how many components have full reward", mean: "mean reward over all components",
+  "components at 1": "how many numbers of its reward vector are full", "at 1": "how many components have full reward", passed: "how many components have full reward", mean: "mean reward over all components",
   seed: "a starting program of the problem; for a run, what its random numbers begin with", root: "written from the problem alone, without a parent", mutate: "a parent program, improved", crossover: "two parent programs, combined",
   repair: "a parent program that failed, mended", join: "two programs joined as `a if condition else b`, without a model",
   duplicate: "a program that this run had already proposed", unparsed: "no program could be read from the answer", rejected: "refused before it was run, for example as not novel", parsed: "a program that this run had not seen",
@@ -47,6 +47,8 @@ const explained = (word) => el("span", { title: MEANINGS.get(word) }, word);
 const getter = (of) => (typeof of === "string" ? (row) => row[of] : of);
 const words = (name, of = name, value = null, key = name) => ({ name, cell: getter(of), value: getter(value), key });
 const figures = (...given) => ({ ...words(...given), isFigures: true });
+
+const shown = (value) => (isNone(value) || typeof value === "number" ? number(value) : value);
 
 function sorted(rows, columns, sort) {
   const by = columns.find((one) => one.value && one.key === sort.replace("-", ""));
@@ -65,7 +67,6 @@ function table(meaning, rows, columns, none) {
     return el("th", { scope: "col", title: MEANINGS.get(one.name), class: one.isFigures && "figures", "aria-sort": isBy && (falls ? "descending" : "ascending") },
       one.value ? el("button", { type: "button", class: "sort", "data-key": `sort-${one.key}`, onclick: () => change({ sort: next }) }, name) : name);
   });
-  const shown = (value) => (isNone(value) || typeof value === "number" ? number(value) : value);
   const body = sorted(rows, columns, sort).map((row) =>
     el("tr", {}, columns.map((one) => el("td", { class: one.isFigures && "figures" }, shown(one.cell(row))))));
   return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": meaning },
@@ -87,7 +88,7 @@ const tabs = (run, chosen) => el("nav", { class: "tabs", "aria-label": "Of this 
     el("a", { href: address(["run", run, to].filter(Boolean)), "aria-current": to === chosen && "page" }, name)));
 
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, value]) => !isNone(value))
-  .map(([name, value]) => el("div", {}, el("dt", { title: MEANINGS.get(name) }, name), el("dd", {}, value))));
+  .map(([name, value]) => el("div", {}, el("dt", { title: MEANINGS.get(name) }, name), el("dd", {}, shown(value)))));
 
 // `to` gives the address of a list of what was counted.
 const bars = (meaning, counts, total, to) => table(meaning, counts, [
@@ -106,11 +107,11 @@ const RUN_COLUMNS = [
   figures("best", once((run) => merit(run.best_score, run.best_mean_reward)), (run) => run.best_score ?? run.best_mean_reward),
   figures("passed", once((run) => `${run.passed} of ${run.objectives}`), (run) => run.passed / run.objectives),
   figures("held-out", (run) => share(run.heldout), (run) => (run.heldout?.[1] ? run.heldout[0] / run.heldout[1] : null)),
-  figures("evaluations", once((run) => `${number(run.evaluations)}${isRead(run) ? "" : " …"}`), "evaluations"),
+  figures("evaluations", once((run) => `${number(run.evaluations)} of ${number(run.budget)}`), "evaluations"),
   figures("per second", once(rate), rate),
   figures("tokens", once("tokens"), "tokens"),
   figures("cost", "cost", "cost"),
-  words("policy", once((run) => run.policy_versions.join(", ")), (run) => run.policy_versions.join(", ")),
+  words("policy", once((run) => run.policy_versions.join(", ") || null), (run) => run.policy_versions.join(", ")),
   words("strategy", "strategy", "strategy"),
   figures("seed", "seed", (run) => Number(run.seed)),
   words("started (UTC)", (run) => when(run.created_at), "created_at", "created"),
@@ -165,14 +166,12 @@ function overview(run, query) {
     : [line("best mean reward", run.curve.best, true), line("mean of the latest 100 programs", run.curve.mean)];
   const isFull = (rise) => rise.value >= 1, first = ({ rises }) => rises.find(isFull) || rises.at(-1);
   const reached = (rise) => (rise.evaluations ? counted(rise.evaluations) : "the start");
-  const { calls } = run, isClean = (counts, name) => counts.every((one) => one.name === name);
+  const { calls } = run;
   return [
     el("p", { class: "statement" }, run.statement.text, cutNote(run.statement)),
-    facts([["best combined_score", isScored && number(run.best_score, 6)], ["best mean reward", reward(run.best_mean_reward)],
-      ["components at 1", `${run.passed} of ${run.objectives}`], ["held-out right", share(run.heldout) || "not looked at"],
-      ["evaluations", `${number(run.evaluations)} of ${number(run.budget)}`], ["different programs", number(run.programs)],
-      ["tokens sampled", number(run.tokens)], ["cost", run.cost], ["requests failed", calls.calls > 0 && `${calls.failed} of ${calls.calls}`],
-      ["evaluations per second", number(rate(run))], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
+    facts([...RUN_COLUMNS.slice(3, -3).map((one) => [one.name, one.cell(run)]), ["best mean reward", isScored && reward(run.best_mean_reward)],
+      ["different programs", run.programs], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
+      ["requests failed", calls.calls > 0 && `${calls.failed} of ${calls.calls}`],
       ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at !== null && counted(run.best_at)],
       ["written by policy", run.best_policy_version ?? (run.best_program_id && "no model")]]),
     section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", AXES, by)),
@@ -188,11 +187,9 @@ function overview(run, query) {
       words("best program", (one) => programLink(one.best_program_id, run.id))], "Nothing was proposed yet.")),
     section("What became of the answers", el("div", { class: "columns" },
       el("div", {}, el("h3", {}, "Judgements of proposed programs, repeats too"),
-        bars("Judgements", run.by_status, run.evaluations, (name) => address(["run", run.id, "programs"], { status: name })),
-        isClean(run.by_status, "ok") && el("p", {}, "No program failed.")),
+        bars("Judgements", run.by_status, run.evaluations, (name) => address(["run", run.id, "programs"], { status: name }))),
       el("div", {}, el("h3", {}, "Answers"),
-        bars("What answers were", run.by_parse_status, run.evaluations, page.answers ? null : (name) => address(["run", run.id, "answers"], { parse_status: name })),
-        isClean(run.by_parse_status, "parsed") && el("p", {}, "Every answer was a new program.")),
+        bars("What answers were", run.by_parse_status, run.evaluations, page.answers ? null : (name) => address(["run", run.id, "answers"], { parse_status: name }))),
       calls.faults.length > 0 && el("div", {}, el("h3", {}, "Requests that brought nothing"), bars("Faults", calls.faults, calls.calls)))),
     section(isRunning(run) ? "In flight" : "Left open when it ended", table("Asks that wait", run.open_asks, [figures("ask", "sequence"),
       words("kind"), figures("island"), figures("replies", (one) => `${one.replies} of ${one.wanted}`)], "No ask waits for a reply.")),
@@ -410,8 +407,8 @@ const programView = {
         ["found after", data.evaluations !== null && counted(data.evaluations)], ["made by", explained(data.kind)],
         ["made from", links([...new Set(data.parents.map((one) => one.program_id))])], ["island", data.island],
         ["policy", completion ? completion.policy_version : "no model"], ["model", completion?.model || null],
-        ["temperature", completion?.temperature], ["tokens of the completion", completion && number(completion.tokens)],
-        ["seconds in the sandbox", evaluation && number(evaluation.seconds)], ["isolation", evaluation?.isolation],
+        ["temperature", completion?.temperature], ["tokens of the completion", completion?.tokens],
+        ["seconds in the sandbox", evaluation?.seconds], ["isolation", evaluation?.isolation],
         ["trust", evaluation?.trust], ["also in runs", data.runs.length > 1 && data.runs.length - 1]]),
       el("p", {}, data.children.length < 20 ? "Made from it: " : "Made from it, the first 20: ", links(data.children)),
       code,
