@@ -366,10 +366,9 @@ def _version(version: PolicyVersion) -> Record:
 
 def _training(source: Source, training: Training) -> Record:
     steps = thinned(source.store().training_steps(training.id))
-    lists = {name: getattr(training, name)[:MOST_ROWS] for name in ("runs", "after", "through")}
     return {
         **_of(training, "id", "objective", "start_version", "created_at"),
-        **lists,
+        "runs": training.runs[:MOST_ROWS],
         "seed": str(training.seed),
         "steps": [dataclasses.asdict(step) for step in steps],
     }

@@ -181,7 +181,7 @@ def test_a_user_sorts_filters_and_follows_a_lineage(walk: Walk) -> None:
     count = unparsed.locator("td").nth(1).inner_text()
     unparsed.locator("a").click()
     walk.page.wait_for_url("**answers?parse_status=unparsed")
-    walk.page.wait_for_selector("[aria-label=Answers] td:has-text('unparsed')")
+    walk.page.wait_for_selector("td:has-text('unparsed') ~ td code")
     assert walk.page.locator("tbody tr").count() == int(count)
 
 

@@ -27,19 +27,28 @@ const filters = (...content) => el("div", { class: "filters" }, content);
 const fold = (title, ...content) => el("details", { "data-key": title }, el("summary", {}, title), content);
 const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
 const empty = (text, command) => el("p", { class: "empty" }, text, command && el("code", {}, command));
+
 // Words of the field, for whoever points at one.
 const MEANINGS = new Map(Object.entries({
   component: "one number of a reward vector: an example, or what a scorer names",
-  "components at 1": "how many numbers of its reward vector are full", "at 1": "how many components have full reward", passed: "how many components have full reward", mean: "mean reward over all components",
-  seed: "a starting program of the problem; for a run, what its random numbers begin with", root: "written from the problem alone, without a parent", mutate: "a parent program, improved", crossover: "two parent programs, combined",
+  "components at 1": "how many numbers of its reward vector are full", "at 1": "how many components have full reward",
+  passed: "how many components have full reward", mean: "mean reward over all components",
+  seed: "a starting program of the problem; for a run, what its random numbers begin with",
+  root: "written from the problem alone, without a parent", mutate: "a parent program, improved", crossover: "two parent programs, combined",
   repair: "a parent program that failed, mended", join: "two programs joined as `a if condition else b`, without a model",
-  duplicate: "a program that this run had already proposed", unparsed: "no program could be read from the answer", rejected: "refused before it was run, for example as not novel", parsed: "a program that this run had not seen",
-  island: "a population of its own", "migrations to it": "how often the best of its neighbour were copied to it", "asked for since its best": "proposed on this island since its best program last changed",
-  "held-out": "right on how many of the examples that the search never sees", "held-out right": "on how many of the examples that the search never sees the best program is right",
-  evaluations: "all answers proposed count: repeats and answers without a program too", after: "answers that had been proposed when it came", "found after": "answers proposed up to it; a curve has one point for all answers of a reply", "different programs": "judged ones, each counted once",
-  "in the sandbox": "programs run; a repeat has the judgement of its twin and is not run again", trust: "high: the program's process never held the expected answers; low: it ran together with its evaluator",
-  isolation: "what this machine's sandbox offers", policy: "the version of the model that wrote it; 0 is the start model", memorised: "right on all examples of the search, wrong on some held-out one",
-  "best@1 of the parent": "expected mean reward of one answer by the version before, on the problems of the probe", "its own": "expected mean reward of one answer by this version, on the same problems",
+  duplicate: "a program that this run had already proposed", unparsed: "no program could be read from the answer",
+  rejected: "refused before it was run, for example as not novel", parsed: "a program that this run had not seen",
+  island: "a population of its own", "migrations to it": "how often the best of its neighbour were copied to it",
+  "asked for since its best": "proposed on this island since its best program last changed",
+  "held-out": "right on how many of the examples that the search never sees", "different programs": "judged ones, each counted once",
+  evaluations: "all answers proposed count: repeats and answers without a program too", after: "answers that had been proposed when it came",
+  "found after": "answers proposed up to it; a curve has one point for all answers of a reply",
+  "in the sandbox": "programs run; a repeat has the judgement of its twin and is not run again",
+  trust: "high: the program's process never held the expected answers; low: it ran together with its evaluator",
+  isolation: "what this machine's sandbox offers", policy: "the version of the model that wrote it; 0 is the start model",
+  memorised: "right on all examples of the search, wrong on some held-out one",
+  "best@1 of the parent": "expected mean reward of one answer by the version before, on the problems of the probe",
+  "its own": "expected mean reward of one answer by this version, on the same problems",
 }));
 const explained = (word) => el("span", { title: MEANINGS.get(word) }, word);
 
@@ -64,7 +73,8 @@ function table(meaning, rows, columns, none) {
   const head = columns.map((one) => {
     const isBy = one.value && one.key === sort.replace("-", ""), name = [one.name, isBy && (falls ? " ▾" : " ▴")];
     const next = (isBy ? !falls : one.isFigures) ? `-${one.key}` : one.key;
-    return el("th", { scope: "col", title: MEANINGS.get(one.name), class: one.isFigures && "figures", "aria-sort": isBy && (falls ? "descending" : "ascending") },
+    const order = isBy && (falls ? "descending" : "ascending");
+    return el("th", { scope: "col", title: MEANINGS.get(one.name), class: one.isFigures && "figures", "aria-sort": order },
       one.value ? el("button", { type: "button", class: "sort", "data-key": `sort-${one.key}`, onclick: () => change({ sort: next }) }, name) : name);
   });
   const body = sorted(rows, columns, sort).map((row) =>
@@ -91,9 +101,9 @@ const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, value]) =
   .map(([name, value]) => el("div", {}, el("dt", { title: MEANINGS.get(name) }, name), el("dd", {}, shown(value)))));
 
 // `to` gives the address of a list of what was counted.
-const bars = (meaning, counts, total, to) => table(meaning, counts, [
+const bars = (title, counts, total, to) => el("div", {}, el("h3", {}, title), table(title, counts, [
   words("what", (one) => (to ? el("a", { href: to(one.name) }, one.name) : explained(one.name))), figures("count"),
-  words("share", (one) => el("meter", { value: one.count, max: Math.max(1, total), "aria-label": one.name }))]);
+  words("share", (one) => el("meter", { value: one.count, max: Math.max(1, total), "aria-label": one.name }))]));
 
 const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status) ? run.status : ""}`, title: MEANINGS.get(run.status) }, run.status);
 
@@ -186,11 +196,10 @@ function overview(run, query) {
       figures("asked for since its best", "since_rise"), figures("migrations to it", "migrations"),
       words("best program", (one) => programLink(one.best_program_id, run.id))], "Nothing was proposed yet.")),
     section("What became of the answers", el("div", { class: "columns" },
-      el("div", {}, el("h3", {}, "Judgements of proposed programs, repeats too"),
-        bars("Judgements", run.by_status, run.evaluations, (name) => address(["run", run.id, "programs"], { status: name }))),
-      el("div", {}, el("h3", {}, "Answers"),
-        bars("What answers were", run.by_parse_status, run.evaluations, page.answers ? null : (name) => address(["run", run.id, "answers"], { parse_status: name }))),
-      calls.faults.length > 0 && el("div", {}, el("h3", {}, "Requests that brought nothing"), bars("Faults", calls.faults, calls.calls)))),
+      bars("Judgements of proposed programs, repeats too", run.by_status, run.evaluations,
+        (name) => address(["run", run.id, "programs"], { status: name })),
+      bars("Answers", run.by_parse_status, run.evaluations, !page.answers && ((name) => address(["run", run.id, "answers"], { parse_status: name }))),
+      calls.faults.length > 0 && bars("Requests that brought nothing", calls.faults, calls.calls))),
     section(isRunning(run) ? "In flight" : "Left open when it ended", table("Asks that wait", run.open_asks, [figures("ask", "sequence"),
       words("kind"), figures("island"), figures("replies", (one) => `${one.replies} of ${one.wanted}`)], "No ask waits for a reply.")),
   ];
@@ -266,8 +275,9 @@ function gridView([across, up], programs, run) {
 
 // Those of these points that no other one equals or exceeds in both components.
 function paretoFront(points) {
-  let best = -1;
-  return points.toSorted((a, b) => b.x - a.x || b.y - a.y).filter((one) => one.y > best && ((best = one.y), true));
+  const front = [];
+  for (const one of points.toSorted((a, b) => b.x - a.x || b.y - a.y)) if (one.y > (front.at(-1)?.y ?? -1)) front.push(one);
+  return front;
 }
 
 // Greedy cover: each program adds the most to the best reward of every component.
@@ -350,7 +360,8 @@ function shaded(text, value, attributes) {
 
 // Rows are { name, values }, each value a reward; dark is 0, light is 1.
 function heatMap(meaning, rows, columns) {
-  const cell = (name, j) => words(el("span", { title: name }, shorten(name, 12)), ({ values }) => shaded("", values[j], { title: `${name}: ${reward(values[j])}` }));
+  const cell = (name, j) => words(el("span", { title: name }, shorten(name, 12)),
+    ({ values }) => shaded("", values[j], { title: `${name}: ${reward(values[j])}` }));
   return el("div", { class: "heat" }, table(meaning, rows, [words("program", "name"), ...columns.map(cell)]));
 }
 
@@ -508,7 +519,8 @@ const PARTS = {
   table: (part) => [table(part.title, part.rows, part.columns.map((name, i) => words(name, (row) => bold(row[i])))), part.note && quiet(part.note)],
   chart: (part) => lineChart({ series: part.series, xLabel: part.against, yLabel: part.title }),
   map: ({ title, components, rows, note, best }) => [
-    heatMap(title, rows.map((row) => ({ ...row, name: `${number(row.alike)} programs` })), components), quiet(note), fold("The best program", codeView({ text: best, characters: best.length }))],
+    heatMap(title, rows.map((row) => ({ ...row, name: `${number(row.alike)} programs` })), components), quiet(note),
+    fold("The best program", codeView({ text: best, characters: best.length }))],
 };
 
 const reportView = {
