@@ -30,14 +30,13 @@ class Point(NamedTuple):
     seconds: float
     """Of sampling and of the sandbox, added up."""
     best: float
-    passed: int
     mean: float | None
     """Over the latest programs that were judged."""
     score: float | None
     """The highest so far."""
 
 
-_BEGINNING = Point(0, 0, 0.0, 0.0, 0, None, None)
+_BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
 class Line(NamedTuple):
@@ -151,11 +150,11 @@ class RunFigures:
         points: dict[int, Point] = {}
         for cost in page.costs:
             before = self.now
-            evaluations, spent = before.evaluations, cost.seconds
+            evaluations, seconds = before.evaluations, before.seconds + cost.seconds
             while lines and lines[0].position == cost.position:
                 line = lines.popleft()
                 evaluations += line.kind is not PromptKind.SEED
-                spent += line.seconds
+                seconds += line.seconds
                 self._count(line)
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
                     self._latest.append(line.mean_reward)
@@ -168,10 +167,10 @@ class RunFigures:
                     )
             if cost.policy_version is not None:
                 self.by_policy[cost.policy_version] += 1
-            best, passed = (self.best_mean.mean_reward, self.best_mean.passed) if self.best_mean else (0.0, 0)
-            tokens, score = before.tokens + cost.tokens, self.best_score.score if self.best_score else None
+            best = self.best_mean.mean_reward if self.best_mean else 0.0
+            score = self.best_score.score if self.best_score else None
             mean = sum(self._latest) / len(self._latest) if self._latest else None
-            point = Point(evaluations, tokens, before.seconds + spent, best, passed, mean, score)
+            point = Point(evaluations, before.tokens + cost.tokens, seconds, best, mean, score)
             self.points.append(point)  # before its rise, which another thread may read
             if (best, score) != (before.best, before.score):
                 self.rises.append(len(self.points) - 1)

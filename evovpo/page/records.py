@@ -374,6 +374,7 @@ def _training(source: Source, training: Training) -> Record:
     }
 
 
+@lru_cache(maxsize=100)
 def _settings(config_json: str) -> list[Record]:
     """Return the settings of a run as they are stored, each with its default: "null" where it has none."""
     model = {name: field.default for name, field in ModelConfig.model_fields.items()}

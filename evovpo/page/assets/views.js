@@ -91,12 +91,6 @@ function choice(name, key, options, chosen = here().query.get(key) || "") {
 }
 const filter = (name, key, values) => choice(name, key, [["", "any"], ...values]);
 
-const TABS = [["", "Overview"], ["lineage", "Lineage"], ["programs", "Programs"], ["answers", "Answers"], ["population", "Population"],
-  ["settings", "Settings"]];
-const tabs = (run, chosen) => el("nav", { class: "tabs", "aria-label": "Of this run" },
-  TABS.filter(([to]) => to !== "answers" || !page.answers).map(([to, name]) =>
-    el("a", { href: address(["run", run, to].filter(Boolean)), "aria-current": to === chosen && "page" }, name)));
-
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, value]) => !isNone(value))
   .map(([name, value]) => el("div", {}, el("dt", { title: MEANINGS.get(name) }, name), el("dd", {}, shown(value)))));
 
@@ -164,7 +158,7 @@ function paging({ offset, total, more }, shown) {
 const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
 const axisOf = (query) => AXES.find(([key]) => key === query.get("by")) || AXES[0];
 
-function overview(run, query) {
+function overview(data, query, run) {
   const isScored = run.best_score !== null, score = [["score", "best combined_score"]];
   const shown = [...(isScored ? score : []), ["best", "best and mean"], ["components", "best of each component"]];
   const [by, xLabel] = axisOf(query), what = query.get("show") || shown[0][0];
@@ -330,7 +324,10 @@ function settingsView(data, query, { settings }) {
       table(name, settings.filter((one) => one.section === name), [words("setting", "name"), value])))))];
 }
 
-const RUN_VIEWS = { lineage: lineageView, programs: programsView, answers: answersView, population: populationView, settings: settingsView };
+const TABS = { overview, lineage: lineageView, programs: programsView, answers: answersView, population: populationView, settings: settingsView };
+const tabs = (run, chosen) => el("nav", { class: "tabs", "aria-label": "Of this run" },
+  Object.keys(TABS).filter((tab) => tab !== "answers" || !page.answers).map((tab) =>
+    el("a", { href: address(["run", run, ...(tab === "overview" ? [] : [tab])]), "aria-current": tab === chosen && "page" }, tab)));
 
 const runView = {
   title: ({ run }) => run.problem,
@@ -342,13 +339,13 @@ const runView = {
     return { run, more: lists[tab] ? await read(api("runs", id, tab === "population" ? "programs" : tab), lists[tab]()) : null };
   },
   isLive: ({ run }) => progress([run]),
-  draw({ run, more }, query, [, tab]) {
+  draw({ run, more }, query, [, tab = "overview"]) {
     return [
       quiet(status(run), ` run ${run.id}, seed ${run.seed}, `, run.strategy && `${run.strategy}, `, `started ${when(run.created_at)} UTC`,
         !isRead(run) && ` · reading: ${number(run.read[0])} of ${number(run.read[1])} replies`),
       isRunning(run) && action("Stop", api("runs", run.id, "stop"), "Stop this run? What is under way is finished; it can be resumed."),
       ["interrupted", "failed"].includes(run.status) && action("Resume", api("runs", run.id, "resume"), "Resume this run on this machine?"),
-      tabs(run.id, tab || ""), tab in RUN_VIEWS ? RUN_VIEWS[tab](more, query, run) : overview(run, query)];
+      tabs(run.id, tab), (TABS[tab] || overview)(more, query, run)];
   },
 };
 
@@ -459,7 +456,6 @@ const policiesView = {
   load: () => read(api("policies")),
   isLive: () => "live",
   draw({ versions, trainings, events, served }) {
-    if (!versions.length && !trainings.length && !events.length) return empty("No policy version yet. Train one from what is stored: ", "evovpo retrain");
     const nodes = versions.map(({ number, parent }) => ({ id: String(number), name: `policy ${number}`, note: number === served ? "served" : "",
       parents: parent === null ? [] : [{ id: String(parent), role: "parent" }] }));
     const panel = ([key, name]) => el("div", {}, el("h3", {}, name), lineChart({ xLabel: "step", yLabel: name, most: 380,
@@ -473,7 +469,8 @@ const policiesView = {
         figures("best@1 of the parent", (one) => metricOf(one, "probe.parent.best_at_1")), figures("its own", (one) => metricOf(one, "probe.best_at_1")),
         figures("difference [95 % interval]", gained), words("folder", (one) => shorten(one.path, 60)),
         ...(page.about.actions ? [words("follow", (one) => one.number !== served
-          && action("Serve", api("policies", one.number, "serve"), `Let searches follow policy ${one.number}?`))] : [])])),
+          && action("Serve", api("policies", one.number, "serve"), `Let searches follow policy ${one.number}?`))] : [])],
+        "No policy version yet: `evovpo retrain` trains one from what is stored.")),
       probes.length > 0 && section("Before and after", el("p", {}, "Best mean reward of k answers, on problems outside the training: ",
         "a version beside its parent. The band is the 95 % interval of what it gained."), el("div", { class: "columns" }, probes)),
       section("What happened", table("Events", events.toReversed().slice(0, 100), [words("when (UTC)", (one) => when(one.at)),
