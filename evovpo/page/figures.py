@@ -97,10 +97,8 @@ class RunFigures:
         self.reached: list[list[Reached]] = [[] for _ in problem.objectives]
         """For each component, in rising order of values."""
         self.islands: defaultdict[int, Island] = defaultdict(Island)
-        self.by_status: Counter[str] = Counter()
-        self.by_parse_status: Counter[str] = Counter()
-        self.by_kind: Counter[str] = Counter()
-        self.by_policy: Counter[int] = Counter()
+        self.by: defaultdict[str, Counter[Any]] = defaultdict(Counter)
+        """How many candidates have each `status`, `parse_status` and `kind`; rollouts by `policy_version`."""
         self.sandbox_seconds = 0.0
         self.rises: list[int] = []
         """Places in `points` at which the best rises."""
@@ -166,7 +164,7 @@ class RunFigures:
                         )
                     )
             if cost.policy_version is not None:
-                self.by_policy[cost.policy_version] += 1
+                self.by["policy_version"][cost.policy_version] += 1
             best = self.best_mean.mean_reward if self.best_mean else 0.0
             score = self.best_score.score if self.best_score else None
             mean = sum(self._latest) / len(self._latest) if self._latest else None
@@ -183,15 +181,15 @@ class RunFigures:
         self.position = through
 
     def _count(self, line: CandidateLine) -> None:
-        self.by_kind[line.kind] += 1
+        self.by["kind"][line.kind] += 1
         self.sandbox_seconds += line.seconds
         if line.kind is not PromptKind.SEED:
             island = self.islands[line.island]
             island.proposed += 1
             island.since_rise += 1
-            self.by_parse_status[line.parse_status] += 1
+            self.by["parse_status"][line.parse_status] += 1
             if line.status is not None:
-                self.by_status[line.status] += 1
+                self.by["status"][line.status] += 1
 
     def _score(self, line: CandidateLine) -> float | None:
         folder = self.problem.evaluator

@@ -67,6 +67,7 @@ def run_record(source: Source, run_id: str) -> Record:
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
     calls, migrations = source.store().call_totals(run_id), _migrations(source, head)
+    policies = sorted(figures.by["policy_version"].items())
     return {
         **_run(source, head, figures),
         "statement": cut(problem.statement),
@@ -79,10 +80,8 @@ def run_record(source: Source, run_id: str) -> Record:
             {"island": index, **vars(island), "migrations": migrations}
             for index, island in sorted(figures.islands.items())
         ],
-        "by_status": _counts(figures.by_status),
-        "by_parse_status": _counts(figures.by_parse_status),
-        "by_kind": _counts(figures.by_kind),
-        "by_policy": [{"policy_version": key, "rollouts": n} for key, n in sorted(figures.by_policy.items())],
+        **{f"by_{name}": _counts(figures.by[name]) for name in ("status", "parse_status", "kind")},
+        "by_policy": [{"policy_version": key, "rollouts": n} for key, n in policies],
         "open_asks": [ask._asdict() for ask in source.store().open_asks(run_id)],
         "calls": {**calls._asdict(), "faults": _counts(Counter(calls.faults))},
         "settings": _settings(head.run.config_json),
@@ -239,7 +238,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         **_of(figures.now, "evaluations", "tokens"),
         "programs": len(figures.lines),
         "sandbox_seconds": round(figures.sandbox_seconds, 3),
-        "policy_versions": sorted(figures.by_policy),
+        "policy_versions": sorted(figures.by["policy_version"]),
         "read": [figures.position + 1, figures.last + 1],
     }
 

@@ -46,6 +46,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
+_Queries = dict[str, tuple[Callable[..., Record], dict[str, Allowed]]]
 
 
 def is_local(host: str) -> bool:
@@ -64,7 +65,7 @@ def application(
     """
     if allow_actions and not token:
         raise ConfigError("actions on the page need a token; expected one beside --allow-actions")
-    queries = {
+    queries: _Queries = {
         **_QUERIES,
         "/api/page": (lambda _: {"actions": allow_actions, "report": report is not None}, {}),
         "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
@@ -208,7 +209,7 @@ _COUNT = range(10**9 + 1)
 _PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)}
 _SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
 _OF_PROGRAMS: dict[str, Allowed] = {"status": list(Status), "island": _COUNT, "policy_version": _COUNT}
-_QUERIES: dict[str, tuple[Callable[..., Record], dict[str, Allowed]]] = {
+_QUERIES: _Queries = {
     "/api/runs": (records.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
     "/api/runs/{run_id}": (records.run_record, {}),
     "/api/runs/{run_id}/programs": (records.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),

@@ -84,15 +84,15 @@ const stairs = (points) => points.flatMap((point, i) => (i ? [[point[0], points[
 
 // Lines against one axis. A series has a name, points [x, y], perhaps a band [x, low, high], perhaps steps.
 function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Infinity }) {
-  const width = Math.min(most, BOX.width);
-  const drawn = series.filter((one) => one.points.length);
+  const width = Math.min(most, BOX.width), drawn = series.filter((one) => one.points.length);
   const values = drawn.flatMap((one) => [...one.points.map((point) => point[1]), ...(one.band || []).flatMap((b) => b.slice(1))]);
   if (!values.length) return el("p", { class: "empty" }, "Nothing to draw yet.");
   const xs = drawn.flatMap((one) => one.points.map((point) => point[0]));
   const span = [Math.min(...xs), Math.max(...xs)];
   const ys = [low ?? Math.min(...values), high ?? Math.max(...values)];
   if (ys[0] === ys[1]) ys[1] = ys[0] + 1;
-  const meaning = `${yLabel} against ${xLabel}. ` + drawn.map((one) => `${one.name}: ${number(one.points.at(-1)[1])} at ${number(one.points.at(-1)[0])}`).join("; ");
+  const ends = drawn.map(({ name, points }) => `${name}: ${number(points.at(-1)[1])} at ${number(points.at(-1)[0])}`);
+  const meaning = `${yLabel} against ${xLabel}. ${ends.join("; ")}`;
   const { canvas, x, y } = frame(span, ys, xLabel, yLabel, meaning, width);
   const path = (points) => `M${points.map(([a, b]) => `${x(a)},${y(b)}`).join("L")}`;
   const style = (i) => ({ stroke: COLOURS[i % COLOURS.length], "stroke-dasharray": DASHES[Math.floor(i / COLOURS.length) % 4] });
@@ -179,8 +179,8 @@ function graph({ nodes, chosen, choose }) {
   });
   // Edges lie over the boxes, so that one which passes a box can be followed.
   const canvas = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "graph", role: "group", "aria-label": "Lineage" },
-    svg("marker", { id: "arrow", viewBox: "0 0 10 10", refX: 10, refY: 5, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" },
-      svg("path", { d: "M0,0L10,5L0,10z" })), nodes.map(box), nodes.map(edge));
+    svg("marker", { id: "arrow", refX: 11, refY: 5.5, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" },
+      svg("path", { d: "M0,0L11,5.5L0,11z" })), nodes.map(box), nodes.map(edge));
   // A wide graph shrinks to the window as long as it can be read, and scrolls beyond that.
   canvas.style.maxWidth = `${wide}px`;
   canvas.style.minWidth = `${0.75 * wide}px`;

@@ -298,7 +298,7 @@ function populationView(data, query, run) {
   const rows = programs.toSorted(better).slice(0, most).map((one) => ({ name: programLink(one.program_id, run.id), values: one.rewards }));
   const shown = data.total > programs.length && ` Of ${number(data.total)} programs these are the ${number(programs.length)} that rank highest.`;
   return [
-    section("Reward matrix", el("p", {}, `The ${rows.length} programs that pass most components.`, shown),
+    section("Reward matrix", el("p", {}, `The ${rows.length} programs that pass most components; dark is 0, light is 1.`, shown),
       heatMap(`Rewards of ${rows.length} programs in ${names.length} components`, rows, data.components)),
     section("Two components", filters(choice("across", "x", names, x), choice("up", "y", names, y)),
       scatterChart({ points, front: paretoFront(points), xLabel: data.components[x] || "", yLabel: data.components[y] || "" }),
