@@ -66,7 +66,7 @@ def serve(
     from evovpo.page.reports import LiveReport, batch_report
 
     _require_ui()
-    from evovpo.page.server import is_local
+    from evovpo.page.server import application, is_local
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
 
@@ -83,7 +83,8 @@ def serve(
         live = LiveReport(partial(batch_report, report, store_url))
     source = Source(store_url)
     with contextlib.closing(source), contextlib.suppress(KeyboardInterrupt):
-        serve_page(source, host, port, token, ready, allow_actions=allow_actions, report=live)
+        app = application(source, token, allow_actions=allow_actions, report=live)
+        serve_page(app, host, port, token, ready)
 
 
 @app.command("export", rich_help_panel="Runs")
@@ -135,6 +136,7 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
     from evovpo.page.reports import LiveReport
+    from evovpo.page.server import application
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
 
@@ -143,7 +145,8 @@ def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said:
         is_said.set()
 
     with contextlib.suppress(KeyboardInterrupt):
-        serve_page(Source(url), "127.0.0.1", 0, None, ready, report=report and LiveReport(report))
+        app = application(Source(url), report=report and LiveReport(report))
+        serve_page(app, "127.0.0.1", 0, None, ready)
 
 
 def _require_ui() -> None:

@@ -20,8 +20,6 @@ from evovpo.types import Problem, PromptKind, Status
 _PAGE_TELLS = 250
 _WINDOW = 100
 """Judged programs behind a point of the running mean."""
-CURVE_POINTS = 300
-"""Most points of a curve, besides those at which the best rises."""
 
 
 class Point(NamedTuple):
@@ -32,14 +30,13 @@ class Point(NamedTuple):
     seconds: float
     """Of sampling and of the sandbox, added up."""
     best: float
-    passed: int
     mean: float | None
     """Over the latest programs that were judged."""
     score: float | None
     """The highest so far."""
 
 
-_BEGINNING = Point(0, 0, 0.0, 0.0, 0, None, None)
+_BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
 class Line(NamedTuple):
@@ -100,14 +97,12 @@ class RunFigures:
         self.reached: list[list[Reached]] = [[] for _ in problem.objectives]
         """For each component, in rising order of values."""
         self.islands: defaultdict[int, Island] = defaultdict(Island)
-        self.by_status: Counter[str] = Counter()
-        self.by_parse_status: Counter[str] = Counter()
-        self.by_kind: Counter[str] = Counter()
-        self.by_policy: Counter[int] = Counter()
+        self.by: defaultdict[str, Counter[Any]] = defaultdict(Counter)
+        """How many candidates have each `status`, `parse_status` and `kind`; rollouts by `policy_version`."""
         self.sandbox_seconds = 0.0
-        self._latest: deque[float] = deque(maxlen=_WINDOW)
-        self._rises: list[int] = []
+        self.rises: list[int] = []
         """Places in `points` at which the best rises."""
+        self._latest: deque[float] = deque(maxlen=_WINDOW)
         self._orders: dict[str, list[Line]] = {}
         self._ordering = threading.Lock()
 
@@ -148,26 +143,16 @@ class RunFigures:
                     insort(order, line, key=key)
             return order[:]
 
-    def points_shown(self) -> list[Point]:
-        """Return the points at which the best rises, and others evenly between them."""
-        count = len(self.points)
-        shown = {
-            *range(0, count, max(1, count // CURVE_POINTS)),
-            *self._rises,
-            *range(max(0, count - 1), count),
-        }
-        return [self.points[number] for number in sorted(shown)]
-
     def _take(self, page: TellPage, through: int) -> None:
         lines = deque(page.lines)
         points: dict[int, Point] = {}
         for cost in page.costs:
             before = self.now
-            evaluations, spent = before.evaluations, cost.seconds
+            evaluations, seconds = before.evaluations, before.seconds + cost.seconds
             while lines and lines[0].position == cost.position:
                 line = lines.popleft()
                 evaluations += line.kind is not PromptKind.SEED
-                spent += line.seconds
+                seconds += line.seconds
                 self._count(line)
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
                     self._latest.append(line.mean_reward)
@@ -179,14 +164,14 @@ class RunFigures:
                         )
                     )
             if cost.policy_version is not None:
-                self.by_policy[cost.policy_version] += 1
-            best, passed = (self.best_mean.mean_reward, self.best_mean.passed) if self.best_mean else (0.0, 0)
-            tokens, score = before.tokens + cost.tokens, self.best_score.score if self.best_score else None
+                self.by["policy_version"][cost.policy_version] += 1
+            best = self.best_mean.mean_reward if self.best_mean else 0.0
+            score = self.best_score.score if self.best_score else None
             mean = sum(self._latest) / len(self._latest) if self._latest else None
-            point = Point(evaluations, tokens, before.seconds + spent, best, passed, mean, score)
+            point = Point(evaluations, before.tokens + cost.tokens, seconds, best, mean, score)
             self.points.append(point)  # before its rise, which another thread may read
             if (best, score) != (before.best, before.score):
-                self._rises.append(len(self.points) - 1)
+                self.rises.append(len(self.points) - 1)
             points[cost.position] = point
         named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
         for position, slot, objective, value in page.reached:
@@ -196,15 +181,15 @@ class RunFigures:
         self.position = through
 
     def _count(self, line: CandidateLine) -> None:
-        self.by_kind[line.kind] += 1
+        self.by["kind"][line.kind] += 1
         self.sandbox_seconds += line.seconds
         if line.kind is not PromptKind.SEED:
             island = self.islands[line.island]
             island.proposed += 1
             island.since_rise += 1
-            self.by_parse_status[line.parse_status] += 1
+            self.by["parse_status"][line.parse_status] += 1
             if line.status is not None:
-                self.by_status[line.status] += 1
+                self.by["status"][line.status] += 1
 
     def _score(self, line: CandidateLine) -> float | None:
         folder = self.problem.evaluator

@@ -8,21 +8,21 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import attrgetter
 from typing import Any
 
 from evovpo.builtin import token_texts
-from evovpo.config import Config
+from evovpo.config import Config, ModelConfig
 from evovpo.errors import EvovpoError, StoreError
 from evovpo.page.figures import Line, Point, RunFigures
 from evovpo.page.source import Source
 from evovpo.runs.stored import Ancestor, Row, example_rows, lineage
 from evovpo.search.population import LEARNING_PROGRAMS, Grid, Member
 from evovpo.store import RunHead
-from evovpo.types import Evaluation, Json, Judged, PolicyVersion, Problem, Program, Prompt, Rollout
+from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Training
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
@@ -38,14 +38,10 @@ Record = dict[str, Any]
 """An object of JSON."""
 
 
-def _by_mean(line: Line) -> tuple[float, int, int]:
-    return -line.mean_reward, -line.passed, line.length
-
-
 SORTS: dict[str, Callable[[Line], Any]] = {
     "order": attrgetter("position"),
-    "best": lambda line: (line.score is None, -(line.score or 0.0), *_by_mean(line)),
-    "mean_reward": _by_mean,
+    "best": lambda line: (line.score is None, -(line.score or 0.0), *SORTS["mean_reward"](line)),
+    "mean_reward": lambda line: (-line.mean_reward, -line.passed, line.length),
     "passed": lambda line: (-line.passed, -line.mean_reward, line.length),
     "length": attrgetter("length"),
     "seconds": lambda line: -line.seconds,
@@ -69,32 +65,26 @@ def run_record(source: Source, run_id: str) -> Record:
     """Return all figures of a run: those of the list, and curves, components, islands, failures."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
-    shown = figures.points_shown()
+    shown = thinned(figures.points, figures.rises)
     calls, migrations = source.store().call_totals(run_id), _migrations(source, head)
+    policies = sorted(figures.by["policy_version"].items())
     return {
         **_run(source, head, figures),
         "statement": cut(problem.statement),
-        "examples": len(problem.train),
         "curve": {name: [getattr(point, name) for point in shown] for name in Point._fields},
         "components": [
-            {
-                "name": objective.name[:_VALUE_CHARACTERS],
-                "description": objective.description[:_VALUE_CHARACTERS],
-                "rises": [rise._asdict() for rise in _thinned(figures.reached[index])],
-            }
-            for index, objective in enumerate(problem.objectives)
+            {"name": name, "rises": [rise._asdict() for rise in thinned(reached)]}
+            for name, reached in zip(_names(problem), figures.reached, strict=True)
         ],
         "islands": [
             {"island": index, **vars(island), "migrations": migrations}
             for index, island in sorted(figures.islands.items())
         ],
-        "by_status": _counts(figures.by_status),
-        "by_parse_status": _counts(figures.by_parse_status),
-        "by_kind": _counts(figures.by_kind),
-        "by_policy": [{"policy_version": key, "rollouts": n} for key, n in sorted(figures.by_policy.items())],
+        **{f"by_{name}": _counts(figures.by[name]) for name in ("status", "parse_status", "kind")},
+        "by_policy": [{"policy_version": key, "rollouts": n} for key, n in policies],
         "open_asks": [ask._asdict() for ask in source.store().open_asks(run_id)],
         "calls": {**calls._asdict(), "faults": _counts(Counter(calls.faults))},
-        "config": cut(head.run.config_json),
+        "settings": _settings(head.run.config_json),
     }
 
 
@@ -106,15 +96,11 @@ def programs_record(
     `wanted` are values of fields of `Line`: only programs that have them are listed and in the `total`.
     """
     head = head_of(source, run_id)
-    figures = source.figures(head.run)
-    name = sort.removeprefix("-")
-    ordered = figures.ordered(name, SORTS[name])
-    if sort.startswith("-"):
-        ordered.reverse()
+    figures, store, name = source.figures(head.run), source.store(), sort.removeprefix("-")
+    ordered = figures.ordered(name, SORTS[name])[:: -1 if sort.startswith("-") else 1]
     for field, value in wanted.items():
         ordered = [line for line in ordered if getattr(line, field) == value]
     shown = ordered[offset : offset + limit]
-    store = source.store()
     vectors = store.reward_vectors([line.evaluation_id for line in shown])
     beginnings = store.beginnings([line.program_id for line in shown], _PREVIEW)
     axes, cells = _grid(source, head, figures.lines, shown)
@@ -122,9 +108,7 @@ def programs_record(
         "run": run_id,
         "offset": offset,
         "total": len(ordered),
-        "components": [
-            objective.name[:_VALUE_CHARACTERS] for objective in source.problem(head.run).objectives
-        ],
+        "components": _names(source.problem(head.run)),
         "programs": [
             {
                 **line._asdict(),
@@ -148,10 +132,7 @@ def answers_record(
         "run": run_id,
         "offset": offset,
         "more": len(found) > limit,
-        "answers": [
-            {**one._asdict(), "text": {"text": one.text, "characters": one.characters}}
-            for one in found[:limit]
-        ],
+        "answers": [{**one._asdict(), "text": _of(one, "text", "characters")} for one in found[:limit]],
     }
 
 
@@ -182,22 +163,26 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
     if found is None:
         return {**_program(program), "runs": runs, "run": None}
     prompt, tell, position = found
-    judged = next(
-        one for one in tell.judged if one.candidate.program and one.candidate.program.id == program_id
+    candidate, evaluation = next(
+        (one.candidate, one.evaluation)
+        for one in tell.judged
+        if one.candidate.program and one.candidate.program.id == program_id
     )
     stored = head_of(source, prompt.run_id).run
-    problem, line = source.problem(stored), source.figures(stored).line_of.get(program_id)
+    problem, parents = source.problem(stored), candidate.parents or prompt.parents
     return {
-        **_program(judged.candidate.program or program),
+        **_program(candidate.program or program),
         "runs": runs,
         "run": run_id,
         "problem": problem.id,
         "position": position,
-        "evaluations": line.evaluations if line else None,
+        **_of(source.figures(stored).line_of.get(program_id), "evaluations"),
         "children": store.children(stored.id, program_id, 20),
-        **_origin(source, prompt, judged),
-        "completion": tell.rollout and _completion(tell.rollout, judged),
-        "evaluation": judged.evaluation and _judgement(problem, judged.evaluation),
+        **_of(prompt, "kind", "island"),
+        "parents": [{"role": one.role, **_program(store.program(one.program_id))} for one in parents[:20]],
+        "prompt": [{"role": message.role, **cut(message.content)} for message in prompt.messages],
+        "completion": tell.rollout and _completion(tell.rollout, candidate.token_span),
+        "evaluation": evaluation and _judgement(problem, evaluation),
     }
 
 
@@ -206,21 +191,10 @@ def policies_record(source: Source) -> Record:
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {
-        "served": None if served is None else served.number,
+        "served": served and served.number,
         "versions": [_version(version) for version in store.policy_versions()],
         "events": [dataclasses.asdict(event) for event in store.policy_events()],
-        "trainings_total": len(trainings),
-        "trainings": [
-            {
-                **{key: value for key, value in dataclasses.asdict(one).items() if key != "config_json"},
-                "seed": str(one.seed),
-                "runs": list(one.runs[:MOST_ROWS]),
-                "after": list(one.after[:MOST_ROWS]),
-                "through": list(one.through[:MOST_ROWS]),
-                "steps": [dataclasses.asdict(step) for step in _thinned(store.training_steps(one.id))],
-            }
-            for one in trainings[-_MOST_TRAININGS:]
-        ],
+        "trainings": [_training(source, one) for one in trainings[-_MOST_TRAININGS:]],
     }
 
 
@@ -246,31 +220,25 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
     config = _config(run.config_json)
     return {
-        "id": run.id,
+        **_of(run, "id", "created_at"),
         "problem": run.problem_id,
-        "problem_version": run.problem_version,
         "status": run.status.ending(is_right),
-        "strategy": None if config is None else config.search.strategy,
-        "proposer": None if config is None else config.proposer.name,
+        "strategy": config and config.search.strategy,
+        "proposer": config and config.proposer.name,
         "seed": str(run.seed),
         "budget": run.evaluations,
-        "created_at": run.created_at,
-        "changed_at": head.changed_at,
+        **_of(head, "changed_at", "heldout", "cost"),
         "objectives": len(problem.objectives),
-        "best_score": best.score if best else None,
-        "best_mean_reward": mean.mean_reward if mean else None,
+        "best_score": best and best.score,
+        "best_mean_reward": mean and mean.mean_reward,
         "passed": mean.passed if mean else 0,
-        "best_program_id": best.program_id if best else None,
-        "best_policy_version": best.policy_version if best else None,
-        "best_at": best.evaluations if best else None,
-        "heldout": None if head.heldout is None else list(head.heldout),
-        "evaluations": figures.now.evaluations,
+        "best_program_id": best and best.program_id,
+        "best_policy_version": best and best.policy_version,
+        "best_at": best and best.evaluations,
+        **_of(figures.now, "evaluations", "tokens"),
         "programs": len(figures.lines),
-        "tokens": figures.now.tokens,
-        "cost": head.cost,
-        "work_seconds": round(figures.now.seconds, 3),
         "sandbox_seconds": round(figures.sandbox_seconds, 3),
-        "policy_versions": sorted(figures.by_policy),
+        "policy_versions": sorted(figures.by["policy_version"]),
         "read": [figures.position + 1, figures.last + 1],
     }
 
@@ -327,10 +295,11 @@ def _counts(counter: Counter[Any]) -> list[Record]:
     return [{"name": str(name), "count": count} for name, count in counter.most_common(50)]
 
 
-def _thinned(rows: Sequence[Any]) -> list[Any]:
-    """Return at most about `_MOST_STEPS` of many rows, the first and the last among them."""
-    step = len(rows) // _MOST_STEPS + 1
-    return [row for number, row in enumerate(rows) if number % step == 0 or number == len(rows) - 1]
+def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
+    """Return at most about `_MOST_STEPS` of many rows, the first and the last among them, and those kept."""
+    count = len(rows)
+    shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
+    return [rows[number] for number in sorted(shown) if number >= 0]
 
 
 def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
@@ -338,9 +307,8 @@ def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
         **_program(ancestor.program),
         "kind": ancestor.origin,
         "parents": [dataclasses.asdict(parent) for parent in ancestor.made_from],
-        "mean_reward": ancestor.mean_reward,
-        "passed": ancestor.passed,
-        **{name: getattr(line, name, None) for name in ("score", "evaluations", "island", "policy_version")},
+        **_of(ancestor, "mean_reward", "passed"),
+        **_of(line, "score", "evaluations", "island", "policy_version"),
     }
 
 
@@ -348,49 +316,29 @@ def _program(program: Program) -> Record:
     return {"program_id": program.id, "source": cut(program.source)}
 
 
-def _origin(source: Source, prompt: Prompt, judged: Judged) -> Record:
-    """Return what a candidate was made from, with the source of each parent."""
-    parents = judged.candidate.parents or prompt.parents
-    store = source.store()
-    return {
-        "kind": prompt.kind,
-        "island": prompt.island,
-        "parents": [
-            {"role": parent.role, **_program(store.program(parent.program_id))} for parent in parents[:20]
-        ],
-        "prompt": [{"role": message.role, **cut(message.content)} for message in prompt.messages],
-    }
-
-
-def _completion(rollout: Rollout, judged: Judged) -> Record:
+def _completion(rollout: Rollout, span: tuple[int, int] | None) -> Record:
     ids = rollout.token_ids or ()
     return {
         **cut(rollout.text),
-        "policy_version": rollout.policy_version,
-        "model": rollout.model,
+        **_of(rollout, "policy_version", "model", "finish_reason", "seconds"),
         "temperature": rollout.sampling.temperature,
-        "finish_reason": rollout.finish_reason,
-        "seconds": rollout.seconds,
         "tokens": None if rollout.token_ids is None else len(ids),
-        "token_ids": list(ids[:_MOST_TOKENS]),
+        "token_ids": ids[:_MOST_TOKENS],
         "token_texts": token_texts(rollout.text, ids[:_MOST_TOKENS]),
         "logprobs": [round(value, 4) for value in (rollout.logprobs or ())[:_MOST_TOKENS]],
-        "span": None if judged.candidate.token_span is None else list(judged.candidate.token_span),
+        "span": span,
     }
 
 
 def _judgement(problem: Problem, evaluation: Evaluation) -> Record:
-    components = zip_longest(problem.objectives, evaluation.rewards or (), example_rows(problem, evaluation))
+    parts = zip_longest(_names(problem), evaluation.rewards or (), example_rows(problem, evaluation))
     return {
-        "status": evaluation.status,
-        "seconds": evaluation.seconds,
-        "isolation": evaluation.isolation,
-        "trust": evaluation.trust,
+        **_of(evaluation, "status", "seconds", "isolation", "trust"),
         "feedback": cut(evaluation.feedback),
         "metrics": [{"name": name, "value": _value(value)} for name, value in evaluation.metrics or ()],
         "components": [
-            {"name": objective.name[:_VALUE_CHARACTERS], "reward": reward, **_example(row)}
-            for objective, reward, row in islice(components, MOST_ROWS)
+            {"name": name, "reward": reward, **_example(row)}
+            for name, reward, row in islice(parts, MOST_ROWS)
         ],
     }
 
@@ -408,10 +356,52 @@ def _value(value: Json) -> str:
 
 
 def _version(version: PolicyVersion) -> Record:
+    values = ((name, value if math.isfinite(value) else None) for name, value in version.metrics)
     return {
         **dataclasses.asdict(version),
-        "metrics": [
-            {"name": name, "value": value if math.isfinite(value) else None}
-            for name, value in version.metrics
-        ],
+        "metrics": [{"name": name, "value": value} for name, value in values],
     }
+
+
+def _training(source: Source, training: Training) -> Record:
+    steps = thinned(source.store().training_steps(training.id))
+    return {
+        **_of(training, "id", "objective", "start_version", "created_at"),
+        "runs": training.runs[:MOST_ROWS],
+        "seed": str(training.seed),
+        "steps": [dataclasses.asdict(step) for step in steps],
+    }
+
+
+@lru_cache(maxsize=100)
+def _settings(config_json: str) -> list[Record]:
+    """Return the settings of a run as they are stored, each with its default: "null" where it has none."""
+    model = {name: field.default for name, field in ModelConfig.model_fields.items()}
+    defaults = dict(_leaves({**Config().model_dump(), "models": model}))
+    return [
+        {
+            "section": " ".join(path[:-1]),
+            "name": path[-1],
+            "value": _value(value),
+            "default": _value(defaults.get(tuple(part for part in path if not part.isdigit()))),
+        }
+        for path, value in _leaves(json.loads(config_json))
+    ]
+
+
+def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Yield what is in an object or a list, at any depth, by its keys and by numbers from 1."""
+    if not isinstance(value, dict | list):
+        yield path, value
+        return
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value, 1):
+        yield from _leaves(inner, *path, str(key))
+
+
+def _names(problem: Problem) -> list[str]:
+    return [objective.name[:_VALUE_CHARACTERS] for objective in problem.objectives]
+
+
+def _of(record: Any, *names: str) -> Record:
+    """Return fields of a record; None for each of no record."""
+    return {name: getattr(record, name, None) for name in names}

@@ -5,21 +5,22 @@ script and nothing else, whatever a store holds.
 """
 
 import json
+import re
 import secrets
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from evovpo.errors import ConfigError, RunHeldError, StoreError
@@ -30,7 +31,7 @@ from evovpo.page.reports import LiveReport
 from evovpo.page.source import Source
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
-_FILES = {"index.html": "html", "page.css": "css", **dict.fromkeys(SCRIPTS, "javascript")}
+_FILES = {"/": "index.html", **{f"/{name}": name for name in ("page.css", *SCRIPTS)}}
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -45,6 +46,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
+_Queries = dict[str, tuple[Callable[..., Record], dict[str, Allowed]]]
 
 
 def is_local(host: str) -> bool:
@@ -63,15 +65,15 @@ def application(
     """
     if allow_actions and not token:
         raise ConfigError("actions on the page need a token; expected one beside --allow-actions")
-    extra = {"actions": allow_actions}
+    queries: _Queries = {
+        **_QUERIES,
+        "/api/page": (lambda _: {"actions": allow_actions, "report": report is not None}, {}),
+        "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
+        "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
+    }
     routes = [
-        *(Route(f"/{name}".removesuffix("index.html"), _file(name, kind)) for name, kind in _FILES.items()),
-        *(
-            Route(path, _answer(source, read, allowed, **(extra if path in _WITH_ACTIONS else {})))
-            for path, (read, allowed) in _QUERIES.items()
-        ),
-        Route("/api/report", _answer(source, lambda _: {"report": report.record() if report else None}, {})),
-        Route("/healthz", _answer(source, lambda _: {"schema": source.store().schema_version()}, {})),
+        *(Route(path, partial(_file, ASSETS / name)) for path, name in _FILES.items()),
+        *(Route(path, _answer(source, *query)) for path, query in queries.items()),
     ]
     if allow_actions:
         routes += [Route(path, _answer(source, act, {}), methods=["POST"]) for path, act in _ACTIONS.items()]
@@ -109,46 +111,29 @@ def _refusal(token: str | None, request: Request) -> Response | None:
     return None
 
 
-def serve(
-    source: Source,
-    host: str,
-    port: int,
-    token: str | None,
-    on_ready: Callable[[str], None],
-    *,
-    allow_actions: bool = False,
-    report: LiveReport | None = None,
-) -> None:
-    """Serve until Ctrl-C; `on_ready` is told the address once requests are answered.
+def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
+    """Serve an application until Ctrl-C; `on_ready` is told the address once requests are answered.
 
     Port 0 takes a free one. Raises ConfigError if the port cannot be had.
     """
+    family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
-        listener = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
-        ) from error
-    shown = f"[{host}]" if ":" in host else host
+        advice = f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
+        raise ConfigError(advice) from error
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
-
-    app = application(source, token, allow_actions=allow_actions, report=report)
     on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])
 
 
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return Response((ASSETS / name).read_bytes(), media_type=f"text/{kind}")
-
-    return answer
+def _file(path: Path, request: Request) -> Response:
+    return FileResponse(path)
 
 
 def _answer(
-    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed], **extra: Any
+    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed]
 ) -> Callable[[Request], Response]:
     """Return an endpoint that answers with a record, and with one clear error where there is none.
 
@@ -162,16 +147,12 @@ def _answer(
                 expected = ", ".join(allowed) or "none"
                 raise BadRequestError(f"unknown parameter {min(unknown)!r}; expected {expected}")
             parsed = {name: _parsed(name, value, allowed[name]) for name, value in given.items()}
-            return json_response({**read(source, **request.path_params, **parsed), **extra})
-        except BadRequestError as error:
-            return _error(400, str(error))
-        except NotStoredError as error:
-            return _error(404, str(error))
-        except RunHeldError as error:
-            return _error(409, str(error))
-        except StoreError as error:
-            source.close()  # what its connections know of a file that was damaged stays wrong
-            return _error(503, str(error))
+            return json_response(read(source, **request.path_params, **parsed))
+        except (BadRequestError, StoreError) as error:
+            status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 503)
+            if status == 503:
+                source.close()  # what its connections know of a file that was damaged stays wrong
+            return _error(status, str(error))
 
     return answer
 
@@ -180,21 +161,21 @@ class BadRequestError(ValueError):
     """A parameter that is not what its documentation says."""
 
 
+_STATUSES = {BadRequestError: 400, NotStoredError: 404, RunHeldError: 409}
+
+
 def json_response(record: Record, status: int = 200) -> Response:
     """Return a record as JSON in ASCII: half of a surrogate pair in a stored text is no fault."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 
 def _parsed(name: str, given: str, allowed: Allowed) -> str | int:
-    if allowed is None:
-        return given
     if isinstance(allowed, range):
-        is_number = given.isascii() and given.isdigit() and len(given) <= 10
-        if is_number and int(given) in allowed:
+        if re.fullmatch("[0-9]{1,10}", given) and int(given) in allowed:
             return int(given)
         expected = f"a whole number from {allowed.start} to {allowed.stop - 1}"
     else:
-        if given in allowed:
+        if allowed is None or given in allowed:
             return given
         expected = f"one of {', '.join(allowed)}"
     raise BadRequestError(f"{name} is {given[:40]!r}; expected {expected}")
@@ -228,7 +209,7 @@ _COUNT = range(10**9 + 1)
 _PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)}
 _SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
 _OF_PROGRAMS: dict[str, Allowed] = {"status": list(Status), "island": _COUNT, "policy_version": _COUNT}
-_QUERIES: dict[str, tuple[Callable[..., Record], dict[str, Allowed]]] = {
+_QUERIES: _Queries = {
     "/api/runs": (records.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
     "/api/runs/{run_id}": (records.run_record, {}),
     "/api/runs/{run_id}/programs": (records.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),
@@ -238,8 +219,6 @@ _QUERIES: dict[str, tuple[Callable[..., Record], dict[str, Allowed]]] = {
     "/api/policies": (records.policies_record, {}),
 }
 """What the read API answers: by path, the function and its parameters."""
-_WITH_ACTIONS = ("/api/runs/{run_id}", "/api/policies")
-"""Answers that say whether the page may write."""
 _ACTIONS: dict[str, Callable[..., Record]] = {
     "/api/runs/{run_id}/stop": _stop,
     "/api/runs/{run_id}/resume": _resume,

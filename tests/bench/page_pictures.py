@@ -58,7 +58,7 @@ def main() -> None:
                     page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})
                     page.goto(f"{address}#/run/{newest}{view}")
                     page.wait_for_selector("main svg.chart, main svg.graph", timeout=120_000)
-                    # A function: of an expression every look after the first would need `eval`, which the page forbids.
+                    # A function: an expression would need `eval`, which the page forbids.
                     read = "() => !document.body.innerText.includes('reading:')"
                     page.wait_for_function(read, timeout=120_000)
                     page.screenshot(path=arguments.out / name)

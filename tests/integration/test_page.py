@@ -46,7 +46,7 @@ from toy_runs import HARD as TOY
 
 import evovpo
 from evovpo.cli import page as commands
-from evovpo.config import Config
+from evovpo.config import Config, ModelConfig
 from evovpo.errors import ConfigError
 from evovpo.page import figures, records
 from evovpo.page.export import ASSETS, export_html
@@ -268,6 +268,31 @@ def test_a_lineage_leads_to_the_starting_program(any_client: TestClient) -> None
     assert PHONES.seeds[0].id in [one["program_id"] for one in programs]
 
 
+def test_settings_come_with_their_defaults(client: TestClient, path: Path) -> None:
+    models = (ModelConfig(name="small", weight=2.0), ModelConfig(name="large"))
+    with Store.open(str(path)) as store:
+        changed = Config().changed(search={"islands": 2, "target": "0.5"}, models=models)
+        store.add_run(replace(RUN, id="set", config_json=changed.to_json()))
+    settings = get(client, "/api/runs/set")["settings"]
+    assert {
+        (one["section"], one["name"]): (one["value"], one["default"])
+        for one in settings
+        if one["value"] != one["default"]
+    } == {
+        ("search", "islands"): ("2", "4"),
+        ("search", "target"): ('"0.5"', '""'),
+        ("models 1", "name"): ('"small"', '""'),
+        ("models 1", "weight"): ("2.0", "1.0"),
+        ("models 2", "name"): ('"large"', '""'),
+    }
+    assert len(settings) == sum(len(part) for part in Config().model_dump().values()) + 2 * len(
+        dict(models[0])
+    )
+    # Of a configuration that this version does not know.
+    unknown = {"section": "", "name": "islands", "value": "4", "default": "null"}
+    assert get(client, "/api/runs/run-a")["settings"] == [unknown]
+
+
 def test_a_health_check_asks_whether_the_store_can_be_read(
     any_client: TestClient, url: str, tmp_path: Path
 ) -> None:
@@ -363,8 +388,10 @@ def test_a_report_is_shown_and_made_again_when_it_has_rested(path: Path) -> None
         assert get(client, "/api/report", 503)["error"] == "the report cannot be made now: no such file"
         broken.clear()
         assert get(client, "/api/report")["report"]["ended"] == [3, 9]
+        assert get(client, "/api/page") == {"actions": False, "report": True}
     with asking(str(path)) as without:
         assert get(without, "/api/report") == {"report": None}
+        assert get(without, "/api/page") == {"actions": False, "report": False}
 
 
 def test_a_long_run_is_read_over_several_looks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,9 +415,9 @@ def test_a_curve_can_be_read_while_it_grows(path: Path) -> None:
 
         class Watched(list[figures.Point]):
             def append(self, point: figures.Point) -> None:
-                assert growing.points_shown() == self
+                assert records.thinned(self, growing.rises) == self
                 super().append(point)
-                assert growing.points_shown() == self
+                assert records.thinned(self, growing.rises) == self
 
         growing.points = Watched()
         growing.update(source.store(), float("inf"))

@@ -177,12 +177,62 @@ def test_a_user_sorts_filters_and_follows_a_lineage(walk: Walk) -> None:
     listed = walk.page.locator("tbody tr").count()
     assert f"{listed} different programs" in walk.text()
     walk.page.click("nav.tabs a:has-text('Overview')")
-    unparsed = walk.page.locator(".bars tr", has_text="unparsed")
-    count = unparsed.locator("td").first.inner_text()
+    unparsed = walk.page.locator("tr:has(meter)", has_text="unparsed")
+    count = unparsed.locator("td").nth(1).inner_text()
     unparsed.locator("a").click()
     walk.page.wait_for_url("**answers?parse_status=unparsed")
-    walk.page.wait_for_selector("td:has-text('unparsed')")
+    walk.page.wait_for_selector("td:has-text('unparsed') ~ td code")
     assert walk.page.locator("tbody tr").count() == int(count)
+
+
+def marked(walk: Walk, before: str, after: str) -> list[str]:
+    """Return the lines of a difference as the page shows it, with marked words between brackets."""
+    walk.page.evaluate(
+        """([before, after]) => {
+          const shown = diffView(before, after);
+          shown.querySelectorAll("mark").forEach((one) => one.replaceWith(`[${one.textContent}]`));
+          document.querySelector("main").replaceChildren(shown);
+        }""",
+        [before, after],
+    )
+    return walk.page.locator("pre.diff span").all_text_contents()
+
+
+def test_changed_words_are_marked_in_lines_that_stay_alike(walk: Walk) -> None:
+    walk.open("report")
+    before, after = (
+        "same\nreturn text.upper()\ngone\n",
+        "same\nreturn text.lower()\nquite another thing\nnew\n",
+    )
+    assert [line.rstrip("\n") for line in marked(walk, before, after)] == [
+        "  same",
+        "- return text.[upper]()",
+        "- gone",
+        "+ return text.[lower]()",
+        "+ quite another thing",
+        "+ new",
+    ]
+    assert marked(walk, "a\n", "a\n") == ["  a\n"]
+
+
+def test_arrows_lead_to_what_was_made_and_there_is_no_tab_without_a_report(walk: Walk) -> None:
+    walk.open("run/run-a/lineage")
+    assert walk.page.locator("path.edge").count() > 0
+    assert walk.page.locator("path.edge:not([marker-end='url(#arrow)'])").count() == 0
+    ends = walk.page.evaluate(
+        """() => {
+          const edge = document.querySelector("path.edge.chosen");
+          const box = document.querySelector("g.chosen rect").getBBox();
+          const { x, y } = edge.getPointAtLength(edge.getTotalLength());
+          return [box.x - x, y - box.y, box.height];
+        }"""
+    )
+    assert abs(ends[0]) <= 2
+    assert 0 <= ends[1] <= ends[2]
+    assert walk.page.locator("#menu a").all_inner_texts() == ["Runs", "Training"]
+    walk.open("run/attacked/settings")
+    assert "All settings are this version's defaults." in walk.text()
+    assert walk.page.locator("h3:has-text('search') + div tr:has-text('islands')").count() >= 1
 
 
 def test_the_page_follows_a_run_that_is_searched(stored: Path, address: str, browser: Browser) -> None:

@@ -15,16 +15,14 @@ function visible(value) {
     (character) => `\\u${character.codePointAt(0).toString(16).padStart(4, "0")}`);
 }
 
+const isNone = (value) => value === null || value === undefined || value === false;
+
 function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes || {})) {
+  for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+    else if (!isNone(value)) element.setAttribute(name, value === true ? "" : name === "d" ? value : visible(value));
   }
-  for (const child of children.flat()) {
-    if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : visible(child));
-  }
+  for (const child of children.flat(Infinity)) if (!isNone(child)) element.append(child instanceof Node ? child : visible(child));
   return element;
 }
 
@@ -34,13 +32,12 @@ const svg = (name, attributes, ...children) =>
 
 const shorten = (text, most) => (String(text).length > most ? `${String(text).slice(0, most - 1)}…` : String(text));
 const number = (value, digits = 3) => {
-  if (value === null || value === undefined) return "–";
+  if (isNone(value)) return "–";
   if (Number.isInteger(value)) return value.toLocaleString("en");
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(digits)));
 };
 // Only full reward is written as 1.
-const reward = (value) =>
-  value === null || value === undefined ? "–" : (value >= 1 ? 1 : Math.min(value, 0.999)).toFixed(3);
+const reward = (value) => (isNone(value) ? "–" : (value >= 1 ? 1 : Math.min(value, 0.999)).toFixed(3));
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 
 function heat(value) {
@@ -63,21 +60,19 @@ function ticks(low, high, count = 5) {
 const BOX = { get width() { return Math.max(300, Math.min(720, innerWidth - 26)); }, height: 300, left: 52, right: 14, top: 10, bottom: 42 };
 
 // The frame that charts with two axes share: grid, labels, and from values to places. With names those are across.
-function frame(xs, ys, labels, meaning, width = BOX.width, names = null) {
-  const { height, left, right, top, bottom } = BOX;
-  const [xLow, xHigh] = xs, [yLow, yHigh] = ys;
+function frame([xLow, xHigh], [yLow, yHigh], xLabel, yLabel, meaning, width = BOX.width, names = null) {
+  const { height, left, right, top, bottom } = BOX, middle = (height - bottom) / 2;
   const x = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
   const y = (value) => height - bottom - ((value - yLow) / (yHigh - yLow || 1)) * (height - top - bottom);
-  const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": visible(meaning), class: "chart" },
+  const text = (x, y, anchor, text, more) => svg("text", { x, y, "text-anchor": anchor, ...more }, text);
+  const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": meaning, class: "chart" },
     ticks(yLow, yHigh).map((at) => [
-      svg("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), class: "grid" }),
-      svg("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, number(at))]).flat(),
-    names ? names.map((_, at) => svg("line", { x1: x(at), x2: x(at), y1: y(yLow), y2: y(yHigh), class: "grid" })) : null,
+      svg("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), class: "grid" }), text(left - 6, y(at) + 4, "end", number(at))]),
+    names && names.map((_, at) => svg("line", { x1: x(at), x2: x(at), y1: y(yLow), y2: y(yHigh), class: "grid" })),
     ticks(xLow, xHigh, width / 100).filter((at) => !names || at in names).map((at) =>
-      svg("text", { x: x(at), y: height - bottom + 16, "text-anchor": names && at === xHigh ? "end" : "middle" }, names ? shorten(names[at], 12) : number(at))),
-    svg("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle", class: "label" }, shorten(labels[0], 60)),
-    svg("text", { x: 12, y: (height - bottom) / 2, "text-anchor": "middle", class: "label",
-      transform: `rotate(-90 12 ${(height - bottom) / 2})` }, shorten(labels[1], 40)));
+      text(x(at), height - bottom + 16, names && at === xHigh ? "end" : "middle", names ? shorten(names[at], 12) : number(at))),
+    text((left + width) / 2, height - 6, "middle", shorten(xLabel, 60), { class: "label" }),
+    text(12, middle, "middle", shorten(yLabel, 40), { class: "label", transform: `rotate(-90 12 ${middle})` }));
   canvas.style.maxWidth = `${1.3 * width}px`;
   return { canvas, x, y };
 }
@@ -89,26 +84,26 @@ const stairs = (points) => points.flatMap((point, i) => (i ? [[point[0], points[
 
 // Lines against one axis. A series has a name, points [x, y], perhaps a band [x, low, high], perhaps steps.
 function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Infinity }) {
-  const width = Math.min(most, BOX.width);
-  const drawn = series.filter((one) => one.points.length);
+  const width = Math.min(most, BOX.width), drawn = series.filter((one) => one.points.length);
   const values = drawn.flatMap((one) => [...one.points.map((point) => point[1]), ...(one.band || []).flatMap((b) => b.slice(1))]);
   if (!values.length) return el("p", { class: "empty" }, "Nothing to draw yet.");
   const xs = drawn.flatMap((one) => one.points.map((point) => point[0]));
   const span = [Math.min(...xs), Math.max(...xs)];
   const ys = [low ?? Math.min(...values), high ?? Math.max(...values)];
   if (ys[0] === ys[1]) ys[1] = ys[0] + 1;
-  const last = (one) => one.points[one.points.length - 1];
-  const meaning = `${yLabel} against ${xLabel}. ` + drawn.map((one) => `${one.name}: ${number(last(one)[1])} at ${number(last(one)[0])}`).join("; ");
-  const { canvas, x, y } = frame(span, ys, [xLabel, yLabel], meaning, width);
+  const ends = drawn.map(({ name, points }) => `${name}: ${number(points.at(-1)[1])} at ${number(points.at(-1)[0])}`);
+  const meaning = `${yLabel} against ${xLabel}. ${ends.join("; ")}`;
+  const { canvas, x, y } = frame(span, ys, xLabel, yLabel, meaning, width);
   const path = (points) => `M${points.map(([a, b]) => `${x(a)},${y(b)}`).join("L")}`;
   const style = (i) => ({ stroke: COLOURS[i % COLOURS.length], "stroke-dasharray": DASHES[Math.floor(i / COLOURS.length) % 4] });
   drawn.forEach((one, i) => {
+    const shape = one.stepped ? stairs : (same) => same, fill = COLOURS[i % COLOURS.length], [[x0, y0]] = one.points;
     if (one.band && one.band.length) {
-      const [lowest, highest] = [1, 2].map((which) => (one.stepped ? stairs : (same) => same)(one.band.map((b) => [b[0], b[which]])));
-      canvas.append(svg("path", { d: `${path([...highest, ...lowest.reverse()])}Z`, fill: COLOURS[i % COLOURS.length], class: "band" }));
+      const [lowest, highest] = [1, 2].map((which) => shape(one.band.map((b) => [b[0], b[which]])));
+      canvas.append(svg("path", { d: `${path([...highest, ...lowest.reverse()])}Z`, fill, class: "band" }));
     }
-    canvas.append(svg("path", { d: path(one.stepped ? stairs(one.points) : one.points), class: "line", ...style(i) }));
-    if (one.points.length === 1) canvas.append(svg("circle", { cx: x(one.points[0][0]), cy: y(one.points[0][1]), r: 4, fill: COLOURS[i % COLOURS.length] }));
+    canvas.append(svg("path", { d: path(shape(one.points)), class: "line", ...style(i) }));
+    if (one.points.length === 1) canvas.append(svg("circle", { cx: x(x0), cy: y(y0), r: 4, fill }));
   });
   const note = el("output", { class: "note" });
   const cross = svg("line", { x1: -9, x2: -9, y1: BOX.top, y2: BOX.height - BOX.bottom, class: "cross" });
@@ -118,12 +113,13 @@ function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Inf
     const at = ((event.clientX - box.left) * width) / box.width;
     const wanted = span[0] + ((at - BOX.left) / (width - BOX.left - BOX.right)) * (span[1] - span[0]);
     const said = drawn.map((one) => {
-      const behind = one.points.filter((point) => point[0] <= wanted);
-      return behind.length ? `${shorten(one.name, 24)} ${number(last({ points: behind })[1])}` : "";
+      const behind = one.points.findLast((point) => point[0] <= wanted);
+      return behind ? `${shorten(one.name, 24)} ${number(behind[1])}` : "";
     });
     cross.setAttribute("x1", at);
     cross.setAttribute("x2", at);
-    note.textContent = visible(`at ${number(Math.max(span[0], Math.min(span[1], wanted)))}: ${said.filter(Boolean).slice(0, 8).join(", ")}`);
+    const at0 = number(Math.max(span[0], Math.min(span[1], wanted)));
+    note.textContent = visible(`at ${at0}: ${said.filter(Boolean).slice(0, 8).join(", ")}`);
   });
   const names = drawn.map((one, i) => el("li", {},
     svg("svg", { viewBox: "0 0 26 8", class: "key", "aria-hidden": "true" },
@@ -131,75 +127,30 @@ function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Inf
   return el("figure", {}, canvas, note, el("ul", { class: "legend" }, names));
 }
 
-// Points are { x, y, name, href, front }: those of the front are joined and larger.
-function scatterChart({ points, xLabel, yLabel }) {
-  const { canvas, x, y } = frame([0, 1], [0, 1], [xLabel, yLabel],
-    `${points.length} programs by ${xLabel} and ${yLabel}, ${points.filter((one) => one.front).length} of them on the Pareto front`);
-  const front = points.filter((one) => one.front).sort((a, b) => a.x - b.x || b.y - a.y);
-  if (front.length > 1) {
-    const way = front.map((one, i) => (i ? `V${y(one.y)}H${x(one.x)}` : `M${x(one.x)},${y(one.y)}`)).join("");
-    canvas.append(svg("path", { d: way, class: "line front" }));
-  }
+// Points are { x, y, name, href }; those of the front are joined and larger.
+function scatterChart({ points, front, xLabel, yLabel }) {
+  const meaning = `${points.length} programs by ${xLabel} and ${yLabel}, ${front.length} of them on the Pareto front`;
+  const { canvas, x, y } = frame([0, 1], [0, 1], xLabel, yLabel, meaning);
+  const dot = (isFront) => (one) => svg("a", { href: one.href, tabindex: isFront ? 0 : -1, "aria-label": one.name },
+    svg("circle", { cx: x(one.x), cy: y(one.y), r: isFront ? 6 : 3.5, class: isFront ? "dot front" : "dot" }), svg("title", {}, one.name));
+  const way = front.map((one, i) => (i ? `H${x(one.x)}V${y(one.y)}` : `M${x(one.x)},${y(one.y)}`)).join("");
   canvas.setAttribute("role", "group");
-  for (const one of [...points].sort((a, b) => a.front - b.front)) {
-    canvas.append(svg("a", { href: one.href, tabindex: one.front ? 0 : -1, "aria-label": visible(one.name) },
-      svg("circle", { cx: x(one.x), cy: y(one.y), r: one.front ? 6 : 3.5, class: one.front ? "dot front" : "dot" }),
-      svg("title", {}, one.name)));
-  }
+  canvas.append(svg("path", { d: way, class: "line front" }), ...points.map(dot(false)), ...front.map(dot(true)));
   return el("figure", {}, canvas);
-}
-
-// Rows of rewards in [0, 1]; a click on a row calls `open` with its number.
-function heatMap({ rows, columns, open, meaning }) {
-  const [left, top] = [72, 64];
-  const wide = Math.max(1, columns.length), cell = Math.max(3, Math.min(40, Math.floor((BOX.width - left) / wide)));
-  const tall = Math.max(4, Math.min(16, Math.floor(520 / Math.max(1, rows.length))));
-  const canvas = el("canvas", { width: left + cell * wide, height: top + tall * rows.length + 4, role: "img", "aria-label": visible(meaning), class: "heat" });
-  const pen = canvas.getContext("2d");
-  rows.forEach((row, i) => row.values.forEach((value, j) => {
-    pen.fillStyle = heat(value);
-    pen.fillRect(left + j * cell, top + i * tall, cell - (cell > 5 ? 1 : 0), tall - (tall > 5 ? 1 : 0));
-  }));
-  pen.fillStyle = getComputedStyle(document.body).color;
-  pen.font = "11px system-ui, sans-serif";
-  const everyRow = Math.ceil(12 / tall), everyColumn = Math.ceil(14 / cell);
-  rows.forEach((row, i) => i % everyRow || pen.fillText(visible(shorten(row.name, 11)), 0, top + i * tall + 10, left - 6));
-  columns.forEach((name, j) => {
-    if (j % everyColumn) return;
-    pen.save();
-    pen.translate(left + (j + 0.5) * cell + 4, top - 4);
-    pen.rotate(-Math.PI / 2);
-    pen.fillText(visible(shorten(name, 12)), 0, 0, top - 6);
-    pen.restore();
-  });
-  const note = el("output", { class: "note" }, "Rows are programs, columns components; dark is 0, light is 1.");
-  const place = (event) => {
-    const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
-    return [Math.floor(((event.clientY - box.top) * scale - top) / tall), Math.floor(((event.clientX - box.left) * scale - left) / cell)];
-  };
-  canvas.addEventListener("pointermove", (event) => {
-    const [i, j] = place(event);
-    if (rows[i] && columns[j] !== undefined) note.textContent = visible(`${rows[i].name}, ${shorten(columns[j], 60)}: ${reward(rows[i].values[j])}`);
-  });
-  canvas.addEventListener("click", (event) => rows[place(event)[0]] && open(place(event)[0]));
-  return el("figure", {}, canvas, note);
 }
 
 // One line a row over parallel axes; the colour is that of its mean.
 function parallelChart({ rows, columns }) {
-  const { canvas, x, y } = frame([0, Math.max(1, columns.length - 1)], [0, 1], ["component", "reward"],
-    `${rows.length} programs over ${columns.length} components`, BOX.width, columns);
-  for (const row of rows) {
-    canvas.append(svg("path", { class: "line thin", stroke: heat(mean(row.values)),
-      d: row.values.map((value, j) => `${j ? "L" : "M"}${x(j)},${y(value)}`).join("") }));
-  }
+  const meaning = `${rows.length} programs over ${columns.length} components`;
+  const { canvas, x, y } = frame([0, Math.max(1, columns.length - 1)], [0, 1], "component", "reward", meaning, BOX.width, columns);
+  const way = (values) => values.map((value, j) => `${j ? "L" : "M"}${x(j)},${y(value)}`).join("");
+  canvas.append(...rows.map(({ values }) => svg("path", { class: "line thin", stroke: heat(mean(values)), d: way(values) })));
   return el("figure", {}, canvas);
 }
 
 // Nodes { id, name, note, parents: [{ id, role }] }, nearest generation first: seeds on the left.
 function graph({ nodes, chosen, choose }) {
-  const known = new Map(nodes.map((node) => [node.id, node]));
-  const depths = new Map();
+  const known = new Map(nodes.map((node) => [node.id, node])), depths = new Map(), layers = [];
   const depth = (id) => {
     if (!depths.has(id)) {
       depths.set(id, 0); // where a program is among its own ancestors
@@ -207,43 +158,40 @@ function graph({ nodes, chosen, choose }) {
     }
     return depths.get(id);
   };
-  const layers = [];
   for (const node of nodes) (layers[depth(node.id)] ||= []).push(node);
-  const at = new Map();
-  layers.forEach((layer, i) => layer.forEach((node, j) => at.set(node.id, [90 + i * 190, 64 + j * 74])));
-  const size = [layers.length * 190, 30 + Math.max(...layers.map((layer) => layer.length)) * 74];
-  const canvas = svg("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, class: "graph", role: "group", "aria-label": "Lineage" });
-  // A wide graph shrinks to the window as long as it can be read, and scrolls beyond that.
-  canvas.style.maxWidth = `${size[0]}px`;
-  canvas.style.minWidth = `${0.75 * size[0]}px`;
-  for (const node of nodes) {
-    const [x, y] = at.get(node.id);
-    const pick = () => choose(node.id);
-    canvas.append(svg("g", { role: "button", tabindex: 0, "data-key": `node-${node.id}`, class: `node ${chosen && chosen.child === node.id ? "chosen" : ""}`,
-      "aria-label": visible(`${node.name}, ${node.note}`), "aria-pressed": Boolean(chosen && chosen.child === node.id), onclick: pick,
+  const at = new Map(layers.flatMap((layer, i) => layer.map((node, j) => [node.id, [90 + i * 190, 64 + j * 74]])));
+  const wide = layers.length * 190, high = 30 + Math.max(...layers.map((layer) => layer.length)) * 74;
+  const box = (node) => {
+    const [x, y] = at.get(node.id), isChosen = chosen.child === node.id, pick = () => choose(node.id);
+    return svg("g", { role: "button", tabindex: 0, "data-key": `node-${node.id}`, class: `node ${isChosen ? "chosen" : ""}`,
+      "aria-label": `${node.name}, ${node.note}`, "aria-pressed": String(isChosen), onclick: pick,
       onkeydown: (event) => ["Enter", " "].includes(event.key) && (event.preventDefault(), pick()) },
       svg("rect", { x: x - 78, y: y - 24, width: 156, height: 48, rx: 6 }),
       svg("text", { x, y: y - 4, "text-anchor": "middle" }, shorten(node.name, 22)),
-      svg("text", { x, y: y + 14, "text-anchor": "middle", class: "label" }, shorten(node.note, 26))));
-  }
-  // Over the boxes, so that a line which passes one can be followed.
-  for (const node of nodes) for (const parent of node.parents.filter((one) => at.has(one.id))) {
-    const [x1, y1] = at.get(parent.id), [x2, y2] = at.get(node.id);
-    const is = chosen && chosen.child === node.id && chosen.parent === parent.id;
-    canvas.append(svg("path", { class: `edge ${parent.role === "inspiration" ? "weak" : ""} ${is ? "chosen" : ""}`,
-      d: x2 - x1 < 200 ? `M${x1 + 78},${y1}C${x1 + 110},${y1} ${x2 - 110},${y2} ${x2 - 78},${y2}`
-        : `M${x1 + 60},${y1 - 24}C${x1 + 120},${y1 - 62} ${x2 - 120},${y2 - 62} ${x2 - 60},${y2 - 24}` }));
-  }
-  const box = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Lineage graph" }, canvas);
-  const shown = chosen && at.get(chosen.child);
-  if (shown) requestAnimationFrame(() => { box.scrollLeft = (shown[0] * box.scrollWidth) / size[0] - box.clientWidth / 2; });
-  return box;
+      svg("text", { x, y: y + 14, "text-anchor": "middle", class: "label" }, shorten(node.note, 26)));
+  };
+  const edge = (node) => node.parents.filter((one) => at.has(one.id)).map((parent, i, all) => {
+    const [x1, y1] = at.get(parent.id), [x2, middle] = at.get(node.id), isChosen = chosen.child === node.id && chosen.parent === parent.id;
+    const y2 = middle + (40 * (i + 0.5)) / all.length - 20;
+    return svg("path", { class: `edge ${parent.role === "inspiration" ? "weak" : ""} ${isChosen ? "chosen" : ""}`, "marker-end": "url(#arrow)",
+      d: x2 - x1 < 200 ? `M${x1 + 78},${y1}C${x1 + 95},${y1} ${x2 - 110},${y2} ${x2 - 79},${y2}`
+        : `M${x1 + 60},${y1 - 24}C${x1 + 120},${y1 - 62} ${x2 - 120},${middle - 62} ${x2 - 60 + 8 * i},${middle - 25}` });
+  });
+  // Edges lie over the boxes, so that one which passes a box can be followed.
+  const canvas = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "graph", role: "group", "aria-label": "Lineage" },
+    svg("marker", { id: "arrow", refX: 11, refY: 5.5, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" },
+      svg("path", { d: "M0,0L11,5.5L0,11z" })), nodes.map(box), nodes.map(edge));
+  // A wide graph shrinks to the window as long as it can be read, and scrolls beyond that.
+  canvas.style.maxWidth = `${wide}px`;
+  canvas.style.minWidth = `${0.75 * wide}px`;
+  const scrolled = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Lineage graph" }, canvas), shown = at.get(chosen.child);
+  if (shown) requestAnimationFrame(() => { scrolled.scrollLeft = (shown[0] * scrolled.scrollWidth) / wide - scrolled.clientWidth / 2; });
+  return scrolled;
 }
 
-// Lines of two texts as [mark, line]; long texts are compared by their ends only.
-function differences(before, after) {
-  const [a, b] = [before, after].map((text) => text.replace(/\n$/, "").split("\n"));
-  if (a.length * b.length > 4e6) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])];
+// Items of two lists as [mark, item]; long lists are compared by their ends only.
+function differences(a, b) {
+  if (a.length * b.length > 4e6) return [...a.map((one) => ["-", one]), ...b.map((one) => ["+", one])];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) {
     common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
@@ -257,24 +205,41 @@ function differences(before, after) {
   return found;
 }
 
-function diffView(before, after) {
-  const kinds = { "-": "removed", "+": "added", " ": "same" };
-  return el("pre", { class: "code diff", tabindex: 0 },
-    differences(before, after).map(([mark, line]) => el("span", { class: kinds[mark] }, `${mark} ${line}\n`)));
+// Of two lines that took each other's place, the words in which they differ are marked, if they have enough in common.
+function pairView(removed, added) {
+  const parts = differences(...[removed, added].map((line) => line.split(/(\w+|\s+)/).filter(Boolean)));
+  const size = (mark) => parts.filter((one) => one[0] === mark).reduce((sum, one) => sum + one[1].trim().length, 0);
+  const isAlike = 3 * size(" ") > Math.max(size("-"), size("+"));
+  return [["-", removed], ["+", added]].map(([own, line]) => [own, !isAlike ? line
+    : parts.filter(([mark]) => mark === own || mark === " ").map(([mark, text]) => (mark === own ? el("mark", {}, text) : text))]);
 }
 
+function diffView(...texts) {
+  const lines = differences(...texts.map((text) => text.replace(/\n$/, "").split("\n")));
+  const kinds = { "-": "removed", "+": "added", " ": "same" }, shown = [];
+  for (let start = 0, end; start < lines.length; start = end) {
+    const isSame = (at) => lines[at][0] === " ", of = (mark) => lines.slice(start, end).filter((one) => one[0] === mark);
+    for (end = start + 1; end < lines.length && isSame(end) === isSame(start);) end++;
+    const removed = of("-"), added = of("+");
+    const pairs = removed.slice(0, added.length).map((line, i) => pairView(line[1], added[i][1]));
+    shown.push(...of(" "), ...removed.map((line, i) => pairs[i]?.[0] ?? line), ...added.map((line, i) => pairs[i]?.[1] ?? line));
+  }
+  return codeBox("diff", shown.map(([mark, line]) => el("span", { class: kinds[mark] }, mark, " ", line, "\n")));
+}
+
+const codeBox = (kind, ...content) => el("pre", { class: `code ${kind}`, tabindex: 0 }, content);
 const WORDS = new Set(("False None True and as assert async await break class continue def del elif else except finally for from " +
   "global if import in is lambda nonlocal not or pass raise return try while with yield match case").split(" "));
+const TOKENS = /(#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\b\d[\w.]*|\b[A-Za-z_]\w*)/;
 
 function codeView(source) {
-  const parts = source.text.slice(0, MOST_SHOWN).split(/(#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\b\d[\w.]*|\b[A-Za-z_]\w*)/);
-  const kind = (part) => part[0] === "#" ? "comment" : /^["']/.test(part) ? "string" : /^\d/.test(part) ? "figure" : WORDS.has(part) ? "word" : "";
-  return el("pre", { class: "code", tabindex: 0 },
-    parts.filter(Boolean).map((part) => (kind(part) ? el("span", { class: kind(part) }, part) : part)), cutNote(source));
+  const kind = (part) => part[0] === "#" ? "comment" : /^["']/.test(part) ? "string" : /^\d/.test(part) ? "figure" : WORDS.has(part) && "word";
+  return codeBox("", source.text.slice(0, MOST_SHOWN).split(TOKENS).filter(Boolean).map((part) =>
+    (kind(part) ? el("span", { class: kind(part) }, part) : part)), cutNote(source));
 }
 
 const cutNote = (text) => {
   const shown = Math.min(text.text.length, MOST_SHOWN);
-  return text.characters > shown ? el("em", {}, `\n… cut: the first ${number(shown)} of ${number(text.characters)} characters are shown`) : null;
+  return text.characters > shown && el("em", {}, `\n… cut: the first ${number(shown)} of ${number(text.characters)} characters are shown`);
 };
-const plainView = (text) => el("pre", { class: "code", tabindex: 0 }, text.text.slice(0, MOST_SHOWN), cutNote(text));
+const plainView = (text) => codeBox("", text.text.slice(0, MOST_SHOWN), cutNote(text));

@@ -5,7 +5,7 @@ const EVERY = 2000;
 const SLOW = 4000;
 const PATIENCE = 30000;
 const storedElement = document.getElementById("stored");
-const page = { answers: null, home: null, drawn: "", token: 0, timer: 0 };
+const page = { about: null, answers: null, home: null, drawn: "", token: 0, timer: 0 };
 
 const here = () => {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -13,18 +13,18 @@ const here = () => {
 };
 
 const asked = (query) => {
-  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => ![null, undefined, ""].includes(value)));
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => !isNone(value) && value !== ""));
   return given.size ? `?${given}` : "";
 };
 
 const address = (path, query = {}) => `#/${path.map(encodeURIComponent).join("/")}${asked(query)}`;
 
-// Change some of the state of this view: a new entry of the history only where one would want to come back.
+// Change some of the state of this view, and show the first part of a list of what then fits: a new entry of the
+// history only where one would want to come back.
 function change(changes, { quietly = false } = {}) {
   const { path, query } = here();
-  const to = address(path, { ...Object.fromEntries(query), ...changes });
-  if (quietly) history.replaceState(null, "", to);
-  else history.pushState(null, "", to);
+  const to = address(path, { ...Object.fromEntries(query), offset: "", ...changes });
+  history[quietly ? "replaceState" : "pushState"](null, "", to);
   show();
 }
 
@@ -71,53 +71,50 @@ function readStored(path, query) {
 
 const say = (text) => { document.getElementById("state").textContent = visible(text); };
 
-function fault(text) {
-  const box = document.getElementById("fault");
-  box.hidden = !text;
-  box.textContent = text ? visible(`${text}. This page tries again by itself.`) : "";
-}
+const fault = (text) => { document.getElementById("fault").textContent = visible(text && `${text}. This page tries again by itself.`); };
 
 function menu(path) {
-  const entries = page.home ? [[page.home[0] === "run" ? "Run" : "Report", page.home]] : [["Runs", ["runs"]], ["Training", ["policies"]], ["Report", ["report"]]];
+  const views = [["Runs", ["runs"]], ["Training", ["policies"]], ...(page.about.report ? [["Report", ["report"]]] : [])];
+  const entries = page.home ? [[page.home[0] === "run" ? "Run" : "Report", page.home]] : views;
   document.getElementById("menu").replaceChildren(...entries.map(([name, to]) =>
-    el("a", { href: address(to), "aria-current": to[0] === path[0] ? "page" : null }, name)));
+    el("a", { href: address(to), "aria-current": to[0] === path[0] && "page" }, name)));
 }
 
 // Draw again only what changed, and leave focus, selection and scrolling where they were.
 function draw(content, text) {
   if (text === page.drawn) return;
   const main = document.getElementById("main"), active = document.activeElement;
-  const key = active && active.dataset.key, from = key && active.selectionStart, to = key && active.selectionEnd;
-  const opened = new Set([...main.querySelectorAll("details[open]")].map((one) => one.dataset.key));
-  const wasDrawn = Boolean(page.drawn);
+  const key = active?.dataset.key, from = key && active.selectionStart, to = key && active.selectionEnd;
+  const opened = [...main.querySelectorAll("details[open]")].map((one) => one.dataset.key);
+  if (!page.drawn) window.scrollTo(0, 0);
   page.drawn = text;
-  main.replaceChildren(...[content()].flat(2).filter(Boolean));
-  main.querySelectorAll("details").forEach((one) => { if (opened.has(one.dataset.key)) one.open = true; });
+  main.replaceChildren();
+  fill(main, {}, content());
+  main.querySelectorAll("details").forEach((one) => { one.open = opened.includes(one.dataset.key); });
   const again = key && [...main.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
-  if (again) {
-    again.focus({ preventScroll: true });
-    if (typeof from === "number") again.setSelectionRange(from, to);
-  } else if (!wasDrawn) window.scrollTo(0, 0);
+  again?.focus({ preventScroll: true });
+  if (typeof from === "number") again?.setSelectionRange(from, to);
 }
 
 async function show() {
   clearTimeout(page.timer);
   const token = ++page.token, { path, query } = here();
   if (!path.length) path.push(...(page.home || ["runs"]));
-  menu(path);
-  const view = VIEWS[path[0]] || VIEWS.runs;
-  const place = path.slice(1).join("/");
-  if (page.place !== `${path[0]}/${place}`) page.drawn = "";
-  page.place = `${path[0]}/${place}`;
+  const view = VIEWS[path[0]] || VIEWS.runs, place = path.join("/");
+  if (page.place !== place) page.drawn = "";
+  page.place = place;
   let again = EVERY;
   try {
+    page.about ??= await read(api("page"));
+    menu(path);
     const data = await view.load(path.slice(1), query);
     if (token !== page.token) return;
     fault("");
-    document.title = visible(`${shorten(view.title(data, path.slice(1)), 60)} · evovpo`);
-    draw(() => view.draw(data, query, path.slice(1)), JSON.stringify([data, [...query], path]));
+    const title = view.title(data);
+    document.title = visible(`${shorten(title, 60)} · evovpo`);
+    draw(() => [el("h1", {}, shorten(title, 80)), view.draw(data, query, path.slice(1))], JSON.stringify([data, [...query], path]));
     const live = view.isLive(data);
-    say(page.answers ? "exported file" : live ? "live" : "");
+    say(page.answers ? "exported file" : live || "");
     if (live === "reading") again = 50;
     if (live === null) return;
   } catch (error) {
@@ -126,7 +123,8 @@ async function show() {
     say("");
     if (!page.drawn) document.getElementById("main").replaceChildren();
   }
-  if (!page.answers) page.timer = setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", show, { once: true }) : show()), again);
+  const look = () => (document.hidden ? document.addEventListener("visibilitychange", show, { once: true }) : show());
+  if (!page.answers) page.timer = setTimeout(look, again);
 }
 
 async function begin() {
@@ -134,6 +132,7 @@ async function begin() {
     const stored = JSON.parse(storedElement.textContent);
     page.home = stored.home;
     page.answers = Object.assign({}, ...(await Promise.all(stored.parts.map(unpack))));
+    page.about = {};
   }
   addEventListener("hashchange", show);
   addEventListener("popstate", show);
