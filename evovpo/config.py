@@ -99,7 +99,7 @@ class SearchConfig(Section):
     """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
     target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
     """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
-    in_flight: Annotated[int, Field(ge=1, le=1024)] = 8
+    in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
     """Asks open at a time; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
     """Stop at the first program that passes every training row; off to spend the whole budget."""
@@ -159,7 +159,7 @@ class ProposerConfig(Section):
     """Longest wait for one answer of a server; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
     """How often a request is sent to a failing server; more for one that restarts."""
-    concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
+    concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Requests that a server has at a time; lower it for one that answers 429."""
     requests_per_minute: Count = 0
     """Most requests in a minute; for providers that limit them, 0 is no limit."""

@@ -119,6 +119,16 @@ def test_a_step_of_the_search_is_timed(run: Run) -> None:
     assert all(value > 0 for value in found.values())
 
 
+@pytest.mark.skipif(find_spec("openai") is None, reason="the proposer for servers needs openai")
+def test_no_ticket_is_lost_at_a_server_that_fails() -> None:
+    options = ("--tickets", "8", "--seconds", "8", "--shortest", "0.05", "--faults", "0.3", "--json")
+    found = last_json(apart("many_tickets.py", *options))
+    assert found["asked"] == found["told"] + found["open"]
+    assert (found["lost"], found["told_twice"], found["rebuilt"], found["most_open"]) == (0, 0, True, 8)
+    assert found["told"] > 8
+    assert len(found["rss_mb"]) > 1
+
+
 @pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
 def test_a_fleet_is_simulated_alike_each_time(run: Run) -> None:
     options = ("--gpus", "2", "--evaluators", "8", "--evaluations", "400", "--costs", "0.002,0.02", "--json")
