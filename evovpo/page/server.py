@@ -71,6 +71,7 @@ def application(
             for path, (read, allowed) in _QUERIES.items()
         ),
         Route("/api/report", _answer(source, lambda _: {"report": report.record() if report else None}, {})),
+        Route("/metrics", _answer(source, _metrics, {})),
         Route("/healthz", _answer(source, lambda _: {"schema": source.store().schema_version()}, {})),
     ]
     if allow_actions:
@@ -148,7 +149,7 @@ def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _answer(
-    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed], **extra: Any
+    source: Source, read: Callable[..., Record | Response], allowed: dict[str, Allowed], **extra: Any
 ) -> Callable[[Request], Response]:
     """Return an endpoint that answers with a record, and with one clear error where there is none.
 
@@ -162,7 +163,8 @@ def _answer(
                 expected = ", ".join(allowed) or "none"
                 raise BadRequestError(f"unknown parameter {min(unknown)!r}; expected {expected}")
             parsed = {name: _parsed(name, value, allowed[name]) for name, value in given.items()}
-            return json_response({**read(source, **request.path_params, **parsed), **extra})
+            found = read(source, **request.path_params, **parsed)
+            return found if isinstance(found, Response) else json_response({**found, **extra})
         except BadRequestError as error:
             return _error(400, str(error))
         except NotStoredError as error:
@@ -198,6 +200,14 @@ def _parsed(name: str, given: str, allowed: Allowed) -> str | int:
             return given
         expected = f"one of {', '.join(allowed)}"
     raise BadRequestError(f"{name} is {given[:40]!r}; expected {expected}")
+
+
+def _metrics(source: Source) -> Response:
+    try:
+        from evovpo.page.metrics import exposition
+    except ImportError as error:
+        return _error(501, f"metrics need prometheus_client ({error}); install it: pip install 'evovpo[ui]'")
+    return Response(exposition(source.store()), media_type="text/plain; version=0.0.4")
 
 
 def _stop(source: Source, run_id: str) -> Record:

@@ -2,13 +2,13 @@
 
     python tests/bench/many_tickets.py --tickets 10000 --seconds 3600 --json --log FILE
 
-The search, the driver, its store in a file and the proposer for servers are the real ones; a ticket is one
-reply of one program. The server is a process of its own on this machine, spoken to by HTTP. It answers
-after a time with a heavy tail (Pareto, index 1.5, from `--shortest` seconds, five times that at most). A share
-`--faults` of requests goes wrong, by chance in one of four ways: HTTP 500 at the end of that time, HTTP 429 at
-once, a connection cut at a random moment of it, or no answer at all, which the proposer gives up after six
-times `--shortest`. It writes one of 5,000 programs, so that the population stops growing and what grows is
-what tickets leave behind. A judgement is made up at once.
+The search, the driver, its store in a file and the proposer for servers are the real ones; a ticket is
+one reply of one program. The server is a process of its own on this machine, spoken to by HTTP. It answers
+after a time with a heavy tail (Pareto, index 1.5, from `--shortest` seconds, five times that at most). A
+share `--faults` of requests goes wrong, by chance in one of four ways: HTTP 500 at the end of that time, HTTP
+429 at once, a connection cut at a random moment of it, or no answer at all, which the proposer gives up
+after six times `--shortest`. It writes one of 5,000 programs, so that the population stops growing and what
+grows is what tickets leave behind. A judgement is made up at once.
 
 When the time is over the run is cancelled with all its tickets open, and its rows are counted. `lost` are
 tickets that are told by nobody, asked for by nobody and not among the last that came back; `told_twice`
