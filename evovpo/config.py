@@ -29,6 +29,20 @@ def _numbers(text: str) -> str:
     return text
 
 
+def amounts(text: str) -> dict[str, float]:
+    """Return what `name=amount,name=amount` says; raises `ValueError` for any other text."""
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): float(amount) for name, _, amount in parts}
+    if not all(name and math.isfinite(amount) and amount >= 0 for name, amount in found.items()):
+        raise ValueError
+    return found
+
+
+def _amounts(text: str) -> str:
+    amounts(text)
+    return text
+
+
 def _object(text: str) -> str:
     """Return a text that is a JSON object, or empty; raises `ValueError` for any other."""
     if not isinstance(json.loads(text or "{}"), dict):
@@ -246,6 +260,12 @@ class SandboxConfig(Section):
     )
     """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
     too large for one machine.
+    """
+    resources: Annotated[
+        str, AfterValidator(_amounts), "amounts such as num_cpus=2,num_gpus=0.5,memory=4e9"
+    ] = ""
+    """What a task of Ray takes of its machine, in Ray's names, or names of your own that its machines offer;
+    for evaluations that need more than a core, a GPU, or a machine with something. Memory is in bytes.
     """
 
 

@@ -1,15 +1,15 @@
 """What a store knows, in numbers for Prometheus: `/metrics` of the page's server."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from evovpo.store import Store
 
 
-class _Metrics(Collector):
+class _Metrics:
     def __init__(self, store: Store) -> None:
         self._totals, self._served = store.totals(), store.served()
 
@@ -38,12 +38,16 @@ class _Metrics(Collector):
             )
 
 
-def _filled(family: Metric, counts: Mapping[tuple[str, ...], int]) -> Metric:
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, counts: Mapping[tuple[str, ...], int]
+) -> Metric:
     for labels, count in counts.items():
-        family.add_metric(labels, count)  # type: ignore[attr-defined]
+        family.add_metric(labels, count)
     return family
 
 
 def exposition(store: Store) -> bytes:
     """Return the metrics of a store in Prometheus's text format."""
-    return generate_latest(_Metrics(store))
+    collected: Any = _Metrics(store)
+    written: bytes = generate_latest(collected)
+    return written

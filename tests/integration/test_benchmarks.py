@@ -353,3 +353,13 @@ def test_what_ray_costs_is_measured_beside_processes_of_this_machine(run: Run) -
     assert (short["program_ms"], long["program_ms"]) == (2, 50)
     assert short["local_ms"] > 1
     assert short["lowest"] <= short["overhead"] <= short["highest"]
+
+
+def test_a_batch_on_a_cluster_whose_nodes_die_has_the_rows_of_one_here(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")
+    file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
+    file.write_text(BATCH)
+    ended(["-m", "evovpo", "batch", file, "--store", alone])
+    said = apart("ray_faults.py", file, disturbed, "--nodes", "1", "--every", "20")
+    assert "exit code 0" in said
+    assert run("same_rows.py", alone, disturbed).splitlines()[-1] == "the same rows"
