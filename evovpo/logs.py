@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from datetime import UTC, datetime
-from typing import TextIO
 
 VARIABLE = "EVOVPO_LOG_JSON"
 """Set to 1 in the environment: this process writes JSON, and so do those that it starts."""
@@ -17,13 +16,9 @@ _log = logging.getLogger("evovpo")
 class _AsJson(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the object of one message."""
-        said = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "process": record.process,
-            "message": record.getMessage(),
-        }
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        said = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        said |= {"process": record.process, "message": record.getMessage()}
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said)
@@ -34,9 +29,6 @@ class _Lines(io.TextIOBase):
 
     _begun = ""
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
         *lines, self._begun = re.split(r"[\r\n]", self._begun + text)
         for line in filter(str.strip, lines):
@@ -44,7 +36,7 @@ class _Lines(io.TextIOBase):
         return len(text)
 
 
-def as_json(stream: TextIO | None = None) -> None:
+def as_json() -> None:
     """Write what goes to standard error from now on as objects: time, level, logger, process, message.
 
     Doing it twice changes nothing.
@@ -52,7 +44,7 @@ def as_json(stream: TextIO | None = None) -> None:
     os.environ[VARIABLE] = "1"
     if isinstance(sys.stderr, _Lines):
         return
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_AsJson())
     logging.getLogger().addHandler(handler)
     _log.setLevel(logging.INFO)

@@ -56,9 +56,7 @@ def before_commands(
     ] = False,
     log_json: Annotated[
         bool,
-        typer.Option(
-            "--log-json", envvar=logs.VARIABLE, help="Write standard error as JSON, an object a line."
-        ),
+        typer.Option("--log-json", envvar=logs.VARIABLE, help="Write standard error as lines of JSON."),
     ] = False,
 ) -> None:
     """Take the options that stand before a command; the help text is that of `app`."""

@@ -93,13 +93,11 @@ class Client:
         self._temperatures = {1.0}
         """Those that log-probabilities were seen to follow; 1 makes no difference."""
         # A client looks through all its connections at every request, and has 1,000 at most.
-        clients = [
-            openai.AsyncOpenAI(
-                base_url=self.base_url, api_key=self._key or "none", timeout=timeout, max_retries=0
-            )
-            for _ in range(math.ceil(self.settings.concurrency / _CONNECTIONS))
-        ]
-        self._clients = deque(clients)
+        key, count = self._key or "none", math.ceil(self.settings.concurrency / _CONNECTIONS)
+        self._clients = deque(
+            openai.AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=timeout, max_retries=0)
+            for _ in range(count)
+        )
 
     async def aclose(self) -> None:
         await asyncio.gather(*(client.close() for client in self._clients))

@@ -48,14 +48,7 @@ def loop(
     ] = None,
     jobs: Annotated[
         int | None,
-        option(
-            "N",
-            "Searches at a time, each in a process.",
-            "--jobs",
-            "-j",
-            min=1,
-            default="one a core, also of a cluster",
-        ),
+        option("N", "Searches at a time, each in a process.", "--jobs", "-j", min=1, default="one a core"),
     ] = None,
     side_by_side: Annotated[
         bool,
