@@ -17,7 +17,7 @@ class _AsJson(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the object of one message."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        said: dict[str, object] = {"time": time, "level": record.levelname.lower(), "logger": record.name}
         said |= {"process": record.process, "message": record.getMessage()}
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)

@@ -14,9 +14,9 @@ When the time is over the run is cancelled with all its tickets open, and its ro
 tickets that are told by nobody, asked for by nobody and not among the last that came back; `told_twice`
 those with more than one reply in the store. `rebuilt` is true if the search that the rows give has the very
 same open tickets. `requests` are those in the store by what became of them, `seen` those that the server
-counted. `rss_mb` is the memory of the process, [seconds, replies told, MiB] a minute; `bytes_a_ticket` is the
-slope of a line through its second half, per reply told. `late_seconds` is how late a timer of the process
-fired at worst: how long nothing else was done.
+counted. `rows` are [seconds, replies told, requests open, MiB resident] once a minute; `bytes_told_and_open`
+are what a told reply and an open request took of that memory, by least squares over the second half.
+`late_seconds` is how late a timer of the process fired at worst: how long nothing else was done.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Watch:
 
     def __init__(self, proposer: Counted, say: Callable[[str], None], every: float) -> None:
         self._proposer, self._say, self._every = proposer, say, every
-        self.rows: list[tuple[float, int, float]] = []
+        self.rows: list[tuple[float, int, int, float]] = []
         self.late = 0.0
         self.told = 0
 
@@ -184,15 +184,16 @@ class Watch:
             self.late = max(self.late, now - before - min(1.0, self._every))
             if now - said >= self._every:
                 said = now
-                self.rows.append((round(now - began, 1), self.told, round(resident_mb(), 1)))
-                self._say(f"{self.rows[-1]} {len(self._proposer.asked)} open, late {self.late:.2f} s")
+                asked = len(self._proposer.asked)
+                self.rows.append((round(now - began, 1), self.told, asked, round(resident_mb(), 1)))
+                self._say(f"{self.rows[-1]}, late {self.late:.2f} s")
 
-    def slope(self) -> float:
-        """Return the bytes that a reply adds in the second half."""
+    def slopes(self) -> list[float]:
+        """Return the bytes that a told reply and an open request take, by least squares."""
         half = np.array(self.rows[len(self.rows) // 2 :])
-        if len(half) < 2 or np.ptp(half[:, 1]) == 0:
-            return 0.0
-        return float(np.polyfit(half[:, 1], half[:, 2] * 2**20, 1)[0])
+        known = np.column_stack([half[:, 1], half[:, 2], np.ones(len(half))])
+        found, *_ = np.linalg.lstsq(known, half[:, 3] * 2**20, rcond=None)
+        return [round(float(value)) for value in found[:2]]
 
 
 async def work(driver: Driver, proposer: Counted, watch: Watch, seconds: float) -> None:
@@ -270,8 +271,8 @@ def measure(
         "seen": seen,
         "late_seconds": round(watch.late, 2),
         "most_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "bytes_a_ticket": round(watch.slope()),
-        "rss_mb": watch.rows,
+        "bytes_told_and_open": watch.slopes(),
+        "rows": watch.rows,
     }
 
 
