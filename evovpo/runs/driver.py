@@ -28,7 +28,7 @@ _QUIET_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 """How often `is_interrupted` is asked."""
 _ASKS_AT_ONCE = 64
-"""Asks in a row after which the requests of earlier ones go on."""
+"""Asks in a row after which the requests of earlier ones go on, and replies to them are told first."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
@@ -172,6 +172,8 @@ class Driver:
                 self._waiting[task] = prompt
                 if len(self._waiting) % _ASKS_AT_ONCE == 0:
                     await asyncio.sleep(0)
+                    if self._replied:
+                        return
             else:
                 self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
 

@@ -319,20 +319,20 @@ def test_as_many_requests_are_open_as_configured(in_flight: int) -> None:
     assert proposer.settings == {Sampling(0.5, 77)}
 
 
-def test_requests_go_on_while_many_are_asked() -> None:
-    driver, _, journal = make_driver(settings=with_search(in_flight=200, evaluations=1500, joins=False))
+def test_requests_go_on_and_are_judged_while_many_are_asked() -> None:
+    driver, _, journal = make_driver(settings=with_search(in_flight=600, evaluations=6000, joins=False))
     proposer = driver.proposer = Counting()
-    begun: list[int] = []
+    executed: list[int] = []
     add_prompt = journal.add_prompt
 
     def add(prompt: Prompt) -> bool:
-        begun.append(proposer.most)
+        executed.append(driver.executed)
         return add_prompt(prompt)
 
     journal.add_prompt = add  # type: ignore[method-assign]
     asyncio.run(driver.run())
-    assert 64 <= begun[150] < 150
-    assert max(begun) == 200
+    assert 64 <= proposer.most < 600
+    assert executed[1] == executed[300] < executed[600]
 
 
 def test_cancelling_leaves_open_tickets_that_a_later_run_takes_up() -> None:
