@@ -52,10 +52,14 @@ def main() -> None:
             break
         except subprocess.TimeoutExpired:
             cluster.remove_node(nodes.pop(rng.randrange(len(nodes))), allow_graceful=False)
-            nodes.append(cluster.add_node(num_cpus=1, object_store_memory=_MEMORY))
             kills += 1
             said = f"{time.monotonic() - began:.0f} s, {stored(given.store)} candidates: killed a node"
             print(said, flush=True)
+            while len(nodes) < given.nodes:
+                try:
+                    nodes.append(cluster.add_node(num_cpus=1, object_store_memory=_MEMORY))
+                except Exception as error:  # no narrower one: Ray raises it for a node that starts too slowly
+                    print(f"a node did not start: {str(error)[:80]}", flush=True)
     cluster.shutdown()
     took = time.monotonic() - began
     print(f"{took:.0f} s, {stored(given.store)} candidates: {kills} nodes killed, exit code {code}")
