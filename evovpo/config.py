@@ -29,6 +29,20 @@ def _numbers(text: str) -> str:
     return text
 
 
+def amounts(text: str) -> dict[str, float]:
+    """Return what `name=amount,name=amount` says; raises `ValueError` for any other text."""
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): float(amount) for name, _, amount in parts}
+    if not all(name and math.isfinite(amount) and amount >= 0 for name, amount in found.items()):
+        raise ValueError
+    return found
+
+
+def _amounts(text: str) -> str:
+    amounts(text)
+    return text
+
+
 def _object(text: str) -> str:
     """Return a text that is a JSON object, or empty; raises `ValueError` for any other."""
     if not isinstance(json.loads(text or "{}"), dict):
@@ -99,7 +113,7 @@ class SearchConfig(Section):
     """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
     target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
     """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
-    in_flight: Annotated[int, Field(ge=1, le=1024)] = 8
+    in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
     """Asks open at a time; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
     """Stop at the first program that passes every training row; off to spend the whole budget."""
@@ -159,7 +173,7 @@ class ProposerConfig(Section):
     """Longest wait for one answer of a server; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
     """How often a request is sent to a failing server; more for one that restarts."""
-    concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
+    concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Requests that a server has at a time; lower it for one that answers 429."""
     requests_per_minute: Count = 0
     """Most requests in a minute; for providers that limit them, 0 is no limit."""
@@ -246,6 +260,12 @@ class SandboxConfig(Section):
     )
     """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
     too large for one machine.
+    """
+    resources: Annotated[
+        str, AfterValidator(_amounts), "amounts such as num_cpus=2,num_gpus=0.5,memory=4e9"
+    ] = ""
+    """What a task of Ray takes of its machine, in Ray's names, or names of your own that its machines offer;
+    for evaluations that need more than a core, a GPU, or a machine with something. Memory is in bytes.
     """
 
 

@@ -41,15 +41,7 @@ def batch(
         ),
     ] = None,
     limit: Limit = None,
-    executor: Annotated[
-        str | None,
-        option(
-            "WHERE",
-            "Where runs are searched: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
-            "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
-            default="local",
-        ),
-    ] = None,
+    executor: options.Executor = None,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -64,7 +56,6 @@ def batch(
     from contextlib import nullcontext
     from functools import partial
 
-    from evovpo.config import SandboxConfig
     from evovpo.experiments.cluster import on_cluster
     from evovpo.experiments.plan import plan
     from evovpo.experiments.pool import run_all
@@ -74,8 +65,6 @@ def batch(
     from evovpo.reports.batch_progress import BatchProgress
     from evovpo.reports.batch_tables import results_json
 
-    if executor is not None:
-        SandboxConfig(executor=executor)  # raises what is wrong with it
     found, works = plan(name, store_url, limit)
     beside = page_beside(store_url, partial(batch_report, name, store_url, limit)) if serve else nullcontext()
     with open_store(store_url, create=True) as store, only_batch(store_url), beside:

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from evovpo import logs
 from evovpo.cli import batch, evolve, options, page, problems, runs, store, tables
 from evovpo.cli.options import argument, option
 from evovpo.cli.terminal import Exit, leave, say
@@ -53,8 +54,14 @@ def before_commands(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    log_json: Annotated[
+        bool,
+        typer.Option("--log-json", envvar=logs.VARIABLE, help="Write standard error as lines of JSON."),
+    ] = False,
 ) -> None:
     """Take the options that stand before a command; the help text is that of `app`."""
+    if log_json:
+        logs.as_json()
 
 
 @setting_up.command("config", rich_help_panel="Setting up")

@@ -73,6 +73,15 @@ OutputColumn = Annotated[
 InputColumns = Annotated[
     str | None, option("A,B", "Of a table, the columns that they make it from.", default="all others")
 ]
+Executor = Annotated[
+    str | None,
+    option(
+        "WHERE",
+        "Where runs are searched: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
+        "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
+        default="local",
+    ),
+]
 
 
 def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evovpo import logs
 from evovpo.cli import options
 from evovpo.cli.options import option
 from evovpo.cli.terminal import say, writing
@@ -135,6 +136,7 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
+    logs.as_parent()
     from evovpo.page.reports import LiveReport
     from evovpo.page.server import application
     from evovpo.page.server import serve as serve_page

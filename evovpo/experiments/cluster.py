@@ -11,6 +11,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from evovpo.config import SandboxConfig
 from evovpo.errors import ConfigError
 from evovpo.experiments import pool
 from evovpo.experiments.pool import Ended, Failed, Message, Task
@@ -25,9 +26,10 @@ def on_cluster(executor: str | None, store_url: str | None, judging: Collection[
     """Let `run_all` do its tasks on the cluster `ray` or `ray://HOST:PORT`, unless that is `local` or None.
 
     `judging` are the executors that tasks done here have for their programs: their cluster is held for them.
-    Raises `ConfigError` without Ray, or where the store is a file and the cluster has other machines, and
-    `SandboxError` for a cluster that cannot be reached.
+    Raises `ConfigError` for another executor, without Ray, and where the store is a file and the cluster has
+    other machines, and `SandboxError` for a cluster that cannot be reached.
     """
+    SandboxConfig(executor=executor or "local")  # raises what is wrong with it
     is_here = executor in (None, "local")
     addresses = sorted({*judging, executor or "local"} - {"local"})
     with contextlib.ExitStack() as stack:
@@ -64,7 +66,7 @@ def _do_there(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | No
     from ray.exceptions import RayError
     from ray.util.queue import Queue
 
-    from evovpo.judging.ray import first_line
+    from evovpo.judging.ray import first_line, options
 
     do, mailbox = ray.remote(max_retries=_BEGUN - 1)(_do), Queue(actor_options={"num_cpus": 0})
     waiting, under_way = deque(tasks), dict[Any, str]()
@@ -72,7 +74,9 @@ def _do_there(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | No
         while waiting or under_way:
             while waiting and len(under_way) < (jobs or len(tasks)):
                 task = waiting.popleft()
-                under_way[do.remote(task, Path.cwd(), mailbox)] = task.name
+                config = getattr(task, "config", None)  # of a search, which judges where it is
+                there = do.options(**options(config.sandbox)) if config else do
+                under_way[there.remote(task, Path.cwd(), mailbox)] = task.name
             ended, _ = ray.wait(list(under_way), timeout=pool.TELL_SECONDS)
             with contextlib.suppress(RayError):  # its machine is gone, and with it what was only for people
                 said = mailbox.get_nowait_batch(mailbox.qsize())

@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from evovpo import logs
+
 TELL_SECONDS = 0.25
 """Shortest time between two messages about one task, and between two calls of `on_wait`."""
 STOP_SECONDS = 20.0
@@ -94,6 +96,7 @@ Message: TypeAlias = Started | Told | Ended | Failed
 
 def serve(pipe: Connection) -> None:
     """Do the tasks that come through `pipe` until `None` comes; for a fresh process."""
+    logs.as_parent()
     os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the parent alone, which says when to stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=end_with_parent, daemon=True).start()

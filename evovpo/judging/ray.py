@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from evovpo.config import Config
+from evovpo.config import Config, SandboxConfig, amounts
 from evovpo.errors import ConfigError, EvovpoError, SandboxError
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.types import Evaluation, Problem, Program, Status
@@ -88,7 +88,7 @@ class RayJudge:
         one_at_a_time = config.sandbox.changed(workers=1)
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
         self._job = ray.put(Job(problem, judging))
-        self._evaluate = ray.remote(max_retries=_RETRIES)(_evaluate)
+        self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
         self._workers = config.sandbox.workers or os.cpu_count() or 1
         self._tasks = threading.Semaphore(self._workers)
         self._waiting: list[tuple[Program, Future[Evaluation]]] = []
@@ -154,6 +154,15 @@ class RayJudge:
             if isinstance(error.cause, EvovpoError):
                 raise error.cause from error
             raise
+
+
+def options(sandbox: SandboxConfig) -> dict[str, Any]:
+    """Return what a task takes, as Ray's options; by default one core."""
+    taken: dict[str, Any] = dict(amounts(sandbox.resources))
+    own: dict[str, Any] = {name: taken.pop(name) for name in ("num_cpus", "num_gpus") if name in taken}
+    if "memory" in taken:
+        own["memory"] = int(taken.pop("memory"))
+    return {**own, "resources": taken}
 
 
 def first_line(error: BaseException) -> str:

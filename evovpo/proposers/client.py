@@ -10,9 +10,11 @@ import contextlib
 import email.utils
 import json
 import logging
+import math
 import os
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -41,6 +43,8 @@ _LONGEST_ASKED_SECONDS = 600.0
 """Longest wait that a server's Retry-After is believed for."""
 _AGAIN = (408, 409, 425, 429)
 """Refusals, beside those of 500 and above, that another try may not meet."""
+_CONNECTIONS = 500
+"""About so many requests share a client; they are given out in turn, and do not end in turn."""
 CHARACTERS_PER_TOKEN = 4
 """About so many, where nobody says how many a text has: a prompt that is not sent yet, and some replies."""
 _TOP = 5
@@ -88,12 +92,15 @@ class Client:
         self._said: set[str] = set()
         self._temperatures = {1.0}
         """Those that log-probabilities were seen to follow; 1 makes no difference."""
-        self._client = openai.AsyncOpenAI(
-            base_url=self.base_url, api_key=self._key or "none", timeout=timeout, max_retries=0
+        # A client looks through all its connections at every request, and has 1,000 at most.
+        key, count = self._key or "none", math.ceil(self.settings.concurrency / _CONNECTIONS)
+        self._clients = deque(
+            openai.AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=timeout, max_retries=0)
+            for _ in range(count)
         )
 
     async def aclose(self) -> None:
-        await self._client.close()
+        await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: Ticket) -> tuple[list[Reply], float] | None:
         """Return the replies to a request, and each one's share of the seconds from the first try on.
@@ -191,6 +198,7 @@ class Client:
     async def _send(self, form: Form, body: dict[str, Any], ticket: Ticket, attempt: int) -> _Sent:
         """Send one request and read what comes back; a cancelled one is recorded here."""
         started = time.perf_counter()
+        self._clients.rotate()
         data, refusal = None, None
         replies: tuple[Reply, ...] = ()
 
@@ -203,7 +211,7 @@ class Client:
             # The client's own timeout counts from byte to byte.
             async with asyncio.timeout(self.settings.timeout_seconds):
                 path = "/chat/completions" if form.endpoint == CHAT else "/completions"
-                text = await self._client.post(path, cast_to=str, body={"model": ticket.name, **body})
+                text = await self._clients[0].post(path, cast_to=str, body={"model": ticket.name, **body})
             data = json.loads(text)
             replies = endpoints.read_answer(data, form)
             reason, detail = "", ""

@@ -2,17 +2,34 @@
 
 import asyncio
 import contextlib
+import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from evovpo.config import BudgetConfig, ProposerConfig
-from evovpo.errors import BudgetError, EvovpoError, ServerError
+from evovpo.errors import BudgetError, ConfigError, EvovpoError, ServerError
 from evovpo.types import Call, Prompt
 
 _REFUSED_IN_A_ROW = 20
 """Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
+_OTHER_FILES = 256
+"""Files and pipes that a run has open beside its connections."""
+
+
+def make_room(connections: int) -> None:
+    """Let this process have so many connections. Raises `ConfigError` where the system does not."""
+    wanted = connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise ConfigError(
+            f"proposer.concurrency is {connections}, for which a process needs {wanted} open files; it may "
+            f"have {hard} here: lower it, or raise the limit (ulimit -Hn)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Spent(NamedTuple):
@@ -120,6 +137,7 @@ class Gate:
     """What the requests of all models share: how many at a time, how many a minute, and the budget."""
 
     def __init__(self, settings: ProposerConfig, budget: Budget) -> None:
+        make_room(settings.concurrency)
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._requests = Bucket(settings.requests_per_minute)
         self._tokens = Bucket(settings.tokens_per_minute)

@@ -27,6 +27,8 @@ _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
 _LOOK_SECONDS = 1.0
 """How often `is_interrupted` is asked."""
+_ASKS_AT_ONCE = 64
+"""Asks in a row after which the requests of earlier ones go on, and replies to them are told first."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
@@ -80,6 +82,10 @@ class Driver:
     """Asked about once a second; once true, nothing more is asked."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
+    _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
+    """Requests of `_waiting` that have ended."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Something ended since it was last waited for: so that no wait costs more with more requests open."""
     _told_at: float = field(default_factory=time.monotonic)
     _looked_at: float = field(default_factory=time.monotonic)
     _pauses: bool = False
@@ -162,7 +168,12 @@ class Driver:
                 prompt, missing = asked, tuple(range(asked.rollouts))
             if prompt.has_model:
                 task = asyncio.create_task(self.proposer.propose(prompt, missing, sampling))
+                task.add_done_callback(self._note_reply)
                 self._waiting[task] = prompt
+                if len(self._waiting) % _ASKS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                    if self._replied:
+                        return
             else:
                 self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
 
@@ -179,12 +190,18 @@ class Driver:
 
     async def _wait(self) -> None:
         """Wait for a reply, for the judgement of the first group, or until asking may go on without it."""
-        first = [self._arrived[0].judging] if self._arrived else []
         patience = self._arrived[0].patience() if self._arrived else 0.0
-        tasks, most = [*self._waiting, *first], patience or _QUIET_SECONDS
-        done, _ = await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
-        if not (done or patience):
-            self.on_tell(Progress(self.search, self.executed, self._waits()))
+        try:
+            async with asyncio.timeout(patience or _QUIET_SECONDS):
+                await self._news.wait()
+        except TimeoutError:
+            if not patience:
+                self.on_tell(Progress(self.search, self.executed, self._waits()))
+        self._news.clear()
+
+    def _note_reply(self, task: asyncio.Task[list[Rollout]]) -> None:
+        self._replied.append(task)
+        self._news.set()
 
     def _waits(self) -> str:
         """Return since when nothing came, and of what, in words."""
@@ -196,7 +213,7 @@ class Driver:
 
     def _take_replies(self) -> None:
         """Begin to judge the groups that arrived; those that arrived together in the order of their asks."""
-        done = [task for task in self._waiting if task.done()]
+        done, self._replied = self._replied, []
         for task in sorted(done, key=lambda done_task: self._waiting[done_task].sequence):
             prompt = self._waiting.pop(task)
             try:
@@ -205,6 +222,7 @@ class Driver:
                 self.stop_reason = str(error)
                 continue
             judging = asyncio.create_task(self._groups.find(prompt, rollouts))
+            judging.add_done_callback(lambda ended: self._news.set())
             self._arrived.append(_Arrived(prompt, rollouts, judging, time.monotonic()))
 
     def _look(self) -> None:

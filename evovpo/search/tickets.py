@@ -1,7 +1,7 @@
 """Tickets: asks that were handed out, and which of their replies were told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ class Ticket:
     neighbours: Sequence[Member]
     """What lived on the island when the ticket was handed out: what its answers must be novel against."""
     joins: Sequence[Join]
-    told: set[int] = field(default_factory=set)
+    told: tuple[int, ...] = ()
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ class Ticket:
                     f"a reward vector of {len(rewards)} components was told; "
                     f"problem '{problem.id}' has {len(problem.objectives)} objectives"
                 )
-        self.told.add(index)
+        self.told += (index,)
         if not self.missing:  # what is left of it is for counting, and for refusing to be told twice
             self.prompt = replace(prompt, parents=(), messages=(), proposals=())
             self.neighbours, self.joins = (), ()

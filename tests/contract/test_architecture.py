@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = {
     "evovpo": (
-        *("errors", "types", "files", "config_tree", "config"),
+        *("errors", "types", "files", "logs", "config_tree", "config"),
         *("analysis", "prompts", "search", "proposers", "builtin"),
         *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports"),
         *("page", "cli", "api", "__main__"),
@@ -146,11 +146,11 @@ def loaded_by(
 def importable() -> list[str]:
     """Return the modules that may be imported for their names: no scripts, migrations or problems.
 
-    Nor what needs a package that is not installed here, as Ray and Starlette may be.
+    Nor what needs a package that is not installed here, as Ray, Starlette and Prometheus may be.
     """
     names = [module_name(path) for path in sources("evovpo")]
     skipped = ["__main__", "migrations", "_problems", "starters", "forkserver"]
-    needs = {"ray": "ray", "page": "starlette"}
+    needs = {"ray": "ray", "page": "starlette", "metrics": "prometheus_client"}
     skipped += [name for name, package in needs.items() if importlib.util.find_spec(package) is None]
     return [
         name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.proposers import Checked, Learner, Proposer
 from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
-from evovpo.proposers.limits import Spent
+from evovpo.proposers.limits import Spent, make_room
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.runs.choices import open_proposer
@@ -618,6 +619,18 @@ def test_no_more_requests_are_under_way_than_allowed(url: str, server: FakeServe
 
     run_with(partial(make, url, [], concurrency=concurrency), use)
     assert server.most_inside == concurrency
+
+
+def test_a_process_gets_the_files_that_its_connections_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"has": (1024, 4096)}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits["has"])
+    monkeypatch.setattr(resource, "setrlimit", lambda which, new: limits.update(has=new))
+    make_room(16)
+    assert limits["has"] == (1024, 4096)
+    make_room(2000)
+    assert limits["has"] == (2256, 4096)
+    with pytest.raises(ConfigError, match="10256 open files; it may have 4096 here: lower it"):
+        make_room(10_000)
 
 
 def test_requests_a_minute_are_kept(url: str, server: FakeServer) -> None:

@@ -119,6 +119,16 @@ def test_a_step_of_the_search_is_timed(run: Run) -> None:
     assert all(value > 0 for value in found.values())
 
 
+@pytest.mark.skipif(find_spec("openai") is None, reason="the proposer for servers needs openai")
+def test_no_ticket_is_lost_at_a_server_that_fails() -> None:
+    options = ("--tickets", "8", "--seconds", "8", "--shortest", "0.05", "--faults", "0.3", "--json")
+    found = last_json(apart("many_tickets.py", *options))
+    assert found["asked"] == found["told"] + found["open"]
+    assert (found["lost"], found["told_twice"], found["rebuilt"], found["most_open"]) == (0, 0, True, 8)
+    assert found["told"] > 8
+    assert len(found["rows"]) > 1
+
+
 @pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
 def test_a_fleet_is_simulated_alike_each_time(run: Run) -> None:
     options = ("--gpus", "2", "--evaluators", "8", "--evaluations", "400", "--costs", "0.002,0.02", "--json")
@@ -343,3 +353,13 @@ def test_what_ray_costs_is_measured_beside_processes_of_this_machine(run: Run) -
     assert (short["program_ms"], long["program_ms"]) == (2, 50)
     assert short["local_ms"] > 1
     assert short["lowest"] <= short["overhead"] <= short["highest"]
+
+
+def test_a_batch_on_a_cluster_whose_nodes_die_has_the_rows_of_one_here(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")
+    file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
+    file.write_text(BATCH)
+    ended(["-m", "evovpo", "batch", file, "--store", alone])
+    said = apart("ray_faults.py", file, disturbed, "--nodes", "1", "--every", "20")
+    assert "exit code 0" in said
+    assert run("same_rows.py", alone, disturbed).splitlines()[-1] == "the same rows"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing_loop import make_loop
 from shell import Shell
 from test_batch import small, told
 
@@ -15,9 +17,34 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'evov
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from evovpo.config import Config, SandboxConfig  # noqa: E402
+from evovpo.errors import ConfigError  # noqa: E402
+from evovpo.experiments.cluster import on_cluster  # noqa: E402
 from evovpo.experiments.pool import Message, Told  # noqa: E402
+from evovpo.judging.executors import open_executor  # noqa: E402
+from evovpo.judging.ray import options  # noqa: E402
+from evovpo.problem.folder import load_problem  # noqa: E402
+from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.reports.batch_progress import BatchProgress  # noqa: E402
 from evovpo.store import Store  # noqa: E402
+from evovpo.types import Status  # noqa: E402
+from trainer.loop.turns import Turns  # noqa: E402
+
+STUDY = """
+name = "small"
+problems = ["strings/date-to-iso"]
+evaluations = 36
+seeds = 2
+ks = [1]
+references = ["start"]
+[[strategies]]
+name = "iid"
+answers_per_ask = 12
+search.strategy = "iid"
+[[arms]]
+name = "start"
+model = "start"
+"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -92,12 +119,61 @@ def test_a_batch_that_is_stopped_stores_where_it_is(
     assert any(history for _, _, history in stored)
 
 
+def test_the_searches_of_a_loop_on_three_nodes_have_the_rows_of_one_here(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, executor in (("here.db", "local"), ("there.db", "ray")):
+        with Store.open(name) as store, on_cluster(executor, name):
+            turns = Turns(make_loop(store), store, tmp_path / "policies", jobs=1 + (executor == "ray"))
+            turns.begin()
+            turns.search_round(1)
+    assert rows(tmp_path / "there.db") == rows(tmp_path / "here.db")
+    assert len(rows(tmp_path / "there.db")) == 2
+
+
+def test_a_study_on_three_nodes_has_the_rows_of_one_here(cluster: Any, evovpo: Shell, tmp_path: Path) -> None:
+    done = []
+    for name, executor in (("here", "local"), ("there", "ray")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.toml").write_text(STUDY)
+        ended = evovpo("study", Path(name, "study.toml"), "--executor", executor)
+        assert ended.code == 0, ended.err
+        done.append(rows(tmp_path / name / "work" / "study.db"))
+    assert done[0] == done[1]
+    assert len(done[0]) == 2
+
+
+def test_a_task_waits_for_a_machine_that_has_what_it_takes(cluster: Any) -> None:
+    problem = load_problem(resolve_problem("strings/user-name"))
+    takes = SandboxConfig(executor="ray", workers=1, resources="num_cpus=0.5,licence=1")
+    with open_executor(problem, Config(sandbox=takes)) as judge, ThreadPoolExecutor(1) as thread:
+        judging = thread.submit(judge.evaluate, problem.seeds[0])
+        with pytest.raises(TimeoutError):
+            judging.result(timeout=2)
+        node = cluster.add_node(num_cpus=1, resources={"licence": 1}, object_store_memory=100 << 20)
+        assert judging.result().status is Status.OK
+    cluster.remove_node(node)
+
+
+def test_what_a_task_takes_is_said_as_ray_wants_it() -> None:
+    assert options(SandboxConfig()) == {"resources": {}}
+    found = options(SandboxConfig(resources="num_cpus=2, num_gpus=0.5,memory=4e9,licence=1"))
+    assert found == {"num_cpus": 2, "num_gpus": 0.5, "memory": 4_000_000_000, "resources": {"licence": 1}}
+    assert isinstance(found["memory"], int)
+    for wrong in ("num_cpus", "num_cpus=-1", "=2", "memory=inf"):
+        with pytest.raises(ConfigError, match=r"num_cpus=2,num_gpus=0\.5"):
+            SandboxConfig(resources=wrong)
+
+
 def test_what_is_wrong_with_a_cluster_is_said_before_anything_runs(
     cluster: Any, evovpo: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = small(tmp_path)
-    wrong = evovpo("batch", batch, "--executor", "dask")
-    assert (wrong.code, "ray://HOST:PORT" in wrong.err) == (2, True)
+    (tmp_path / "study.toml").write_text(STUDY)
+    for command in (("batch", batch), ("study", "study.toml"), ("loop", "strings/user-name")):
+        wrong = evovpo(*command, "--executor", "dask")
+        assert (wrong.code, "ray://HOST:PORT" in wrong.err) == (2, True)
     with monkeypatch.context() as patch:
         patch.setattr("ray.nodes", lambda: [{"NodeManagerHostname": "elsewhere"}])
         file = evovpo("batch", batch, "--executor", "ray")

@@ -319,6 +319,22 @@ def test_as_many_requests_are_open_as_configured(in_flight: int) -> None:
     assert proposer.settings == {Sampling(0.5, 77)}
 
 
+def test_requests_go_on_and_are_judged_while_many_are_asked() -> None:
+    driver, _, journal = make_driver(settings=with_search(in_flight=600, evaluations=6000, joins=False))
+    proposer = driver.proposer = Counting()
+    executed: list[int] = []
+    add_prompt = journal.add_prompt
+
+    def add(prompt: Prompt) -> bool:
+        executed.append(driver.executed)
+        return add_prompt(prompt)
+
+    journal.add_prompt = add  # type: ignore[method-assign]
+    asyncio.run(driver.run())
+    assert 64 <= proposer.most < 600
+    assert executed[1] == executed[300] < executed[600]
+
+
 def test_cancelling_leaves_open_tickets_that_a_later_run_takes_up() -> None:
     whole, _, expected = make_driver()
     asyncio.run(whole.run())

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from crashing_loop import ROUNDS, make_loop, state
+from postgres import postgres_server
 from safetensors.torch import load_file
 from shell import Shell
 
@@ -112,6 +113,18 @@ def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store,
         for training in (first, second)
     }
     assert all(groups.values())
+
+
+@pytest.mark.slow
+def test_searches_beside_each_other_share_a_database_server(tmp_path: Path) -> None:
+    with postgres_server() as address:
+        url, here = address.format("postgres"), []
+        with Store.open(url) as store:
+            watch = LoopWatch(told=here.append)
+            turns = Turns(make_loop(store), store, tmp_path / "policies", watch, jobs=2, url=url)
+            turns.take(1, trains=False)
+            assert {row.run for row in store.runs() if row.evaluations} == {*turns.loop.run_ids(1)}
+    assert here == []  # no run told this process: others searched
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -61,7 +61,16 @@ from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
 from evovpo.search.strategies.islands import Islands
 from evovpo.store import Store
-from evovpo.types import EvaluatorFolder, EvaluatorMode, Feature, PolicyVersion, RunStatus, Tell
+from evovpo.types import (
+    Call,
+    CallOutcome,
+    EvaluatorFolder,
+    EvaluatorMode,
+    Feature,
+    PolicyVersion,
+    RunStatus,
+    Tell,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORY = scripted_history("run-a", 3, 60)
@@ -302,6 +311,49 @@ def test_a_health_check_asks_whether_the_store_can_be_read(
         application(Source(f"sqlite:///{tmp_path}/gone.db")), base_url="http://localhost"
     ) as gone:
         assert "no such store" in get(gone, "/healthz", 503)["error"]
+
+
+def test_metrics_are_what_the_store_holds(any_client: TestClient, url: str) -> None:
+    parser = pytest.importorskip("prometheus_client.parser", reason="metrics need the extra ui")
+
+    def metrics() -> dict[tuple[str, ...], float]:
+        answer = any_client.get("/metrics")
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            200,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )
+        families = parser.text_string_to_metric_families(answer.text)
+        return {
+            (one.name.removeprefix("evovpo_"), *one.labels.values()): one.value
+            for family in families
+            for one in family.samples
+        }
+
+    found = metrics()
+    assert ("served_policy_version",) not in found
+    with Store.open(url) as store:
+        judged = Counter(row["status"] for row in store.query("SELECT status FROM evaluations"))
+        counts = store.query(
+            "SELECT (SELECT COUNT(*) FROM programs) AS p, (SELECT SUM(tokens) FROM rollouts) AS t"
+        )
+        assert {key[1]: value for key, value in found.items() if key[0] == "evaluations_total"} == judged
+        assert (found["programs_total",], found["completion_tokens_total",]) == (
+            counts[0]["p"],
+            counts[0]["t"],
+        )
+        assert {key: value for key, value in found.items() if key[0] == "runs"} == {("runs", "running"): 1}
+        prompt = next(one for one in HISTORY if not isinstance(one, Tell))
+        for reason in ("timeout", "timeout", ""):
+            outcome = CallOutcome.RETRIED if reason else CallOutcome.OK
+            store.add_call(Call("run-a", prompt.id, 1, "m", outcome, reason, 1, 2, None, 0.5))
+        store.set_run_status("run-a", RunStatus.SOLVED, None)
+        store.add_policy_version(PolicyVersion(3, None, "built-in"))
+        store.serve(3)
+    later = metrics()
+    assert later["requests_total", "retried", "timeout"] == 2
+    assert later["requests_total", "ok", ""] == 1
+    assert later["served_policy_version",] == 3
+    assert {key: value for key, value in later.items() if key[0] == "runs"} == {("runs", "solved"): 1}
 
 
 def test_policies_come_with_their_trainings(any_client: TestClient, url: str) -> None:

@@ -63,6 +63,7 @@ def loop(
             help="Do one half of a loop side by side only, for example each on a machine of its own."
         ),
     ] = None,
+    executor: options.Executor = None,
     seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
     store_url: options.StoreUrl = None,
     policies: Policies = None,
@@ -92,6 +93,7 @@ def loop(
     """
     check_installed()
     from evovpo.config import Config
+    from evovpo.experiments.cluster import on_cluster
     from evovpo.experiments.pool import kept_processes
     from evovpo.problem.folder import load_problem
     from trainer.cli.progress import LoopBar
@@ -124,12 +126,15 @@ def loop(
     answers = find_objective(train.objective.name).usual_answers
     given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
     given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
+    if executor is not None:
+        given.append("sandbox.executor=local")  # where the search is
     search = Config.load(config_file, given)
     plan = plan_loop(problems, search, train, limit=limit, entries=entries)
     with open_store(search.store.url, create=True) as store:
         bar = LoopBar(plan, rounds)
-        workers = jobs or os.cpu_count() or 1
-        turns = Turns(plan, store, policies or default_policies(store), bar.watch(), workers)
+        workers = jobs or ((os.cpu_count() or 1) if executor in (None, "local") else sys.maxsize)
+        url = search.store.url
+        turns = Turns(plan, store, policies or default_policies(store), bar.watch(), workers, url)
         say(
             f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of "
             f"{plan.search.search.evaluations} evaluations each, {len(plan.held_out)} problems held out, "
@@ -138,7 +143,7 @@ def loop(
         )
         trainer: subprocess.Popen[bytes] | None = None
         try:
-            with bar, kept_processes():
+            with on_cluster(executor, search.store.url), bar, kept_processes():
                 if side_by_side:
                     others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
                     trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from trainer.experiments.export import Export
     from trainer.experiments.records import Study
 
-_OF_ANY = ("target", "work", "report_only", "processes", "serve", "as_json")
+_OF_ANY = ("target", "work", "report_only", "processes", "executor", "serve", "as_json")
 """Options that go with a file too; it says all others itself."""
 _KEYS = {
     "model": "start", "seeds": "seeds", "tokens": "training.tokens", "prompts": "training.prompts",
@@ -71,7 +72,11 @@ def study(
     validation_tasks: Annotated[int | None, option("N", "Tasks to tune on.", min=2)] = None,
     test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
     largest_k: Annotated[int | None, option("K", "Answers measured on a test task.", min=1)] = None,
-    processes: Annotated[int, option("N", "Trainings at a time.", min=1)] = 2,
+    processes: Annotated[
+        int | None,
+        option("N", "Trainings and searches at a time.", min=1, default="2; the cores of a cluster"),
+    ] = None,
+    executor: options.Executor = None,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -105,7 +110,7 @@ def study(
     export = Export(found.folder / "export")
     beside = page_beside(store_url(folder), partial(report_record, found)) if serve else nullcontext()
     with beside:
-        failures = [] if report_only else _run(found, export, folder, processes)
+        failures = [] if report_only else _run(found, export, folder, processes, executor)
     with console(stderr=True).status("resampling rows for intervals"):
         results = summarise(found, export)
         text, files = write_report(results)
@@ -121,14 +126,19 @@ def study(
         leave(Exit.SOME_FAILED, f"{len(failures)} searches failed; the same command tries them again.")
 
 
-def _run(found: Study, export: Export, work: Path, processes: int) -> Sequence[Failed]:
+def _run(
+    found: Study, export: Export, work: Path, processes: int | None, executor: str | None
+) -> Sequence[Failed]:
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
+    from evovpo.experiments.cluster import on_cluster
     from trainer.cli.progress import WorkBar
+    from trainer.experiments.records import store_url
     from trainer.experiments.run import check, run_study
 
+    processes = processes or (2 if executor in (None, "local") else sys.maxsize)
     check(found, work)
-    with WorkBar() as bar:
+    with on_cluster(executor, store_url(work)), WorkBar() as bar:
         try:
             return run_study(found, export, work, processes, bar.show)
         except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evovpo.config import Config
 from evovpo.errors import DivergedError, NothingToTrainError, TrainingError
 from evovpo.experiments.pool import Ended, Message, Started, run_all
 from evovpo.runs.driver import Progress
@@ -56,6 +57,8 @@ class Turns:
     watch: LoopWatch = LoopWatch()
     jobs: int = 1
     """Processes that search at a time."""
+    url: str | None = None
+    """The store's address, with its password; by default the file of `store`."""
 
     def begin(self) -> None:
         """Serve the start model if nothing is served yet."""
@@ -76,12 +79,13 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Make the runs of one round that are not finished yet; an interrupted one goes on.
 
-        In `jobs` processes at a time, or in this one if one is enough. Raises `TrainingError` naming the
-        runs that failed.
+        In `jobs` processes at a time, or in this one if one is enough or the store is in memory. Raises
+        `TrainingError` naming the runs that failed.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]
-        if min(self.jobs, len(left)) <= 1 or self.store.file is None:
+        url = self.url or (self.store.name if self.store.file else None)
+        if min(self.jobs, len(left)) <= 1 or url is None:
             for index in left:
                 self.search_problem(number, index)
             return
@@ -94,7 +98,7 @@ class Turns:
             elif isinstance(message, Ended):
                 self.watch.searched(message.value)
 
-        tasks = [_Search(self.loop, number, index, self.store.name) for index in left]
+        tasks = [_Search(self.loop, number, index, url) for index in left]
         if failed := run_all(tasks, self.jobs, on_message):
             reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
             raise TrainingError(
@@ -195,6 +199,11 @@ class _Search:
     def name(self) -> str:
         """The id of the run."""
         return self.loop.run_id(self.round_number, self.index)
+
+    @property
+    def config(self) -> Config:
+        """What it searches with."""
+        return self.loop.search
 
     def run(self, tell: Callable[[Any], None]) -> Outcome:
         """Start the run or take it up."""
