@@ -30,6 +30,8 @@ def cases():
 
 def score(outputs):
     ((answer,),) = DOMAIN.judge([str(outputs[0])], DOMAIN.prompts)
+    if answer.rewards is None:
+        raise RuntimeError(answer.reason)
     return dict(zip(DOMAIN.components, answer.rewards)), answer.reason
 """
 
