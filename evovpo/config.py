@@ -99,6 +99,8 @@ class SearchConfig(Section):
     """Share of asks that mend a recent failing program; raise it where many programs fail."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
     """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
+    goals: bool = False
+    """Tell the model weights of the objectives, drawn for what the front lacks; for instruction models."""
     notes_interval: Count = 0
     """Asks between two that write down what was learned, for later prompts; 0 never does."""
     novelty: Share = 0.0

@@ -44,6 +44,7 @@ class _InstructFormat:
             "objectives": "" if problem.has_one_score else _objectives(problem),
             "score": _objectives(problem).removeprefix("- ") if problem.has_one_score else "",
             "examples": _examples(problem, request),
+            "weights": _weights(problem, request),
             "notes": showing.quoted(request.notes),
             "inspirations": self._numbered(
                 "inspiration",
@@ -66,6 +67,12 @@ class _InstructFormat:
         system = self._templates.fill("system", {"statement": values["statement"], "language": language})
         user = self._templates.fill(_template(request), values)
         return (Message("system", system), Message("user", user)) if system else (Message("user", user),)
+
+    @property
+    def tells_weights(self) -> bool:
+        """True if the templates have a place for weights wherever a program is asked for."""
+        texts = self._templates.texts
+        return all("{weights}" in texts[name] for name in ("root", "mutate", "crossover", "repair"))
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True: any program can be shown as text."""
@@ -200,6 +207,11 @@ def _objectives(problem: Problem) -> str:
     if problem.is_by_example:
         return ""
     return "\n".join(f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
+
+
+def _weights(problem: Problem, request: Request) -> str:
+    named = sorted(zip(request.weights, problem.objectives, strict=False), key=lambda pair: -pair[0])
+    return "\n".join(f"- {objective.name}: {weight:.2f}" for weight, objective in named if weight)
 
 
 def _examples(problem: Problem, request: Request) -> str:

@@ -44,6 +44,8 @@ class Request:
     """Earlier answers to the same parent that came to nothing, oldest first."""
     rows: tuple[int, ...] = ()
     """Training rows to show, in order."""
+    weights: tuple[float, ...] = ()
+    """What each objective weighs in this ask, for models that are told; 0 for those not to be named."""
     notes: str = ""
     """What a model wrote down about the search so far."""
     draw: int = 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -23,6 +24,7 @@ from evovpo.prompts.templates import load_templates
 from evovpo.proposers import Checked, Proposer
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.policies import SERVED, base_version
+from evovpo.search.selection import goal
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 
@@ -40,8 +42,17 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     of these; else edits for a long or partly fixed starting program, and whole programs for any other. A new
     run with a server has its style from `with_style`; a stored one that has `auto` is asked for strings as
     the built-in model is, unless by chat. Raises `ProblemError` for a problem that does not fit, and
-    `ConfigError` for templates that cannot be used and a proposer that knows one format only.
+    `ConfigError` for templates that cannot be used, a proposer that knows one format only, and
+    `search.goals` where weights cannot be told.
     """
+    made_by = _choose_format(problem, config)
+    fault = _goals_fault(problem, made_by) if config.search.goals else ""
+    if fault:
+        raise ConfigError(f"search.goals is true, and {fault}")
+    return made_by
+
+
+def _choose_format(problem: Problem, config: Config) -> PromptFormat:
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment", "formula"):
         raise ConfigError(
@@ -60,6 +71,23 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     templates = load_templates(config.prompt.templates)
     ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
     return TheirPrompts(ours, config.prompt) if config.prompt.openevolve else ours
+
+
+def _goals_fault(problem: Problem, made_by: PromptFormat) -> str:
+    """Return why weights of objectives cannot be told in a format, and what to do; empty if they can."""
+    if len(problem.objectives) < 2 or problem.has_one_score:
+        return f"'{problem.id}' ranks programs by one number, so there is nothing to weigh; set it to false"
+    if isinstance(made_by, ExpressionFormat | FormulaFormat):
+        return (
+            "the built-in model has no words for weights, only the tokens that it was trained on; ask an "
+            "instruction model (prompt.style rewrite or diff), or set it to false"
+        )
+    if isinstance(made_by, DiffFormat | RewriteFormat) and made_by.tells_weights:
+        return ""
+    return (
+        "the templates of prompt.templates or prompt.openevolve have no place {weights} in each of root, "
+        "mutate, crossover and repair; add it, leave them out, or set it to false"
+    )
 
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
@@ -103,15 +131,16 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
     That program is judged for it, in the sandbox. Raises what `choose_format` and `open_evaluator` raise.
     """
     made_by = choose_format(problem, with_style(problem, config))
-    rows = choose_rows(len(problem.train), made_by.max_rows, np.random.default_rng(config.run.seed))
-    requests = []
-    if config.search.root_share > 0.0:
-        requests.append(Request(config.search.answers, rows=rows))
+    rng = np.random.default_rng(config.run.seed)
+    rows = choose_rows(len(problem.train), made_by.max_rows, rng)
+    weights = goal(problem, (), rows, rng) if config.search.goals else ()
+    plain = Request(config.search.answers, rows=rows, weights=weights)
+    requests = [plain] if config.search.root_share > 0.0 else []
     for seed in problem.seeds[:1]:
         if made_by.can_show(problem, seed, ParentRole.PARENT):
             with open_evaluator(problem, config) as judge:
                 parent = Shown(seed, judge.evaluate(seed))
-            requests.append(Request(config.search.answers, PromptKind.MUTATE, parent, rows=rows))
+            requests.append(replace(plain, kind=PromptKind.MUTATE, parent=parent))
     return {request.kind: made_by.messages(problem, request) for request in requests}
 
 

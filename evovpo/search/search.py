@@ -6,6 +6,7 @@ number of the ask), so replaying a stored history rebuilds the same state.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Member, Population
-from evovpo.search.selection import examples
+from evovpo.search.selection import examples, goal
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import make_strategy
 from evovpo.search.strategies.strategy import Plan, Reply
@@ -166,7 +167,8 @@ class Search(Standing):
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        chance = np.random.default_rng([self._seed, len(self.tickets), 4])  # 1 to 3 are of strategies
+        # Streams 1 to 3 are of strategies, 5 is of goals.
+        chance = np.random.default_rng([self._seed, len(self.tickets), 4])
         parents = list(filter(self.can_show, [*plan.parents, *self._examples(plan, chance)]))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
@@ -174,6 +176,7 @@ class Search(Standing):
         parent = next(iter(shown[ParentRole.PARENT]), None)
         answered = None if parent is None or plan.kind is PromptKind.NOTES else parent.program.id
         attempts = () if parent is None else self._failures.attempts(answered)
+        rows = choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only)
         request = Request(
             answers,
             kind=PromptKind.ROOT if parent is None else plan.kind,
@@ -181,7 +184,8 @@ class Search(Standing):
             partner=next(iter(shown[ParentRole.PARTNER]), None),
             inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
-            rows=choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only),
+            rows=rows,
+            weights=self._goal(rows),
             notes=self.notes.text,
             draw=int(chance.integers(2**31)),
         )
@@ -197,6 +201,14 @@ class Search(Standing):
             answers=answers,
             neighbours=self.population.islands[plan.island].members if has_novelty else (),
         )
+
+    def _goal(self, rows: Sequence[int]) -> tuple[float, ...]:
+        """Return the weights that the next ask tells; empty where none are told."""
+        if not self.config.goals:
+            return ()
+        front = self.population.elites.values() if self._strategy.has_memory else ()
+        rng = np.random.default_rng([self._seed, len(self.tickets), 5])
+        return goal(self.problem, (member.rewards for member in front), rows, rng)
 
     def _examples(self, plan: Plan, rng: np.random.Generator) -> list[Parent]:
         """Return the best and the diverse programs of an island to show beside a parent, inspirations too."""

@@ -1,19 +1,23 @@
 """How parents, inspirations and examples are chosen: pure functions of rewards.
 
-All but `examples` take `rewards_N_D` (N programs, D objectives, values in [0, 1]) and a generator,
+All but `examples` and `goal` take `rewards_N_D` (N programs, D objectives, values in [0, 1]) and a generator,
 and return an index into N. Ties are broken by the generator, never by position.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from evovpo.search.population import Offered
+from evovpo.types import Problem
 
 Matrix = npt.NDArray[np.float64]
 Selection = Callable[[Matrix, Sequence[int], np.random.Generator], int]
 """(rewards_N_D, cell number of each program, generator) -> index of the chosen program."""
+
+GOAL_DRAWS = 3
+"""Weightings of which a goal is one: more ask for one objective alone, 1 looks at no front."""
 
 
 def lexicase(rewards_N_D: Matrix, cells_N: Sequence[int], rng: np.random.Generator) -> int:  # noqa: N803
@@ -89,6 +93,23 @@ def examples(
     known |= {member.rewards for member in best}
     drawn = {rest[index].rewards: rest[index] for index in rng.permutation(len(rest)).tolist()}
     return best + [member for rewards, member in drawn.items() if rewards not in known][:diverse]
+
+
+def goal(
+    problem: Problem, front: Iterable[Sequence[float]], rows: Sequence[int], rng: np.random.Generator
+) -> tuple[float, ...]:
+    """Return a weight for each objective, 1 in all, under which the best vector of a front is worth little.
+
+    Of `GOAL_DRAWS` weightings w ~ Dirichlet(1) it is the one under which that is worth least. By example only
+    the training `rows` that a prompt shows weigh anything.
+    """
+    count = len(problem.objectives)
+    columns = rows if problem.is_by_example else range(count)
+    weights_K_D = np.zeros((GOAL_DRAWS, count))  # noqa: N806
+    weights_K_D[:, columns] = rng.dirichlet(np.ones(len(columns)), GOAL_DRAWS)
+    rewards_N_D = np.array([*front]).reshape(-1, count)  # noqa: N806
+    worth_K = (weights_K_D @ rewards_N_D.T).max(axis=1, initial=0.0)  # noqa: N806
+    return tuple(weights_K_D[worth_K.round(9).argmin()].tolist())
 
 
 def non_dominated(rewards_N_D: Matrix) -> npt.NDArray[np.bool_]:  # noqa: N803

@@ -245,7 +245,7 @@ def test_figures_of_a_task_by_hand() -> None:
     task = TaskMeasure(
         measure_answers([[JudgedAnswer("a", (1.0, 0.0))], [JudgedAnswer("b", (0.0, 1.0))]]), 10
     )
-    found = task.figures([1, 2])
+    found = task.measure.by_k([1, 2])
     assert found["best_at_k"].tolist() == [0.5, 0.5]
     assert found["pass_at_k"].tolist() == [0.0, 0.0]
     # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2 for the other's 1 - w.

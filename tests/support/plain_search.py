@@ -62,7 +62,8 @@ class PlainFormat:
             None if item is None else item.program.source
             for item in (request.parent, request.partner, *request.inspirations)
         ]
-        return (Message("user", repr((str(request.kind), shown, request.attempts, request.notes))),)
+        told = (request.attempts, request.notes, request.weights)
+        return (Message("user", repr((str(request.kind), shown, *told))),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True in the roles that were given."""

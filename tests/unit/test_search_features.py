@@ -207,6 +207,32 @@ def test_a_format_without_second_programs_is_never_asked_for_notes() -> None:
     assert {loop.step(f"0.{n} 0.1 # {n}").kind for n in range(5)} == {PromptKind.MUTATE}
 
 
+# Goals
+
+
+def test_goals_ask_for_what_the_front_lacks_and_take_nothing_from_other_draws() -> None:
+    prompts, asked = {}, {}
+    for goals in (True, False):
+        loop = PlainLoop(goals=goals)
+        loop.step("0.9 0.1 # left")
+        prompts[goals] = [loop.ask() for _ in range(100)]
+        asked[goals] = [request.weights for request in loop.requests[1:]]
+        rebuilt(loop)
+    assert [prompt.seed for prompt in prompts[True]] == [prompt.seed for prompt in prompts[False]]
+    assert [prompt.parents for prompt in prompts[True]] == [prompt.parents for prompt in prompts[False]]
+    assert set(asked[False]) == {()}
+    assert all(sum(weights) == pytest.approx(1.0) for weights in asked[True])
+    # Of three uniform weights of `right` it is the largest: 3/4 on average.
+    assert 0.67 < sum(right for _, right in asked[True]) / 100 < 0.83
+
+
+def test_goals_of_independent_asks_look_at_no_front() -> None:
+    loop = PlainLoop(goals=True, strategy="iid")
+    loop.step("0.9 0.1 # left")
+    rights = [loop.ask() and loop.requests[-1].weights[1] for _ in range(100)]
+    assert 0.4 < sum(rights) / 100 < 0.6
+
+
 # Novelty
 
 
@@ -419,7 +445,7 @@ def test_a_search_with_everything_switched_on_replays() -> None:
         islands=3, rollouts=2, answers=2, evaluations=400, root_share=0.2, inspirations=2,
         crossover_share=0.2,
         repair_share=0.2, attempts=3, notes_interval=7, novelty=0.95,
-        restart_after=6, migration_interval=4, top_programs=2, diverse_programs=1,
+        restart_after=6, migration_interval=4, top_programs=2, diverse_programs=1, goals=True,
     )  # fmt: skip
     waiting: list[tuple[Prompt, int]] = []
     kinds: Counter[PromptKind] = Counter()

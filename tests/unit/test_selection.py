@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_search import PLAIN
+from toy_runs import PROBLEM
 
 from evovpo.config import SelectionName
 from evovpo.search.population import Member, by_merit
 from evovpo.search.selection import (
+    GOAL_DRAWS,
     SELECTIONS,
     examples,
+    goal,
     inspirations,
     lexicase,
     map_elites,
@@ -203,3 +208,33 @@ def test_examples_are_the_best_by_rank_then_others_of_which_no_two_have_the_same
 def test_examples_follow_from_the_generator() -> None:
     assert shown(1, 2, 5) == shown(1, 2, 5)
     assert len({tuple(shown(1, 2, seed)) for seed in range(40)}) > 3
+
+
+# Goals
+
+
+@pytest.mark.parametrize(
+    ("front", "worth"),
+    [
+        ([(1.0, 0.0)], lambda w: w[0]),
+        ([(0.9, 0.1), (0.2, 0.6)], lambda w: max(0.9 * w[0] + 0.1 * w[1], 0.2 * w[0] + 0.6 * w[1])),
+    ],
+)
+def test_a_goal_is_the_weighting_under_which_the_best_program_is_worth_least(
+    front: list[tuple[float, float]], worth: Callable[[np.ndarray], float]
+) -> None:
+    drawn = np.random.default_rng(3).dirichlet([1.0, 1.0], GOAL_DRAWS)
+    assert goal(PLAIN, front, (), np.random.default_rng(3)) == tuple(min(drawn, key=worth))
+
+
+@pytest.mark.parametrize("front", [[], [(0.0, 0.0)], [(1.0, 1.0)]])
+def test_a_front_that_lacks_all_or_nothing_leaves_the_first_draw(front: list[tuple[float, float]]) -> None:
+    drawn = np.random.default_rng(3).dirichlet([1.0, 1.0], GOAL_DRAWS)
+    assert goal(PLAIN, front, (), np.random.default_rng(3)) == tuple(drawn[0])
+
+
+def test_by_example_only_the_rows_that_a_prompt_shows_weigh_anything() -> None:
+    front = [(1.0,) * len(PROBLEM.train)]
+    weights = goal(PROBLEM, front, (2, 0), np.random.default_rng(0))
+    assert sum(weights) == pytest.approx(1.0)
+    assert [index for index, weight in enumerate(weights) if weight] == [0, 2]

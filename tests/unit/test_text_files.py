@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shell import Shell
 
+import evovpo
 from evovpo.errors import ProblemError
+from evovpo.problem.folder import load_problem
 from evovpo.types import Limits
 from tests.support.benchmark_rows import (
     CITIES,
@@ -281,3 +284,28 @@ def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
         one.tolist() for one in again.reward_vectors(["Green"], again.prompts[:1]) if one is not None
     ] == [expected]
     assert len(judge) == 2
+
+
+def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
+    tmp_path: Path, judge: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.chdir(tmp_path)
+    data = write_jsonl(Path("rows.jsonl"), [ultrafeedback(0)])
+    assert Shell(capsys)("pose", "--domain", "judged", "--data", data).code == 0
+    version = load_problem("posed").version
+
+    def search(said: str, store: str) -> evovpo.Evolved:
+        settings = {"search.rollouts": 1, "sandbox.minimum_level": "none"}
+        return evovpo.evolve(
+            "posed", proposer=lambda messages, n: [said] * n, evaluations=1, store=store, settings=settings
+        )
+
+    for store in ("one.db", "two.db"):
+        assert tuple(search("Green", store).best.rewards.values()) == (1.0, 0.0, 0.5, 0.25)
+    assert len(judge) == 1
+    assert load_problem("posed").version == version
+    assert [path.name for path in Path("posed/data").iterdir()] == ["row.jsonl"]
+    assert Path("posed/row.jsonl.calls.jsonl").exists()
+    with pytest.raises(ProblemError, match="the judge gave no heads"):
+        search("Pink", "three.db")

@@ -14,7 +14,7 @@ from trainer.cli.policies import check_installed
 from trainer.cli.train import Data, DomainName, Ks, numbers
 
 if TYPE_CHECKING:
-    from trainer.domains.figures import PolicyFigures
+    from trainer.domains.tokens import Split
 
 _SCORE = """\
 from pathlib import Path
@@ -30,6 +30,8 @@ def cases():
 
 def score(outputs):
     ((answer,),) = DOMAIN.judge([str(outputs[0])], DOMAIN.prompts)
+    if answer.rewards is None:
+        raise RuntimeError(answer.reason)
     return dict(zip(DOMAIN.components, answer.rewards)), answer.reason
 """
 
@@ -74,19 +76,22 @@ def measure(
     """
     check_installed()
     from trainer.cli.progress import WorkBar, quiet
-    from trainer.domains.figures import Asking, measure_policies
+    from trainer.domains import open_domain
+    from trainer.domains.figures import measure_policies
+    from trainer.domains.tokens import START_FOLDERS
     from trainer.reports.domains import figures_json, figures_view, write_figures_png
 
     if base_url and not model:
         raise ConfigError("--base-url: name the model that the server has with --model")
-    asking = Asking(domain, data, answers, numbers("--k", ks), prompts, tuple(temperature or (1.0,)), seed)
-    bar = WorkBar()
+    split: Split | None = "test" if domain in START_FOLDERS else None
+    counts, bar = numbers("--k", ks), WorkBar()
 
-    def measuring(name: str, done: int, total: int) -> None:
-        bar.show(f"measuring {name}", done, total)
+    with bar, quiet(), open_domain(domain, data, answers, split=split, tasks=prompts) as opened:
 
-    with bar, quiet():
-        found: list[PolicyFigures] = measure_policies(asking, model or [], base_url, measuring)
+        def told(name: str, done: int) -> None:
+            bar.show(f"measuring {name}", done, len(opened.prompts))
+
+        found = measure_policies(opened, model or (), counts, temperature or (1.0,), seed, base_url, told)
     picture = None if no_png or (as_json and png is None) else options.written_to(png, "measure.png")
     if picture is not None:
         write_figures_png(picture, found, domain)

@@ -97,10 +97,19 @@ def train(
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
         lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
     )  # fmt: skip
-    if dry_run:
-        _preview(asked, as_json=as_json)
-    else:
+    if not dry_run:
         _train(asked, as_json=as_json)
+        return
+    from trainer.cli.progress import quiet
+    from trainer.domains.preview import preview
+    from trainer.reports.domains import preview_view
+
+    with quiet():
+        found = preview(asked)
+    if as_json:
+        print_json(found)
+    else:
+        show_answer(preview_view(found))
 
 
 def _train(asked: Asked, *, as_json: bool) -> None:
@@ -131,19 +140,6 @@ def _train(asked: Asked, *, as_json: bool) -> None:
     more += f" --data {asked.test_data or asked.data}" if asked.data else ""
     say(f"Measure it:   evovpo measure --domain {asked.domain} --model {found.output}{more}")
     say(f"Serve it:     vllm serve {found.output}")
-
-
-def _preview(asked: Asked, *, as_json: bool) -> None:
-    from trainer.cli.progress import quiet
-    from trainer.domains.preview import preview
-    from trainer.reports.domains import preview_view
-
-    with quiet():
-        found = preview(asked)
-    if as_json:
-        print_json(found)
-    else:
-        show_answer(preview_view(found))
 
 
 def settings_of(changes: list[str] | None) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +11,8 @@ from evovpo.analysis.statistics import Array, Interval
 from evovpo.errors import ConfigError
 from evovpo.experiments.intervals import Difference, difference, mean
 from evovpo.judging.measure import Measure, measure
-from trainer.domains.domain import open_domain
+from trainer.domains.domain import Domain
 from trainer.domains.sampling import Ask, Completed, complete, complete_at, load_policy
-from trainer.domains.tokens import START_FOLDERS
 
 BY_K = {
     "best_at_k": "best@k: best mean reward of k answers",
@@ -81,48 +81,28 @@ def minus(ours: PolicyFigures, theirs: PolicyFigures, figure: str, k: int = 0) -
     return difference(ours.values(figure, k), theirs.values(figure, k))
 
 
-class Asking(NamedTuple):
-    """What policies are measured on."""
-
-    domain: str
-    data: str | None
-    answers: int
-    """m, in one completion."""
-    ks: tuple[int, ...]
-    prompts: int
-    temperatures: tuple[float, ...]
-    seed: int
-
-
 def measure_policies(
-    asking: Asking,
+    domain: Domain,
     models: Sequence[str],
-    base_url: str | None = None,
-    watch: Callable[[str, int, int], None] = lambda name, done, total: None,
+    ks: tuple[int, ...],
+    temperatures: Sequence[float],
+    seed: int,
+    base_url: str | None,
+    watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
     """Return the figures of each model, in this process or at a server, at each temperature.
 
     Without models those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
-    without a start model, and as `open_domain`, `load_policy` and `complete_at`.
+    without a start model, and as `load_policy` and `complete_at`.
     """
-    is_bundled = asking.domain in START_FOLDERS
-    split: Any = "test" if is_bundled else None
+    if not models and domain.start_model is None:
+        raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")
     found = []
-    with open_domain(asking.domain, asking.data, asking.answers, split=split, tasks=asking.prompts) as domain:
-        if not models and domain.start_model is None:
-            raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")
-        for model in models or [str(domain.start_model)]:
-            policy = None if base_url else load_policy(model)
-            name = model if models else "start"
-            for temperature in asking.temperatures:
-                ask = Ask(-(-max(asking.ks) // asking.answers), temperature, asking.seed)
-
-                def told(done: int, name: str = name) -> None:
-                    watch(name, done, len(domain.prompts))
-
-                if policy is None:
-                    answered = complete_at(base_url or "", model, domain, domain.prompts, ask, told)
-                else:
-                    answered = complete(policy, domain, domain.prompts, ask, told)
-                found.append(figures(name, answered, asking.ks, temperature))
+    for model in models or [str(domain.start_model)]:
+        name = model if models else "start"
+        sample = partial(complete_at, base_url, model) if base_url else partial(complete, load_policy(model))
+        for temperature in temperatures:
+            ask = Ask(-(-max(ks) // domain.answers), temperature, seed)
+            answered = sample(domain, domain.prompts, ask, partial(watch, name))
+            found.append(figures(name, answered, ks, temperature))
     return found

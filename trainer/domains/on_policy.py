@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError, DivergedError, PolicyError
 from evovpo.experiments.reading import Part, Positive
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults, without_repeats
@@ -94,10 +93,6 @@ class TaskMeasure(NamedTuple):
 
     measure: Measure
     tokens: int
-
-    def figures(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return the figures by k."""
-        return self.measure.by_k(ks)
 
 
 def measure(

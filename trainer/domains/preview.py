@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from evovpo.analysis.doctor.figures import Sample
+from evovpo.analysis.doctor.figures import Sample, sample_of
 from evovpo.analysis.doctor.findings import diagnose
 from evovpo.judging.measure import without_repeats
-from trainer.domains.domain import Domain, Floats
+from trainer.domains.domain import Domain
 from trainer.domains.sampling import Ask, Completed, complete, load_policy
 from trainer.domains.training import Asked
 
@@ -60,30 +60,15 @@ def preview(asked: Asked) -> dict[str, Any]:
 
 def _sample(domain: Domain, found: Sequence[Sequence[Completed]]) -> Sample:
     """Return what the doctor looks at: the prompts with as many components as the domain names."""
-    pools: list[tuple[Floats, ...]] = []
-    different: dict[str, Floats] = {}
-    slots: list[str | None] = []
+    prompts = []
     for number, completions in enumerate(found):
-        chains = [without_repeats(one.answers) for one in completions]
-        judged = [(chain, [answer.rewards for answer in chain]) for chain in chains]
-        valid = [(chain, np.array(rewards)) for chain, rewards in judged if None not in rewards]
-        if not valid or valid[0][1].shape[1] != len(domain.components):
-            continue
-        pools.append(tuple(rewards for _, rewards in valid))
-        for chain, rewards in valid:
-            for answer, vector in zip(chain, rewards, strict=True):
-                slots.append(None if answer.key is None else f"{number}:{answer.key}")
-                if slots[-1] is not None:
-                    different[slots[-1]] = np.maximum(vector, different.get(slots[-1], 0.0))
-    readable = [slot for slot in slots if slot is not None]
-    return Sample(
-        names=domain.components,
-        members=tuple((name,) for name in domain.components),
-        pools=tuple(pools),
-        different_N_D=np.array(list(different.values())),
-        answers=domain.answers,
-        slots=len(slots),
-        unreadable=len(slots) - len(readable),
-        repeated=len(readable) - len(different),
-        faulty=sum(map(len, found)) - sum(map(len, pools)),
-    )
+        chains = []
+        for one in completions:
+            rewards = [answer.rewards for answer in without_repeats(one.answers)]
+            keys = [None if answer.key is None else f"{number}:{answer.key}" for answer in one.answers]
+            if None not in rewards:
+                chains.append((np.array(rewards), keys))
+        prompts.append([chain for chain in chains if chain[0].shape[1] == len(domain.components)])
+    faulty = sum(map(len, found)) - sum(map(len, prompts))
+    members = tuple((name,) for name in domain.components)
+    return sample_of(domain.components, members, prompts, domain.answers, faulty)

@@ -96,9 +96,8 @@ def complete(
         policy.model.eval()
         for first in range(0, len(rows), per_batch):
             batch = rows[first : first + per_batch]
-            ids = _sample(
-                policy, [_prompt_ids(policy.tokenizer, row["prompt"]) for row in batch], domain, ask
-            )
+            prompts = [_prompt_ids(policy.tokenizer, row["prompt"]) for row in batch]
+            ids = _sample(policy, prompts, domain, ask)
             for place, row in enumerate(batch):
                 mine = ids[place * ask.completions : (place + 1) * ask.completions]
                 found.append(_judged(policy, domain, row, mine))
@@ -108,12 +107,10 @@ def complete(
 
 
 def _prompt_ids(tokenizer: Any, prompt: Any) -> list[int]:
-    prompt = as_text(prompt, tokenizer)
-    if isinstance(prompt, str):
-        return list(tokenizer(prompt)["input_ids"])
-    return list(
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"]
-    )
+    text = as_text(prompt, tokenizer)
+    whole = {"add_generation_prompt": True, "return_dict": True}
+    made = tokenizer(text) if isinstance(text, str) else tokenizer.apply_chat_template(text, **whole)
+    return list(made["input_ids"])
 
 
 def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, ask: Ask) -> list[list[int]]:
@@ -161,22 +158,13 @@ def complete_at(
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[Completed]]:
     """Return the same from an OpenAI-compatible server, asked as searches ask it. Raises `ServerError`."""
-    return asyncio.run(_complete_at(base_url, model, domain, rows, ask, on_rows))
-
-
-async def _complete_at(
-    base_url: str, model: str, domain: Domain, rows: Sequence[Row], ask: Ask, on_rows: Callable[[int], None]
-) -> list[list[Completed]]:
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"
-    proposer = OpenAIProposer(
-        ProposerConfig(name="openai", base_url=base_url, model=model, endpoint=endpoint)
-    )
-    sampling = Sampling(ask.temperature, domain.max_tokens)
-    done = count()
+    settings = ProposerConfig(name="openai", base_url=base_url, model=model, endpoint=endpoint)
+    sampling, done = Sampling(ask.temperature, domain.max_tokens), count(1)
 
-    async def one(number: int, row: Row) -> list[Completed]:
+    async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[Completed]:
         text = row["prompt"]
         messages = [{"role": "user", "content": text}] if isinstance(text, str) else text
         ticket = Prompt(
@@ -187,12 +175,16 @@ async def _complete_at(
         rollouts = await proposer.propose(ticket, range(ask.completions), sampling)
         texts = [rollout.text for rollout in rollouts]
         chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
-        on_rows(next(done) + 1)
+        on_rows(next(done))
         lengths = [len(rollout.token_ids or ()) for rollout in rollouts]
         return [Completed(*parts) for parts in zip(texts, chains, lengths, strict=True)]
 
-    try:
-        await proposer.check()
-        return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(rows))))
-    finally:
-        await proposer.aclose()
+    async def every() -> list[list[Completed]]:
+        proposer = OpenAIProposer(settings)
+        try:
+            await proposer.check()
+            return list(await asyncio.gather(*(one(proposer, *pair) for pair in enumerate(rows))))
+        finally:
+            await proposer.aclose()
+
+    return asyncio.run(every())

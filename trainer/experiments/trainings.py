@@ -166,7 +166,7 @@ def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> l
         {"arm": arm.name, "strategy": TEST, "seed": seed, "problem": task_name(number)}
         | {
             figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
-            for figure, values in task.figures(ks).items()
+            for figure, values in task.measure.by_k(ks).items()
         }
         | {name: getattr(task.measure, name) for name in ("distinct_share", "diversity", "hypervolume")}
         | {"faulty_completions": task.measure.faults, "tokens": task.tokens}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,33 +38,43 @@ class Sample(NamedTuple):
 
 def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
     """Return the sample that judged groups of a problem hold; chains with a sandbox fault are left out."""
-    pools: list[tuple[Floats, ...]] = []
-    different: dict[str, Floats] = {}
-    slots: list[str | None] = []
+    prompts: list[list[JudgedChain]] = []
     faulty = answers = 0
     for group in groups:
-        chains = []
         answers = max(answers, group.prompt.answers)
         faulty += group.valid_G.count(False)
-        for rows, programs, is_valid in zip(
-            group.rewards_G_M_D, group.programs_G_M, group.valid_G, strict=True
-        ):
-            if not is_valid:
-                continue
-            chains.append(grouped(problem, rows))
-            slots += programs
-            for program, rewards in zip(programs, chains[-1], strict=True):
-                if program is not None:
-                    # A repeat within its chain is a row of zeros, whatever the program earns.
-                    different[program] = np.maximum(rewards, different.get(program, 0.0))
-        if chains:
-            pools.append(tuple(chains))
-    names = component_names(problem)
+        chains = zip(group.rewards_G_M_D, group.programs_G_M, group.valid_G, strict=True)
+        prompts.append(
+            [(grouped(problem, rows), programs) for rows, programs, is_valid in chains if is_valid]
+        )
     own = problem.groups or tuple((index,) for index in range(len(problem.objectives)))
+    members = tuple(tuple(problem.objectives[index].name for index in group) for group in own)
+    return sample_of(component_names(problem), members, prompts, answers, faulty)
+
+
+JudgedChain: TypeAlias = "tuple[Floats, Sequence[str | None]]"
+"""Of a chain the rewards `[m, D]`, repeats as zeros, and the keys of its answers, None if unreadable."""
+
+
+def sample_of(
+    names: tuple[str, ...],
+    members: tuple[tuple[str, ...], ...],
+    prompts: Sequence[Sequence[JudgedChain]],
+    answers: int,
+    faulty: int,
+) -> Sample:
+    """Return the sample that the chains without faults of each prompt hold."""
+    different: dict[str, Floats] = {}
+    slots = [key for chains in prompts for _, keys in chains for key in keys]
+    for rewards, keys in (chain for chains in prompts for chain in chains):
+        for key, vector in zip(keys, rewards, strict=True):
+            if key is not None:
+                # A repeat within its chain is a row of zeros, whatever the program earns.
+                different[key] = np.maximum(vector, different.get(key, 0.0))
     return Sample(
         names=names,
-        members=tuple(tuple(problem.objectives[index].name for index in group) for group in own),
-        pools=tuple(pools),
+        members=members,
+        pools=tuple(tuple(rewards for rewards, _ in chains) for chains in prompts if chains),
         different_N_D=np.array(list(different.values())).reshape(len(different), len(names)),
         answers=answers,
         slots=len(slots),

@@ -5,8 +5,9 @@ in [0, 1], a list or an object with names, or UltraFeedback's `annotations` (arX
 `Rating` of 1 to 5, taken to [0, 1]; an answer with an aspect that was not rated is left out.
 
 An answer has the heads of the one with the same words. For others the model EVOVPO_JUDGE_MODEL is asked, at
-the server of OPENAI_BASE_URL with OPENAI_API_KEY; every call is added to FILE.calls.jsonl, rows of the same
-form, which are read the next time. Without that model they have zeros and a reason.
+the server of OPENAI_BASE_URL with OPENAI_API_KEY; every call is added to FILE.calls.jsonl (of a posed row in
+the problem's folder), rows of the same form, which are read the next time. Without that model they have zeros
+and a reason.
 """
 
 import json
@@ -20,6 +21,7 @@ from pydantic import AliasChoices, BaseModel, Field
 
 from evovpo.errors import AnswerError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
+from evovpo.problem.faults import TOML
 from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, chat, text_domain
 from trainer.domains.text.rows import read_rows
@@ -56,7 +58,9 @@ class _Prompt(BaseModel):
 
 def open_file(data: Path, answers: int) -> Domain:
     """Return the domain of a file of judged answers; raises `ProblemError` if their heads differ."""
-    calls = data.with_name(f"{data.name}.calls.jsonl")
+    # What lies in the `data` of a problem is part of its version.
+    is_posed = (data.parent.parent / TOML).exists()
+    calls = (data.parent.parent if is_posed else data.parent) / f"{data.name}.calls.jsonl"
     rows = read_rows(data, _Prompt)
     stored = [*rows, *(read_rows(calls, _Prompt) if calls.exists() else ())]
     answered = [(row.prompt, one) for row in stored for one in row.completions]

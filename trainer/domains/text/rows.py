@@ -34,12 +34,9 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
 
 def _read_parquet(path: Path) -> list[object]:
     try:
-        parquet = import_module("pyarrow.parquet")
+        return list(import_module("pyarrow.parquet").read_table(path).to_pylist())
     except ImportError as error:
         fix = "pip install 'evovpo[train]', or write the rows as JSON Lines"
         raise ProblemError(f"{path}: expected pyarrow for it, found none; {fix}") from error
-    try:
-        rows: list[object] = parquet.read_table(path).to_pylist()
     except (OSError, ValueError) as error:
         raise ProblemError(f"{path}: expected a Parquet file, found: {error}") from error
-    return rows

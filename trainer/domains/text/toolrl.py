@@ -14,6 +14,7 @@ Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,17 +113,14 @@ def call_rewards(found: Sequence[Call], gold: Sequence[Call]) -> Rewards:
 
 def _beside(found: Sequence[Call], gold: Sequence[Call]) -> list[tuple[Call | None, Call | None]]:
     """Return each gold call with the left call most like it, in order, and those that have no partner."""
-    left, chosen = list(found), []
-    for wanted in gold[: len(found)]:
+    left = list(found)
+    best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
+    return list(zip_longest([*best, *left], gold))
 
-        def likeness(call: Call, wanted: Call = wanted) -> tuple[bool, int]:
-            is_named = normalised(call.name, False) == normalised(wanted.name, False)
-            return is_named, len(call.parameters.keys() & wanted.parameters.keys())
 
-        best = max(left, key=likeness)
-        left.remove(best)
-        chosen.append(best)
-    return list(zip_longest([*chosen, *left], gold))
+def _likeness(wanted: Call, call: Call) -> tuple[bool, int]:
+    is_named = normalised(call.name, False) == normalised(wanted.name, False)
+    return is_named, len(call.parameters.keys() & wanted.parameters.keys())
 
 
 def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
