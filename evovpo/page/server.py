@@ -46,7 +46,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
-_Queries = dict[str, tuple[Callable[..., Record], dict[str, Allowed]]]
+_Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
 
 
 def is_local(host: str) -> bool:
@@ -69,22 +69,12 @@ def application(
         **_QUERIES,
         "/api/page": (lambda _: {"actions": allow_actions, "report": report is not None}, {}),
         "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
+        "/metrics": (_metrics, {}),
         "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
     }
     routes = [
-<<<<<<< HEAD
         *(Route(path, partial(_file, ASSETS / name)) for path, name in _FILES.items()),
         *(Route(path, _answer(source, *query)) for path, query in queries.items()),
-=======
-        *(Route(f"/{name}".removesuffix("index.html"), _file(name, kind)) for name, kind in _FILES.items()),
-        *(
-            Route(path, _answer(source, read, allowed, **(extra if path in _WITH_ACTIONS else {})))
-            for path, (read, allowed) in _QUERIES.items()
-        ),
-        Route("/api/report", _answer(source, lambda _: {"report": report.record() if report else None}, {})),
-        Route("/metrics", _answer(source, _metrics, {})),
-        Route("/healthz", _answer(source, lambda _: {"schema": source.store().schema_version()}, {})),
->>>>>>> scale
     ]
     if allow_actions:
         routes += [Route(path, _answer(source, act, {}), methods=["POST"]) for path, act in _ACTIONS.items()]
@@ -144,11 +134,7 @@ def _file(path: Path, request: Request) -> Response:
 
 
 def _answer(
-<<<<<<< HEAD
-    source: Source, read: Callable[..., Record], allowed: dict[str, Allowed]
-=======
-    source: Source, read: Callable[..., Record | Response], allowed: dict[str, Allowed], **extra: Any
->>>>>>> scale
+    source: Source, read: Callable[..., Record | Response], allowed: dict[str, Allowed]
 ) -> Callable[[Request], Response]:
     """Return an endpoint that answers with a record, and with one clear error where there is none.
 
@@ -162,26 +148,13 @@ def _answer(
                 expected = ", ".join(allowed) or "none"
                 raise BadRequestError(f"unknown parameter {min(unknown)!r}; expected {expected}")
             parsed = {name: _parsed(name, value, allowed[name]) for name, value in given.items()}
-<<<<<<< HEAD
-            return json_response(read(source, **request.path_params, **parsed))
+            found = read(source, **request.path_params, **parsed)
+            return found if isinstance(found, Response) else json_response(found)
         except (BadRequestError, StoreError) as error:
             status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 503)
             if status == 503:
                 source.close()  # what its connections know of a file that was damaged stays wrong
             return _error(status, str(error))
-=======
-            found = read(source, **request.path_params, **parsed)
-            return found if isinstance(found, Response) else json_response({**found, **extra})
-        except BadRequestError as error:
-            return _error(400, str(error))
-        except NotStoredError as error:
-            return _error(404, str(error))
-        except RunHeldError as error:
-            return _error(409, str(error))
-        except StoreError as error:
-            source.close()  # what its connections know of a file that was damaged stays wrong
-            return _error(503, str(error))
->>>>>>> scale
 
     return answer
 
