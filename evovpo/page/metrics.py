@@ -17,7 +17,7 @@ def exposition(store: Store) -> bytes:
         (CounterMetricFamily, "evaluations", "Judgements, by status.", ["status"], totals.evaluations),
         (CounterMetricFamily, "requests", "To servers, by end.", ["outcome", "reason"], totals.requests),
     )
-    families = [
+    families: list[Any] = [
         CounterMetricFamily("evovpo_programs", "Different programs.", totals.programs),
         CounterMetricFamily("evovpo_completion_tokens", "Of models, where counted.", totals.tokens),
     ]
@@ -29,5 +29,4 @@ def exposition(store: Store) -> bytes:
         about = "evovpo_served_policy_version", "The version that searches follow."
         families.append(GaugeMetricFamily(*about, served.number))
     collector: Any = SimpleNamespace(collect=lambda: families)
-    written: bytes = generate_latest(collector)
-    return written
+    return bytes(generate_latest(collector))

@@ -148,7 +148,8 @@ class _Rows:
 
     def area(self, budgets: Sequence[float]) -> Array:
         """Return the same of the share of these budgets within which it was solved."""
-        return np.mean([self.solved(budget) for budget in budgets], axis=0)
+        share: Array = np.mean([self.solved(budget) for budget in budgets], axis=0)
+        return share
 
     def of_a_seed(self, field: str) -> float:
         """Return the sum of a field over the problems, of a seed in the mean."""
