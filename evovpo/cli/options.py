@@ -73,6 +73,17 @@ OutputColumn = Annotated[
 InputColumns = Annotated[
     str | None, option("A,B", "Of a table, the columns that they make it from.", default="all others")
 ]
+
+
+def _known_executor(name: str | None) -> str | None:
+    """Return the name as it is; raises `ConfigError` for one that is none, before anything is begun."""
+    if name is not None:
+        from evovpo.config import SandboxConfig
+
+        SandboxConfig(executor=name)
+    return name
+
+
 Executor = Annotated[
     str | None,
     option(
@@ -80,6 +91,7 @@ Executor = Annotated[
         "Where runs are searched: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
         "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
         default="local",
+        callback=_known_executor,
     ),
 ]
 

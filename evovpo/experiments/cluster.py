@@ -11,7 +11,6 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evovpo.config import SandboxConfig
 from evovpo.errors import ConfigError
 from evovpo.experiments import pool
 from evovpo.experiments.pool import Ended, Failed, Message, Task
@@ -26,10 +25,9 @@ def on_cluster(executor: str | None, store_url: str | None, judging: Collection[
     """Let `run_all` do its tasks on the cluster `ray` or `ray://HOST:PORT`, unless that is `local` or None.
 
     `judging` are the executors that tasks done here have for their programs: their cluster is held for them.
-    Raises `ConfigError` for another executor, without Ray, and where the store is a file and the cluster has
-    other machines, and `SandboxError` for a cluster that cannot be reached.
+    Raises `ConfigError` without Ray, and where the store is a file and the cluster has other machines, and
+    `SandboxError` for a cluster that cannot be reached.
     """
-    SandboxConfig(executor=executor or "local")  # raises what is wrong with it
     is_here = executor in (None, "local")
     addresses = sorted({*judging, executor or "local"} - {"local"})
     with contextlib.ExitStack() as stack:
