@@ -79,10 +79,9 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
         return result, None
 
     def probed(said: str, version: PolicyVersion, answers: int) -> tuple[ProbeResult, float]:
-        task = partial(
-            _Probe, version=version, config=loop.search, most=answers, seed=loop.train.run.seed + 1
-        )
-        found = _in_parts(turns, said, task)
+        # Another seed than the guard's, so that nothing is measured by the answers that it chose by.
+        work = partial(_timed_probe, version, most=answers, seed=loop.train.run.seed + 1)
+        found = _in_parts(turns, said, loop.search, work)
         probes = [result for result, _ in found]
         problems, measures = (
             tuple(chain.from_iterable(parts))
@@ -98,8 +97,10 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     search = loop.search.changed(search={"evaluations": budget})
     solved = []
     for version in dict.fromkeys((start_model, last)):  # one, where nothing was made
-        task = partial(_Searches, version=version, config=search)
-        solved.append(sum(_in_parts(turns, f"searches with version {version.number}", task)))
+        work = partial(solved_in_searches, version)
+        solved.append(
+            sum(map(sum, _in_parts(turns, f"searches with version {version.number}", search, work)))
+        )
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
     verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
     return result._replace(
@@ -110,51 +111,38 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
     ), (before, after)
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """Answers of a version to some of the problems, as a task of a process."""
-
-    name: str
-    problems: tuple[Problem, ...]
-    version: PolicyVersion
-    config: Config
-    most: int
-    seed: int
-    """Gives other answers than those that the guard chose by."""
-
-    def run(self, tell: Callable[[Any], None]) -> tuple[ProbeResult, float]:
-        """Return what it answered, and the CPU seconds that took."""
-        began = time.process_time()
-        result = probe(
-            self.version,
-            self.problems,
-            answers=self.config.search.answers,
-            k_max=self.most,
-            seed=self.seed,
-            config=self.config,
-        )
-        return result, time.process_time() - began
+def _timed_probe(
+    version: PolicyVersion, problems: tuple[Problem, ...], most: int, seed: int, config: Config
+) -> tuple[ProbeResult, float]:
+    """Return what a version answered, and the CPU seconds that took."""
+    began = time.process_time()
+    answers = config.search.answers
+    result = probe(version, problems, answers=answers, k_max=most, seed=seed, config=config)
+    return result, time.process_time() - began
 
 
 @dataclass(frozen=True)
-class _Searches:
-    """Searches of some of the problems with a version, as a task of a process."""
+class _Part:
+    """Some of the held-out problems, to be measured by a task of a process."""
 
     name: str
     problems: tuple[Problem, ...]
-    version: PolicyVersion
     config: Config
+    work: Callable[..., Any]
 
-    def run(self, tell: Callable[[Any], None]) -> float:
-        """Return how many problems are solved."""
-        return sum(solved_in_searches(self.version, self.problems, self.config))
+    def run(self, tell: Callable[[Any], None]) -> Any:
+        """Return what the work gives."""
+        return self.work(self.problems, config=self.config)
 
 
-def _in_parts(turns: Turns, said: str, make: Callable[[str, tuple[Problem, ...]], Any]) -> list[Any]:
-    """Return what tasks gave, each with its part of the held-out problems, in `jobs` processes or here."""
+def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any]) -> list[Any]:
+    """Return what `work(problems, config=config)` gives for parts of what is held out, in `jobs` processes.
+
+    Where one is enough, in this one.
+    """
     problems = turns.loop.held_out
     count = min(_PARTS * turns.jobs, len(problems))
-    tasks = {str(at): make(str(at), problems[at::count]) for at in range(count)}
+    tasks = {str(at): _Part(str(at), problems[at::count], config, work) for at in range(count)}
     found: dict[str, Any] = {}
 
     def on_message(message: Message) -> None:
