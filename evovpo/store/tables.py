@@ -33,7 +33,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0007"
 """The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
