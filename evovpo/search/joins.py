@@ -106,6 +106,14 @@ class Joins:
         """Joins whose condition singles out one row: it explains nothing; they wait for the end."""
         self._queued: set[str] = set()
 
+    @property
+    def unspent(self) -> int:
+        """Candidates of the budget that joins may still take."""
+        config = self._standing.config
+        if self._language is None or not config.joins:
+            return 0
+        return int(config.evaluations * config.join_share) - self._given_out
+
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
         """Look for joins of a new member with `elites` that would be better than the best so far."""
         config = self._standing.config
@@ -137,8 +145,7 @@ class Joins:
         if budget - remaining >= budget * config.lone_row_joins_after:
             while self._lone_rows:
                 heapq.heappush(self._queue, self._lone_rows.pop())
-        share = int(budget * config.join_share)
-        room = min(config.join_proposals, remaining, share - self._given_out) * config.joins
+        room = min(config.join_proposals, remaining, self.unspent)
         chosen: list[Join] = []
         while self._queue and len(chosen) < room:
             join = heapq.heappop(self._queue)[2]

@@ -69,8 +69,14 @@ class Search(Standing):
 
     @property
     def is_ready(self) -> bool:
-        """False while the next ask should wait for replies to tickets that are open."""
-        return self._strategy.is_ready
+        """False while the next ask should wait for replies to tickets that are open.
+
+        What joins may still take of the budget is its end, so that they can be made of all that was found.
+        """
+        kept, given_out = self._joins.unspent, self.tickets.reserved
+        last_ask = self.config.evaluations - given_out - self.config.rollouts * self.config.answers
+        waits = kept > 0 and last_ask < kept and given_out > self.proposed
+        return self._strategy.is_ready and not waits
 
     @property
     def formats(self) -> list[PromptFormat]:

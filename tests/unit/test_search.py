@@ -492,6 +492,24 @@ def test_joins_that_single_out_a_row_wait_for_their_part_of_the_budget(
     assert before_join == given_out
 
 
+def test_the_end_of_the_budget_waits_for_what_is_open_and_is_for_joins() -> None:
+    asks = config(evaluations=40, rollouts=2, answers=2, join_share=0.2)
+    for settings_, open_asks in ((asks, 8), (asks.changed(joins=False), 10)):
+        loop = seeded(Loop(settings_, problem=PROBLEM, judge=judge_by_rows))
+        opened = []
+        while loop.search.is_ready and (prompt := loop.search.ask()) is not None:
+            opened.append(prompt)
+        assert len(opened) == open_asks
+    loop = seeded(Loop(asks, problem=PROBLEM, judge=judge_by_rows))
+    opened = [loop.ask() for _ in range(8)]
+    for number, prompt in enumerate(opened):
+        for index in range(2):
+            assert not loop.search.is_ready
+            loop.tell(loop.reply(prompt, index, [SWAP, "x0.upper()"] if number == 7 else ["x0[0]", "x0[1]"]))
+    assert loop.search.is_ready
+    assert loop.ask().kind is PromptKind.JOIN
+
+
 def test_without_joins_none_is_asked() -> None:
     loop = Loop(config(joins=False))
     loop.run(random_writer(14))
