@@ -182,6 +182,15 @@ def test_a_suite_is_cut_into_searched_and_held_out_problems() -> None:
     assert (len(many.searched), len(many.held_out)) == (4, 4)
 
 
+def test_every_search_of_a_problem_has_a_seed_of_its_own() -> None:
+    once, thrice = (plan_loop(PROBLEMS, SERVED, TrainConfig(), limit=2, searches=count) for count in (1, 3))
+    assert thrice.searched == 3 * once.searched
+    assert [thrice.problem_of(run_id).id for run_id in thrice.run_ids(1)] == [p.id for p in 3 * once.searched]
+    requests = [thrice.request(number, index) for number in (1, 2) for index in range(6)]
+    for values in ([one.run_id for one in requests], [one.config.run.seed for one in requests]):
+        assert len(set(values)) == 12
+
+
 def test_a_single_problem_is_compared_on_generated_ones() -> None:
     loop = plan_loop(PROBLEMS[:1], SERVED, TrainConfig(probe=ProbeConfig(problems=5)))
     assert loop.searched == tuple(PROBLEMS[:1])
@@ -348,7 +357,7 @@ def test_problems_of_different_languages_are_one_clear_error(evovpo: Shell, tmp_
 @pytest.mark.slow
 def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path) -> None:
     done = evovpo(
-        "loop", family(tmp_path), "--rounds", "1", "-n", "40", "--jobs", "2",
+        "loop", family(tmp_path), "--searches", "2", "-n", "40", "--jobs", "2",
         "--train-set", "probe.problems=2", "--train-set", "probe.answers=4",
         "--train-set", "probe.evaluations=0", "--train-set", "imitate.passes=1", "--json",
     )  # fmt: skip
@@ -360,3 +369,4 @@ def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path)
         assert by_answers == sorted(by_answers)
     assert done.json["frozen_at_equal_cpu"]["answers"] >= done.json["before"]["answers"] == 96
     assert done.json["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))
+    assert "rounds: 1, problems: 2, searches of each in a round: 2, evaluations: 40, held out: 2," in done.err

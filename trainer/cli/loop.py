@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Half = Literal["search", "train"]
 """The part of a loop side by side that a process does."""
+_SEARCHES = 4
+"""Of every problem in a round, where finds are imitated alone: one of them holds too few."""
 
 
 def loop(
@@ -30,9 +32,18 @@ def loop(
         argument("FAMILY", "Related problems: a suite, a folder of problem folders, or one problem."),
     ],
     rounds: Annotated[
-        int, option("N", "Searches of every problem, each with a training.", "--rounds", "-r", min=1)
+        int, option("N", "Times that problems are searched and the model trained.", "--rounds", "-r", min=1)
     ] = 1,
     limit: Annotated[int | None, option("TASKS", "Search only so many problems of the suite.", min=1)] = None,
+    searches: Annotated[
+        int | None,
+        option(
+            "N",
+            "Searches of every problem in a round, each with a seed of its own.",
+            min=1,
+            default="4; 1 unless finds are imitated alone",
+        ),
+    ] = None,
     evaluations: Annotated[
         int, option("N", "Budget of one search, in proposed programs.", "--evaluations", "-n", min=1)
     ] = 150,
@@ -129,15 +140,17 @@ def loop(
     if executor is not None:
         given.append("sandbox.executor=local")  # where the search is
     search = Config.load(config_file, given)
-    plan = plan_loop(problems, search, train, limit=limit, entries=entries)
+    searches = searches or (_SEARCHES if imitate == 1 else 1)
+    plan = plan_loop(problems, search, train, limit=limit, searches=searches, entries=entries)
     with open_store(search.store.url, create=True) as store:
         bar = LoopBar(plan, rounds)
         workers = jobs or ((os.cpu_count() or 1) if executor in (None, "local") else sys.maxsize)
         url = search.store.url
         turns = Turns(plan, store, policies or default_policies(store), bar.watch(), workers, url)
         say(
-            f"loop {plan.id}: {len(plan.searched)} problems, {rounds} rounds of "
-            f"{plan.search.search.evaluations} evaluations each, {len(plan.held_out)} problems held out, "
+            f"loop {plan.id}: rounds: {rounds}, problems: {len(plan.searched) // searches}, searches of each "
+            f"in a round: {searches}, evaluations: {plan.search.search.evaluations}, "
+            f"held out: {len(plan.held_out)}, "
             f"objective {plan.train.objective.name}, imitating {plan.train.imitate.share:g}",
             stderr=True,
         )

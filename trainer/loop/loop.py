@@ -30,7 +30,7 @@ class Loop:
     """What a loop does; the same fields give the same id."""
 
     searched: tuple[Problem, ...]
-    """Problems of every round."""
+    """Problems of every round, each as often as a round searches it."""
     held_out: tuple[Problem, ...]
     """Problems of the guard and of before and after only; none where a problem has a scorer."""
     search: Config
@@ -63,16 +63,16 @@ class Loop:
         """Return the problem of one of its runs."""
         return self.searched[int(run_id.rpartition("-p")[2])]
 
-    def settings(self, round_number: int) -> Config:
-        """Return the settings of the runs of a round: a seed of its own, so that it asks anew."""
-        seed = int(content_id(str(self.search.run.seed), str(round_number)), 16) >> 1
+    def settings(self, round_number: int, index: int) -> Config:
+        """Return the settings of a run: a seed of its own, so that every search of a problem asks anew."""
+        seed = int(content_id(str(self.search.run.seed), str(round_number), str(index)), 16) >> 1
         return self.search.changed(run=RunConfig(seed=seed))
 
     def request(self, round_number: int, index: int) -> RunRequest:
         """Return the run of problem `index` in a round."""
         return RunRequest(
             self.searched[index],
-            self.settings(round_number),
+            self.settings(round_number, index),
             run_id=self.run_id(round_number, index),
             pause_at=self.pause_at(round_number),
         )
@@ -103,7 +103,7 @@ class SearchTraining(Loop):
         """True for the id of one of its runs."""
         return run_id in self.run_ids(1)
 
-    def settings(self, round_number: int) -> Config:
+    def settings(self, round_number: int, index: int) -> Config:
         """Return the settings of the runs."""
         return self.search
 
@@ -118,9 +118,10 @@ def plan_loop(
     train: TrainConfig,
     *,
     limit: int | None = None,
+    searches: int = 1,
     entries: Sequence[SuiteEntry] = (),
 ) -> Loop:
-    """Return the loop over a suite, or over one problem.
+    """Return the loop over a suite, or over one problem, with so many searches of each in a round.
 
     Of a suite at most `train.probe.problems` are held out, by the families of `entries`; `limit` keeps
     so many of the others. One problem leaves nothing to hold out: generated ones take their place. Problems
@@ -144,13 +145,13 @@ def plan_loop(
         )
     if any(expression_fault(problem) for problem in problems):
         _check_one_model(problems, search)
-        return Loop(tuple(problems[:limit]), (), search, train)
+        return Loop(tuple(problems[:limit]) * searches, (), search, train)
     if len(problems) == 1:
-        return Loop(tuple(problems), generated_problems(train.probe.problems), search, train)
+        return Loop(tuple(problems) * searches, generated_problems(train.probe.problems), search, train)
     searched, held_out, guarded = split_suite(problems, entries, train.probe.problems, search.run.seed)
     if train.imitate.share:
         searched = tuple(map(with_validation, searched))
-    return Loop(searched[:limit], held_out, search, train, guarded=guarded)
+    return Loop(searched[:limit] * searches, held_out, search, train, guarded=guarded)
 
 
 def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
