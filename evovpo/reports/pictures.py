@@ -180,8 +180,11 @@ def write_budgets(
             axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3)
             ends.append((curve.means[-1], curve.label, colour))
         axes.set_xscale("log")
-        most = max(curve.ks[-1] for curve in curves)
-        ticks = [*(tick for tick in (10, 30, 100, 300, 1000, 3000, 10_000) if tick < 0.8 * most), most]
+        least, most = min(curve.ks[0] for curve in curves), max(curve.ks[-1] for curve in curves)
+        ticks = [
+            *(tick for tick in (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000) if least <= tick < 0.8 * most),
+            most,
+        ]
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_xlabel(budget, fontsize=10)

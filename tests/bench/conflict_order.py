@@ -1,6 +1,6 @@
 """The order of objectives on mazes in which no route serves everyone: tables from rows of `evovpo measure`.
 
-    python tests/bench/conflict_order.py docs/results/maze-conflict/seed-*.json
+    python tests/bench/conflict_order.py docs/results/maze-conflict/seed-*.json --png covered.png
 
 Each file is what one seed's `evovpo measure --json` printed: the policies side by side, at each temperature.
 The page beside the rows has the commands. Each seed is a training of its own: the last table has them side
@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+
+from evovpo.analysis.statistics import Interval
+from evovpo.reports.pictures import Curve, write_budgets
 
 FIGURES = (
     *((f"mean best@{k}", "best_at_k", k) for k in ("1", "12", "32")),
@@ -54,16 +57,34 @@ def tables(seeds: Sequence[dict]) -> Iterator[str]:
         yield f"| {arm(one)} | {one['temperature']:g} | {' | '.join(cells)} |"
 
 
+def draw(path: Path, seeds: Sequence[dict]) -> None:
+    """Write E_w best@k against k, a panel for each temperature."""
+    panels: dict[str, list[Curve]] = {}
+    for place, policy in enumerate(seeds[0]["policies"]):
+        found = [seed["policies"][place]["expected_best_at_k"] for seed in seeds]
+        means = [
+            Interval(*(float(np.mean([one[k][end] for one in found])) for end in ("mean", "low", "high")), 0)
+            for k in found[0]
+        ]
+        curve = Curve(arm(policy), tuple(map(int, found[0])), tuple(means))
+        panels.setdefault(f"T = {policy['temperature']:g}", []).append(curve)
+    note = f"Means over {len(seeds)} seeds, of figures and of the ends of 95 % intervals over mazes."
+    write_budgets(
+        path, panels, title="E_w best@k where no route has both rewards", note=note, budget="routes"
+    )
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the tables, and draw."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("files", type=Path, nargs="+")
-    print(
-        "\n".join(
-            tables([json.loads(file.read_text(encoding="utf-8")) for file in parser.parse_args().files])
-        )
-    )
+    parser.add_argument("--png", type=Path)
+    options = parser.parse_args()
+    seeds = [json.loads(file.read_text(encoding="utf-8")) for file in options.files]
+    print("\n".join(tables(seeds)))
+    if options.png:
+        draw(options.png, seeds)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What five rounds of the loop over families come to: search, imitate all finds so far, search on.
 
     python tests/bench/family_rounds.py collect --rows docs/results/family-loop/rounds.jsonl --work FOLDER
-    python tests/bench/family_rounds.py compare docs/results/family-loop/rounds.jsonl
+    python tests/bench/family_rounds.py compare docs/results/family-loop/rounds.jsonl --png rounds.png
 
 Problems, settings and figures are those of `family_loop.py`, its arm `imitation`. Each round searches with
 the version that the rounds before it taught; every version is taught from the start model. Versions are
@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 from family_loop import ANSWERS, ARMS, KS, MOST_TIMES, command_line, gain, problems, read, search_settings
 
+from evovpo.analysis.statistics import bootstrap_interval
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config
+from evovpo.reports.pictures import Curve, write_budgets
 from evovpo.store import Store
 from evovpo.types import PolicyVersion, Problem
 from trainer.config import TrainConfig
@@ -114,6 +116,20 @@ def compare(rows: Path) -> Iterator[str]:
     )
 
 
+def draw(rows: Path, path: Path) -> None:
+    """Write the problems solved against the answers to each, a curve for every second round."""
+    by = {(row["seed"], row["round"]): row for row in read(rows)}
+    seeds, rounds = sorted({seed for seed, _ in by}), sorted({number for _, number in by})
+    curves = []
+    for number in rounds[:1] + rounds[1::2]:
+        values = np.array([list(by[seed, number]["solved_at_k"].values()) for seed in seeds])[..., : len(KS)]
+        shares = [bootstrap_interval(values[..., k], None, np.random.default_rng(0)) for k in range(len(KS))]
+        curves.append(Curve(f"round {number}" if number else "start model", KS, tuple(shares)))
+    panels = {f"Share of {values.shape[1]} new problems solved": curves}
+    note = f"Means over seeds {', '.join(map(str, seeds))} with 95 % intervals over problems and seeds."
+    write_budgets(path, panels, title="After each round of the loop", note=note, budget="answers to each")
+
+
 def area(solved_at_k: np.ndarray) -> np.ndarray:
     """Return the mean over `KS` of problems solved within so many answers: an area over their logarithm."""
     return solved_at_k[..., : len(KS)].mean(axis=-1)
@@ -121,12 +137,15 @@ def area(solved_at_k: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Collect rows, or print the table."""
-    parser, collecting, _ = command_line(__doc__)
+    parser, collecting, comparing = command_line(__doc__)
     collecting.add_argument("--rounds", type=int, default=5)
     collecting.add_argument("--limit", type=int, help="only so many problems to search and of each kind")
+    comparing.add_argument("--png", type=Path)
     args = parser.parse_args()
     if args.command == "compare":
         print("\n".join(compare(args.rows)))
+        if args.png:
+            draw(args.rows, args.png)
         return
     for seed in args.seeds:
         collect(args.suite, seed, args.rounds, args.rows, args.work, args.jobs, args.limit)

@@ -24,6 +24,7 @@ from evovpo.config import Config
 from evovpo.judging.evaluator import open_sandbox
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
+from evovpo.reports.pictures import Curve, write_budgets
 from evovpo.reports.portfolio import read_portfolio
 from evovpo.runs.stored import find_run, stored_run
 from evovpo.store import Store
@@ -111,11 +112,21 @@ def main() -> None:
         interval = bootstrap_interval(less, None, np.random.default_rng(0))
         said = f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]" if less.any() else "–"
         lines.append(f"| {name} | {100 * float(np.mean(found)):.2f} | {said} |")
+    curves = []
+    for way in ("by instance", "by family"):
+        saved = [
+            100 * (np.array([values["single"]]) - [values[f"portfolio of {size}, {way}"]]) for size in SIZES
+        ]
+        intervals = [bootstrap_interval(one, None, np.random.default_rng(0)) for one in saved]
+        curves.append(Curve(f"rule chosen {way}", SIZES, tuple(intervals)))
+    note = f"Means over {len(rows)} unseen instances with 95 % intervals."
+    panels, title = {"Points of excess saved": curves}, "Portfolios against the best single rule"
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_budgets(options.out / "saved.png", panels, title=title, note=note, budget="rules kept")
     lines += ["", "| rule | share of weightings | E_w with those above it | program |", "|---|---|---|---|"]
     for place, one in enumerate(kept[SIZES[-1]], 1):
         returned = one.source.rpartition("return ")[2].strip().replace("|", "\\|")
         lines.append(f"| {place} | {one.share:.0%} | {one.together:.3f} | `{returned}` |")
-    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (options.out / "tables.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

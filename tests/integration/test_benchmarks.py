@@ -247,6 +247,7 @@ def test_portfolios_of_rules_pack_new_instances(run: Run, tmp_path: Path) -> Non
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert len(rows) == 8
     assert "| portfolio of 8, by instance |" in said
+    assert (tmp_path / "saved.png").stat().st_size > 10_000
     assert all(row["excess"]["best fit"] >= 0 for row in rows)
 
 
@@ -305,15 +306,18 @@ def test_rounds_over_families_are_counted_by_hand(run: Run, tmp_path: Path) -> N
     last = row(1, 1.0, 0.5) | {"answers_at_equal_cpu": 200, "at_equal_cpu": {"p0": [0.25], "p1": [0.5]}}
     file = tmp_path / "rounds.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in (row(0, 0.0, 0.5), last)))
-    said = run("family_rounds.py", "compare", file)
+    said = run("family_rounds.py", "compare", file, "--png", tmp_path / "rounds.png")
+    assert (tmp_path / "rounds.png").stat().st_size > 10_000
     assert "| 0 | 0 | 0 | 0.5 (+0.0 [+0.0, +0.0]) | 0.5 (+0.0 [+0.0, +0.0]) |" in said
     assert "| 1 | 1 | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 1.5 (+1.0 [+0.0, +2.0]) |" in said
     assert "(200 a problem, not 96) solves 0.8; round 1 minus that: +0.8 [+0.0, +1.5]" in said
 
 
-def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run) -> None:
-    results = ROOT / "docs" / "results"
-    lines = run("conflict_order.py", *sorted((results / "maze-conflict").glob("seed-*.json"))).splitlines()
+def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp_path: Path) -> None:
+    results, picture = ROOT / "docs" / "results", tmp_path / "covered.png"
+    seeds = sorted((results / "maze-conflict").glob("seed-*.json"))
+    lines = run("conflict_order.py", *seeds, "--png", picture).splitlines()
+    assert picture.stat().st_size > 10_000
     page = (results / "maze-conflict.md").read_text(encoding="utf-8").splitlines()
     assert all(line in page for line in lines)
     at_first = {line.split(" | ")[0][2:]: float(line.split(" | ")[5]) for line in lines[5:8]}
