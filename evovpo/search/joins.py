@@ -107,24 +107,27 @@ class Joins:
         self._queued: set[str] = set()
 
     @property
+    def _language_in_use(self) -> JoinLanguage | None:
+        return self._language if self._standing.config.joins else None
+
+    @property
     def unspent(self) -> int:
         """Candidates of the budget that joins may still take."""
         config = self._standing.config
-        if self._language is None or not config.joins:
-            return 0
-        return int(config.evaluations * config.join_share) - self._given_out
+        share = int(config.evaluations * config.join_share) if self._language_in_use else 0
+        return share - self._given_out
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
         """Look for joins of a new member with `elites` that would be better than the best so far."""
-        config = self._standing.config
-        if self._language is None or not config.joins:
+        config, language = self._standing.config, self._language_in_use
+        if language is None:
             return
         nearest = heapq.nsmallest(
             _PARTNERS,
             (member for member in elites if member.program_id != new.program_id),
             key=lambda m: (-sum(m.rewards), len(m.source), m.order),
         )
-        for join in find_joins(self._language, new, nearest, config.join_proposals, self._standing.passed):
+        for join in find_joins(language, new, nearest, config.join_proposals, self._standing.passed):
             if join.program.id in self._queued or join.program.id in self._standing.programs:
                 continue
             self._queued.add(join.program.id)
