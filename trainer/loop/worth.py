@@ -161,7 +161,7 @@ def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any])
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return the mean over the problems of the best mean reward that a round's searches found."""
+    """Return the mean over a round's searches of the best mean reward that each found."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
