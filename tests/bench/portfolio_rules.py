@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evovpo.analysis.statistics import bootstrap_interval
+from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_sandbox
 from evovpo.problem.folder import load_problem
@@ -107,18 +107,17 @@ def main() -> None:
         values |= {f"portfolio of {size}, by family": by_family(names)}
         values |= {f"portfolio of {size}, by instance": by_instance(names)}
     lines = ["| on unseen instances | excess, % | minus the single rule [95 %] |", "|---|---|---|"]
+    intervals = {}
     for name, found in values.items():
         less = 100 * (np.array([found]) - np.array([values["single"]]))
-        interval = bootstrap_interval(less, None, np.random.default_rng(0))
+        interval = intervals[name] = bootstrap_interval(less, None, np.random.default_rng(0))
         said = f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]" if less.any() else "–"
         lines.append(f"| {name} | {100 * float(np.mean(found)):.2f} | {said} |")
     curves = []
     for way in ("by instance", "by family"):
-        saved = [
-            100 * (np.array([values["single"]]) - [values[f"portfolio of {size}, {way}"]]) for size in SIZES
-        ]
-        intervals = [bootstrap_interval(one, None, np.random.default_rng(0)) for one in saved]
-        curves.append(Curve(f"rule chosen {way}", SIZES, tuple(intervals)))
+        more = [intervals[f"portfolio of {size}, {way}"] for size in SIZES]
+        saved = tuple(Interval(-one.mean, -one.high, -one.low, one.n) for one in more)
+        curves.append(Curve(f"rule chosen {way}", SIZES, saved))
     note = f"Means over {len(rows)} unseen instances with 95 % intervals."
     panels, title = {"Points of excess saved": curves}, "Portfolios against the best single rule"
     options.out.mkdir(parents=True, exist_ok=True)
