@@ -2,8 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from evovpo.analysis.portfolio import Coverage
@@ -44,11 +42,9 @@ def write_curve_png(view: RunView, path: Path, coverage: Sequence[Coverage] = ()
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
-    # A step is drawn where it rises: what lies between is on its line.
-    corners = [*(next(level) for _, level in groupby(curve, key=itemgetter(2, 3))), *curve[-1:]]
-    x = [point.evaluations for point in corners] or [0]
-    means = [point.best_mean_reward for point in corners] or [0.0]
-    shares = [point.examples_passed / total for point in corners] or [0.0]
+    x = [point.evaluations for point in curve] or [0]
+    means = [point.best_mean_reward for point in curve] or [0.0]
+    shares = [point.examples_passed / total for point in curve] or [0.0]
     figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
     frames = [axes] if problem.has_one_score else [axes, axes.twinx()]

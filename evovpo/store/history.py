@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, exists, func, select
 
 from evovpo.analysis.scores import Scored
 from evovpo.errors import StoreError
@@ -244,13 +244,13 @@ def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) ->
     A seed has none, also when it was proposed again: neither its ticket nor a duplicate is its origin.
     """
     first: dict[str, Candidate] = {}
-    seeds = select(prompts.c.id).where(prompts.c.run_id == run_id, prompts.c.kind == PromptKind.SEED)
+    is_seed = exists().where(prompts.c.id == tells.c.prompt_id, prompts.c.kind == PromptKind.SEED)
     for start in range(0, len(program_ids), _IDS_PAGE):
         page = program_ids[start : start + _IDS_PAGE]
         told = select(candidates.c.position).where(
             candidates.c.run_id == run_id, candidates.c.program_id.in_(page)
         )
-        where = and_(tells.c.run_id == run_id, tells.c.position.in_(told), tells.c.prompt_id.not_in(seeds))
+        where = and_(tells.c.run_id == run_id, tells.c.position.in_(told), ~is_seed)
         for _, candidate in candidates_where(connection, where):
             if candidate.program is not None and candidate.parse_status is ParseStatus.PARSED:
                 first.setdefault(candidate.program.id, candidate)

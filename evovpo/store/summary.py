@@ -5,7 +5,7 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -69,7 +69,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """Where a run stood after one tell."""
+    """Where a run stood after a tell."""
 
     tell: int
     evaluations: int
@@ -118,7 +118,8 @@ class RunSummary:
     best_length: int = 0
     """Of the source of the best program."""
     curve: Sequence[CurvePoint] = ()
-    """One point a tell; the first, with the starting programs, at no evaluations."""
+    """A point where either figure rose, the first with the starting programs at no evaluations, and one for the
+    last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     """Requests to model servers; all zero where none was asked."""
     heldout: tuple[int, int] | None = None
@@ -179,8 +180,10 @@ class Summaries(Runs):
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
-        curve = _add_later(found, connection, run_id)
-        found.curve = (*found.curve, *curve)
+        curve = _corners([*found.curve, *_add_later(found, connection, run_id)])
+        if curve and curve[-1].tell < found.tells - 1:
+            curve.append(curve[-1]._replace(tell=found.tells - 1, evaluations=found.proposed))
+        found.curve = tuple(curve)
         found.calls, found.heldout = self._call_totals(connection, run_id), heldout_of(event)
         return found
 
@@ -220,7 +223,7 @@ def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunS
 
 
 def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[CurvePoint]:
-    """Add to a summary the tells that came since, and return their part of the curve."""
+    """Add to a summary the tells that came since, and return the points of the curve where these rise."""
     import numpy as np  # only here: opening a store must stay fast
 
     later = select(tells.c.rollout_id).where(tells.c.run_id == run_id, tells.c.position >= found.tells)
@@ -261,7 +264,11 @@ def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[C
         curve[row.position] = CurvePoint(row.position, found.proposed, mean, found.examples_passed)
     last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
     found.tells = 0 if last is None else last + 1
-    return list(curve.values())
+    return _corners(curve.values())
+
+
+def _corners(curve: Iterable[CurvePoint]) -> list[CurvePoint]:
+    return [next(same) for _, same in groupby(curve, key=itemgetter(2, 3))]
 
 
 def _solved_heldout(run: RunRow | RunSummary) -> bool | None:

@@ -181,7 +181,16 @@ def test_figures_that_are_kept_and_the_rows_after_them_are_those_of_all_rows(loo
     found = loop.store.run_summary("one")
     assert found == loop.store.run_summary("one", from_rows=True)
     assert (found.tells, found.proposed) == (loop.search.tells, loop.search.proposed)
-    assert [point.tell for point in found.curve] == list(range(loop.search.tells))
+    bests = [(0.0, 0)]  # the slow way: the best of all programs so far, after each tell
+    for tell in (event for event in loop.store.history("one") if isinstance(event, Tell)):
+        vectors = (one.evaluation for one in tell.judged if one.evaluation is not None)
+        judged = [(one.mean_reward, one.passed) for one in vectors]
+        bests.append(max([bests[-1], *judged]))
+    rising = [place for place in range(1, len(bests)) if place == 1 or bests[place] > bests[place - 1]]
+    assert [(point[0], *point[2:]) for point in found.curve] == [
+        (place - 1, *bests[place]) for place in dict.fromkeys([*rising, len(bests) - 1])
+    ]
+    assert found.curve[-1].evaluations == loop.search.proposed
     best = loop.search.best
     assert best is not None
     assert (found.best_program_id, found.best_mean_reward) == (best.program.id, best.evaluation.mean_reward)

@@ -1082,7 +1082,7 @@ def test_the_summary_counts_what_was_proposed_and_what_it_cost(store: Store) -> 
     assert summary.by_parse_status == {"parsed": 3, "duplicate": 1, "unparsed": 1}
     assert summary.by_status == {"ok": 3, "error": 1}
     assert summary.best_program_id == content_id("return 3")
-    assert [tuple(point) for point in summary.curve] == [(0, 3, 0.5, 1), (1, 4, 0.5, 1), (2, 5, 0.5, 1)]
+    assert [tuple(point) for point in summary.curve] == [(0, 3, 0.5, 1), (2, 5, 0.5, 1)]
 
 
 def seed_ticket() -> tuple[Prompt, Tell]:
