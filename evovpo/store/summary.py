@@ -118,7 +118,7 @@ class RunSummary:
     best_length: int = 0
     """Of the source of the best program."""
     curve: Sequence[CurvePoint] = ()
-    """A point where either figure rose, the first with the starting programs at no evaluations, and one for the
+    """A point where either figure rose, the first with starting programs at no evaluations, and one for the
     last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     """Requests to model servers; all zero where none was asked."""
