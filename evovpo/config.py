@@ -353,6 +353,9 @@ class RunConfig(Section):
     """Run whose best programs are starting programs too (--from); empty for the problem's own alone."""
     programs: str = ""
     """These programs by id, with commas between; chosen as the run starts."""
+    archipelago: str = ""
+    """Name of a search in several processes: runs of one store and problem with the same name take over each
+    other's programs, as islands do; empty for a run by itself."""
 
 
 class Config(Tree):
@@ -382,6 +385,11 @@ class Config(Tree):
             raise ConfigError(
                 f"proposer.model is {self.proposer.model!r} and there are [[models]] ({', '.join(names)}); "
                 "give one of the two"
+            )
+        if self.run.archipelago and self.search.strategy != "islands":
+            raise ConfigError(
+                f"run.archipelago is {self.run.archipelago!r} with search.strategy {self.search.strategy}; "
+                "only islands take over programs of other runs: leave it out, or set the strategy to islands"
             )
         if self.budget.money and not any(model.has_price for model in self.models):
             raise ConfigError(

@@ -21,7 +21,7 @@ from evovpo.proposers import Learner, Proposer
 from evovpo.runs.group import Embed, Found, GroupJudge
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Tell
+from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Tell
 
 _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
@@ -80,6 +80,8 @@ class Driver:
     """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
     is_interrupted: Callable[[], bool] = lambda: False
     """Asked about once a second; once true, nothing more is asked."""
+    arrivals: Callable[[], Sequence[tuple[Program, Evaluation]]] = lambda: ()
+    """Programs that other runs judged and this one takes over; asked for about once a second."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
@@ -117,7 +119,8 @@ class Driver:
             reopened = self.search.tickets.open
             try:
                 while True:
-                    self._look()
+                    if self._look():
+                        await self._welcome()
                     await self._ask(sampling, reopened)
                     if not (self._waiting or self._arrived) or self.search.is_over:
                         break
@@ -225,11 +228,22 @@ class Driver:
             judging.add_done_callback(lambda ended: self._news.set())
             self._arrived.append(_Arrived(prompt, rollouts, judging, time.monotonic()))
 
-    def _look(self) -> None:
-        """Notice that somebody interrupted the run."""
-        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = time.monotonic()
-            self._pauses = self.is_interrupted()
+    def _look(self) -> bool:
+        """Notice that somebody interrupted the run; return whether it was time to look."""
+        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+            return False
+        self._looked_at = time.monotonic()
+        self._pauses = self.is_interrupted()
+        return True
+
+    async def _welcome(self) -> None:
+        """Take over programs of other runs, which are not run again."""
+        arrived = dict(self.arrivals()) if self.search.tells else {}
+        if arrived:
+            self.known.update({program.id: evaluation for program, evaluation in arrived.items()})
+            prompt = self.search.welcome([*arrived])
+            self.journal.add_prompt(prompt)
+            self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
 
     @property
     def _is_paused(self) -> bool:

@@ -17,7 +17,7 @@ from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import Search
 from evovpo.search.snapshot import same_state
 from evovpo.store import Snapshot, Store
-from evovpo.types import ParseStatus, Problem, Program, Prompt, Run, RunPart, RunStatus, Tell
+from evovpo.types import ParseStatus, Problem, Program, Prompt, PromptKind, Run, RunPart, RunStatus, Tell
 
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
@@ -155,7 +155,8 @@ def replay(
             except SearchError as error:
                 raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
             continue
-        ask = search.ask()
+        comes = event.kind is PromptKind.SEED and event.sequence > 0  # from another run, whatever that did
+        ask = search.welcome(event.proposals) if comes else search.ask()
         if ask != event:
             raise ReplayError(
                 f"ask {event.sequence} (event {number}) comes out differently than stored: "

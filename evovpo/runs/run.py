@@ -19,6 +19,7 @@ from evovpo.judging.executors import open_executor, programs_at_once
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
+from evovpo.runs.archipelago import Archipelago
 from evovpo.runs.choices import Servers, open_servers, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
@@ -168,6 +169,7 @@ def _drive(
                 pause_at=request.pause_at,
                 keep=Keeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
+                arrivals=Archipelago(store, search, config.run.archipelago).arrivals,
             )
             status = asyncio.run(_run_and_close(driver, servers))
             seconds = time.monotonic() - started

@@ -103,7 +103,8 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover` or `join`."""
+    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, or `other run`,
+    where it came from one as it was."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
@@ -240,6 +241,7 @@ def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[Row, 
 def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> list[Ancestor]:
     """Return a program and everything that it was made from, nearest first, back to where it began."""
     origins = {one.program.id: one for one in store.lineage(run_id, program.id) if one.program is not None}
+    starts = {seed.id for seed in problem.seeds}
     ids = {program.id: None}
     for program_id, origin in origins.items():
         ids |= dict.fromkeys([program_id, *(parent.program_id for parent in origin.parents)])
@@ -249,7 +251,7 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
         ancestors.append(
             Ancestor(
                 program if program_id == program.id else store.program(program_id),
-                _origin(origins.get(program_id)),
+                _origin(origins.get(program_id), program_id in starts),
                 origins[program_id].parents if program_id in origins else (),
                 evaluation.mean_reward if evaluation else 0.0,
                 evaluation.passed if evaluation else 0,
@@ -259,11 +261,11 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     return ancestors
 
 
-def _origin(step: Candidate | None) -> str:
-    if step is None:
-        return "seed"
+def _origin(step: Candidate | None, is_start: bool) -> str:
+    if step is None or (step.rollout_id is None and not step.parents):
+        return "seed" if is_start else "other run"
     if step.rollout_id is None:
-        return "join" if step.parents else "seed"
+        return "join"
     roles = {parent.role for parent in step.parents}
     if ParentRole.PARTNER in roles:
         return "crossover"

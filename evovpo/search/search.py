@@ -135,6 +135,15 @@ class Search(Standing):
         rollouts = min(self.config.rollouts, remaining // answers)
         return self._prompt(plan, rng, rollouts, answers)
 
+    def welcome(self, programs: Sequence[Program]) -> Prompt:
+        """Return a ticket with programs of another run, for the next island in turn; outside the budget."""
+        sequence = len(self.tickets)
+        rng, island = np.random.default_rng([self._seed, sequence]), sequence % len(self.population.islands)
+        proposals = tuple(programs)
+        return self.tickets.issue(
+            PromptKind.SEED, rng, self.tells, answers=0, island=island, proposals=proposals
+        )
+
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return what became of its programs.
 
@@ -158,7 +167,7 @@ class Search(Standing):
             is_new = judged.candidate.parse_status is ParseStatus.PARSED
             if is_new and program and evaluation and evaluation.rewards:
                 self.take(program, evaluation)
-                home = None if prompt.kind is PromptKind.SEED else prompt.island
+                home = None if prompt.sequence == 0 else prompt.island
                 member, found = self.population.insert(program, evaluation, home)
                 if any(one.status is not InsertionStatus.REJECTED for one in found):
                     self._joins.offer(member, self.population.elites.values())

@@ -1,0 +1,72 @@
+"""One search in several processes: runs of one store that take over each other's programs, as islands do.
+
+Runs of the same problem version with the same `run.archipelago` stand in a ring in the order of their ids,
+and each takes from the one before it. What came is stored as a ticket of its own, so that a replay needs no
+other run.
+"""
+
+import sys
+from collections import defaultdict
+from itertools import islice
+
+from evovpo.analysis.scores import compared
+from evovpo.config import Config
+from evovpo.search.population import Front, Member
+from evovpo.search.search import Search
+from evovpo.store import Store
+from evovpo.types import Evaluation, Program, RunStatus, Status, Tell
+
+_MOST = 8
+"""Programs taken over at a time."""
+_TELLS = 1000
+"""Latest tells of another run that are looked at; a search that is slower never falls behind."""
+
+
+class Archipelago:
+    """The other runs, as one of them sees them."""
+
+    def __init__(self, store: Store, search: Search, name: str) -> None:
+        self._store, self._search, self._name = store, search, name
+        self._is_member: dict[str, bool] = {}
+        self._told: defaultdict[str, int] = defaultdict(int)
+        """Tells of each run that were looked at."""
+
+    def arrivals(self) -> list[tuple[Program, Evaluation]]:
+        """Return programs that others judged since the last call, and that no elite here replaces.
+
+        The others are the run before this one, and those that are solved.
+        """
+        if not self._name:
+            return []
+        runs = [run for run in self._store.runs_in_full() if self._belongs(run.id, run.config_json)]
+        runs = [run for run in runs if run.problem_version == self._search.problem.version]
+        ids = [run.id for run in runs]
+        before = ids[ids.index(self._search.run_id) - 1]
+        front, found = Front(_MOST), dict[str, tuple[Program, Evaluation]]()
+        for run_id in {before, *(run.id for run in runs if run.status is RunStatus.SOLVED)}:
+            for program, evaluation in self._news(run_id):
+                if program.id not in found and self._search.evaluation(program.id) is None:
+                    rewards = compared(self._search.problem, evaluation)
+                    front.insert(Member(program.id, program.source, rewards, len(found)))
+                    found[program.id] = program, evaluation
+        elites = self._search.population.elites.values()
+        stay = [one for one in front.members if not any(elite.replaces(one) for elite in elites)]
+        return [found[one.program_id] for one in stay]
+
+    def _belongs(self, run_id: str, config_json: str) -> bool:
+        if run_id not in self._is_member:
+            self._is_member[run_id] = Config.from_json(config_json).run.archipelago == self._name
+        return self._is_member[run_id]
+
+    def _news(self, run_id: str) -> list[tuple[Program, Evaluation]]:
+        if run_id == self._search.run_id:
+            return []
+        last = self._store.last_tell(run_id)
+        first = max(self._told[run_id], last + 1 - _TELLS)
+        self._told[run_id] = last + 1
+        tells = (one for one in self._store.history(run_id, sys.maxsize, first) if isinstance(one, Tell))
+        judged = (one for tell in islice(tells, last + 1 - first) for one in tell.judged)
+        pairs = ((one.candidate.program, one.evaluation) for one in judged)
+        return [
+            (program, found) for program, found in pairs if program and found and found.status is Status.OK
+        ]
