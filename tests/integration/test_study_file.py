@@ -190,6 +190,17 @@ def test_an_arm_trains_with_the_best_point_of_the_grid_or_with_another_arms(tmp_
     assert (other.objective, other.learning_rate) == ("vpo", 1e-3)
 
 
+def test_an_arm_with_a_kl_of_its_own_is_tuned_with_that_alone(tmp_path: Path) -> None:
+    text = FILE + '[[arms]]\nname = "untuned"\nobjective = "grpo"\nrollouts = 6\nkl = 0.001\n'
+    study = study_of(tmp_path, text)
+    points = [(point.arm.learning_rate, point.arm.kl) for point in grid(study, study.arm("untuned"))]
+    assert points == [(rate, 0.001) for rate in study.tuning.learning_rates]
+    resolved = study.resolved()
+    assert (resolved["arm untuned"]["kl"], "kl" in resolved["arm grpo"]) == (0.001, False)
+    with pytest.raises(ConfigError, match="arm untuned: names both tuned_as and kl; leave one out"):
+        study_of(tmp_path, text + 'tuned_as = "grpo"\n')
+
+
 def test_only_different_recipes_have_different_names(tmp_path: Path) -> None:
     study = study_of(
         tmp_path,

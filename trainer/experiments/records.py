@@ -53,6 +53,8 @@ class StudyArm(Part):
     """Trainings, each searched with once a strategy; of a given model, searches a strategy."""
     tuned_as: str = ""
     """Another arm, whose learning rate and KL this one takes; empty for one that is tuned itself."""
+    kl: Annotated[float | None, Field(ge=0)] = None
+    """In the place of the KL coefficients of the grid; None for these."""
     while_searching: Count = 0
     """Rounds of training while it searches; 0 for an arm that is trained before."""
     strategies: tuple[str, ...] = ()
@@ -195,6 +197,7 @@ class Study(Part):
                 "trained": recipe(arm.arm) if arm.arm is not None else "",
                 "model": arm.model if arm.model in ("", START) else start_digest(Path(arm.model)),
                 **arm.model_dump(include={"tuned_as", "while_searching", "search_answers", "evaluations"}),
+                **({} if arm.kl is None else {"kl": arm.kl}),  # older rows were written without one
             }
         return found
 

@@ -146,6 +146,8 @@ class _Reader(Reader):
             other = names.get(arm.tuned_as)
             if arm.tuned_as and (other is None or not other.is_trained_before or other.tuned_as):
                 self.add(f"tuned_as: {arm.tuned_as!r} is no arm that is tuned; name one that is", where)
+            if arm.tuned_as and arm.kl is not None:
+                self.add("names both tuned_as and kl; leave one out", where)
             self.names(arm.references, "references", [*names], where)
             if arm.while_searching and not arm.tuned_as:
                 self.add("trains while it searches; name in tuned_as whose settings it takes", where)

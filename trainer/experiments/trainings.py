@@ -51,7 +51,7 @@ def grid(study: Study, arm: StudyArm) -> list[Training]:
     return [
         Training(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
         for learning_rate in study.tuning.learning_rates
-        for kl in study.tuning.kls
+        for kl in (study.tuning.kls if arm.kl is None else [arm.kl])
     ]
 
 
