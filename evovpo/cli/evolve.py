@@ -254,8 +254,7 @@ def show_advice(store: Store, view: RunView) -> None:
     """Print what would help a run that is not solved."""
     from evovpo.reports.advice import advice
 
-    vectors = [vector for _, vector in store.vectors([view.run.id])]
-    if found := advice(view, vectors, store_option(store)):
+    if found := advice(view, store_option(store)):
         say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
 
 

@@ -149,10 +149,9 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
         solved_heldout=summary.solved_heldout,
         **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
     )
-    vectors = [vector for _, vector in store.vectors([cell.run_id])]
-    if not vectors:
+    if not summary.risen:
         return found
-    rewards_N_D = grouped(problem, vectors)  # noqa: N806
+    rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])  # noqa: N806
     together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
     return found._replace(expected_best=together.expected_best, hypervolume=together.hypervolume)
 

@@ -1,7 +1,7 @@
 """What would help a run that found no program right on all rows, read from what is stored of it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import combinations, islice
 
 from evovpo.config import Config
@@ -19,16 +19,16 @@ _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR:
 _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
-def advice(view: RunView, vectors: Collection[tuple[float, ...]], store_option: str = "") -> list[str]:
+def advice(view: RunView, store_option: str = "") -> list[str]:
     """Return up to three sentences, what is most likely to help first; none for a run solved on all rows.
 
-    `vectors` are the rewards of the run's different programs; `store_option` names the store in a command.
+    `store_option` names the store in a command.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
-    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, vectors, further), _MOST))
+    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further), _MOST))
 
 
-def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str) -> Iterator[str]:
+def _reasons(view: RunView, further: str) -> Iterator[str]:
     summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
@@ -47,7 +47,7 @@ def _reasons(view: RunView, vectors: Collection[tuple[float, ...]], further: str
     late = [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]
     if late:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
-    passed = {tuple(value >= 1.0 for value in vector) for vector in vectors}
+    passed = {tuple(value >= 1.0 for value in vector) for _, vector in summary.risen}
     wrong = [place for place, column in enumerate(zip(*passed, strict=True)) if not any(column)]
     if problem.is_by_example and any(all(map(max, one, other)) for one, other in combinations(passed, 2)):
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"

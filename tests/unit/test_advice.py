@@ -74,7 +74,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 def test_each_fact_has_its_advice(
     facts: dict[str, Any], vectors: list[tuple[float, ...]], first: str
 ) -> None:
-    found = advice(view(**facts), vectors)
+    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]))
     assert found[0].startswith(first)
     assert len(found) <= 3
 
@@ -85,8 +85,8 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
             {"name": "local"},
             by_parse_status={ParseStatus.DUPLICATE: 60, ParseStatus.UNPARSED: 40},
             by_status={Status.CRASH: 60},
-        ),
-        [FIRST_ROWS_RIGHT],
+            risen=[[1, FIRST_ROWS_RIGHT]],
+        )
     )
     assert [line.split(":")[0] for line in found] == [
         "40 of 100 answers held no program",
