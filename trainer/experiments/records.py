@@ -205,10 +205,11 @@ class Study(Part):
 def recipe(arm: Arm) -> str:
     """Return in a word what an arm chooses for its training but learning rate and KL, without defaults."""
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
-    parts += [f"{name}{value:g}" for name, value in sorted(arm.settings.items())]
-    for field, plain in (("single_share", 0.0), ("parent_share", 0.0), ("entropy", 0.0), ("passes", 1)):
+    plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
+    parts += [f"{name}{value}" for name, value in sorted(plain.items())]
+    for field, usual in (("single_share", 0.0), ("parent_share", 0.0), ("entropy", 0.0), ("passes", 1)):
         value = getattr(arm, field)
-        if value != plain:
+        if value != usual:
             parts.append(f"{field.replace('_', '-')}{value:g}")
     return "-".join(parts)
 
