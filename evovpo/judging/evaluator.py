@@ -163,7 +163,7 @@ class Evaluator:
             rewards=rewards,
             feedback=feedback if is_short else feedback[: FEEDBACK_CHARACTERS - 4] + " ...",
             seconds=result.wall_ms / 1000,
-            isolation=result.isolation,
+            isolation=str(result.isolation),  # a plain word: snapshots hold no class of the sandbox
             outputs=outputs,
         )
 

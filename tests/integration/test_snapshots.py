@@ -9,12 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from toy_runs import CONFIG, HARD, Loop, random_writer
+from toy_runs import CONFIG, HARD, PROBLEM, Loop, random_writer
 
 from evovpo.config import Config
 from evovpo.errors import ReplayError
 from evovpo.runs.group import read_slots
 from evovpo.runs.replay import rebuild, verify
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
 from evovpo.runs.snapshots import Keeper, snapshot_of
 from evovpo.search.search import Search
 from evovpo.store import RunSummary, Store
@@ -247,3 +249,21 @@ def test_verifying_tells_kept_figures_that_rows_do_not_come_to(loop: Stored) -> 
         patch.setattr(Store, "run_summary", other)
         with pytest.raises(ReplayError, match="are not what its rows come to"):
             verify("one", loop.store)
+
+
+def test_the_snapshot_of_a_run_in_the_sandbox_can_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keeper.__init__, "__defaults__", (10,))
+    settings = Config.load(
+        None, ["proposer.name=random", "search.evaluations=40", "search.stop_when_solved=false"]
+    )
+    with Store.open(str(tmp_path / "run.db")) as store:
+        start(RunRequest(PROBLEM, settings, run_id="one"), store)
+        kept = store.snapshot("one")
+        assert kept is not None
+        assert kept.tells >= 30
+        found = rebuild("one", store, from_snapshot=True)
+    assert caplog.messages == []
+    assert found.events <= 20  # those after the snapshot alone
+    assert found.search.proposed == 40
