@@ -119,7 +119,7 @@ def write_arms(
         _label_ends(axes, [(0.0, reference, "black")], size=9)
         axes.set_title(plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
         if index % columns == 0:
-            axes.set_ylabel(plain(f"{figure_name} minus {reference}'s"), fontsize=10)
+            axes.set_ylabel(fill(plain(f"{figure_name} minus {reference}'s"), 32), fontsize=10)
         else:
             axes.tick_params(labelleft=False)
     _finish(figure, path, title, note)
