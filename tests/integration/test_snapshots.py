@@ -264,6 +264,6 @@ def test_the_snapshot_of_a_run_in_the_sandbox_can_be_used(
         assert kept is not None
         assert kept.tells >= 30
         found = rebuild("one", store, from_snapshot=True)
-    assert caplog.messages == []
+    assert not [message for message in caplog.messages if "is not used" in message]
     assert found.events <= 20  # those after the snapshot alone
     assert found.search.proposed == 40
