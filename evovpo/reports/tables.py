@@ -128,8 +128,12 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
             + f" ({_PARTS[one.role]})" * (is_join or one.role is not ParentRole.PARENT)
             for one in ancestor.made_from
         ]
-        origins = {"seed": "starting program", "root": "the examples alone", "join": "join of "}
-        origins["other run"] = "another run, as it was"
+        origins = {
+            "seed": "starting program",
+            "root": "the examples alone",
+            "join": "join of ",
+            "other run": "another run, as it was",
+        }
         total = len(problem.objectives)
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
         result = result if ancestor.score is None else f"{ancestor.score:.6g}"

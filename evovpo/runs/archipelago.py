@@ -7,14 +7,13 @@ other run.
 
 import sys
 from collections import defaultdict
-from itertools import islice
 
 from evovpo.analysis.scores import compared
 from evovpo.config import Config
 from evovpo.search.population import Front, Member
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Evaluation, Program, RunStatus, Status, Tell
+from evovpo.types import Evaluation, Program, Run, RunStatus, Status, Tell
 
 _MOST = 8
 """Programs taken over at a time."""
@@ -38,12 +37,13 @@ class Archipelago:
         """
         if not self._name:
             return []
-        runs = [run for run in self._store.runs_in_full() if self._belongs(run.id, run.config_json)]
-        runs = [run for run in runs if run.problem_version == self._search.problem.version]
+        own, version = self._search.run_id, self._search.problem.version
+        same = (run for run in self._store.runs_in_full() if run.problem_version == version)
+        runs = [run for run in same if self._belongs(run)]
         ids = [run.id for run in runs]
-        before = ids[ids.index(self._search.run_id) - 1]
+        others = {run.id for run in runs if run.status is RunStatus.SOLVED} | {ids[ids.index(own) - 1]}
         front, found = Front(_MOST), dict[str, tuple[Program, Evaluation]]()
-        for run_id in {before, *(run.id for run in runs if run.status is RunStatus.SOLVED)}:
+        for run_id in sorted(others - {own}):
             for program, evaluation in self._news(run_id):
                 if program.id not in found and self._search.evaluation(program.id) is None:
                     rewards = compared(self._search.problem, evaluation)
@@ -53,19 +53,16 @@ class Archipelago:
         stay = [one for one in front.members if not any(elite.replaces(one) for elite in elites)]
         return [found[one.program_id] for one in stay]
 
-    def _belongs(self, run_id: str, config_json: str) -> bool:
-        if run_id not in self._is_member:
-            self._is_member[run_id] = Config.from_json(config_json).run.archipelago == self._name
-        return self._is_member[run_id]
+    def _belongs(self, run: Run) -> bool:
+        if run.id not in self._is_member:
+            self._is_member[run.id] = Config.from_json(run.config_json).run.archipelago == self._name
+        return self._is_member[run.id]
 
     def _news(self, run_id: str) -> list[tuple[Program, Evaluation]]:
-        if run_id == self._search.run_id:
-            return []
-        last = self._store.last_tell(run_id)
-        first = max(self._told[run_id], last + 1 - _TELLS)
-        self._told[run_id] = last + 1
-        tells = (one for one in self._store.history(run_id, sys.maxsize, first) if isinstance(one, Tell))
-        judged = (one for tell in islice(tells, last + 1 - first) for one in tell.judged)
+        first = max(self._told[run_id], self._store.last_tell(run_id) + 1 - _TELLS)
+        tells = [one for one in self._store.history(run_id, sys.maxsize, first) if isinstance(one, Tell)]
+        self._told[run_id] = first + len(tells)
+        judged = (one for tell in tells for one in tell.judged)
         pairs = ((one.candidate.program, one.evaluation) for one in judged)
         return [
             (program, found) for program, found in pairs if program and found and found.status is Status.OK

@@ -240,7 +240,7 @@ class Driver:
         """Take over programs of other runs, which are not run again."""
         arrived = dict(self.arrivals()) if self.search.tells else {}
         if arrived:
-            self.known.update({program.id: evaluation for program, evaluation in arrived.items()})
+            self.known |= {program.id: evaluation for program, evaluation in arrived.items()}
             prompt = self.search.welcome([*arrived])
             self.journal.add_prompt(prompt)
             self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))

@@ -139,10 +139,8 @@ class Search(Standing):
         """Return a ticket with programs of another run, for the next island in turn; outside the budget."""
         sequence = len(self.tickets)
         rng, island = np.random.default_rng([self._seed, sequence]), sequence % len(self.population.islands)
-        proposals = tuple(programs)
-        return self.tickets.issue(
-            PromptKind.SEED, rng, self.tells, answers=0, island=island, proposals=proposals
-        )
+        shown = tuple(programs)
+        return self.tickets.issue(PromptKind.SEED, rng, self.tells, answers=0, island=island, proposals=shown)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return what became of its programs.
