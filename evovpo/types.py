@@ -506,13 +506,13 @@ class Group:
 
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
-    rewards_G_M_D: tuple[tuple[Rewards, ...], ...]  # noqa: N815
+    rewards_G_M_D: tuple[tuple[Rewards, ...], ...]
     """Ragged in M; a missing, unparsed or repeated answer is a zero row."""
-    valid_G: tuple[bool, ...]  # noqa: N815
+    valid_G: tuple[bool, ...]
     """False for a rollout that a persisting sandbox fault took out of the group."""
-    programs_G_M: tuple[tuple[str | None, ...], ...] = ()  # noqa: N815
+    programs_G_M: tuple[tuple[str | None, ...], ...] = ()
     """Program ids, repeated ones too; none where no program could be read. Empty if not loaded."""
-    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...] = ()  # noqa: N815
+    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...] = ()
     """Half-open range of the rollout's tokens that wrote each answer; none if unknown or not written.
     Empty if not loaded."""
 

@@ -62,16 +62,16 @@ def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Gene
     return np.asarray(gammas / gammas.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:  # noqa: N803
+def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
     """Return `[G]`: over K weightings, the mean of the best answer's weighted reward in each chain.
 
     The estimate of R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
     """
-    scores: Floats = _best_GK(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
+    scores: Floats = _best_G_K(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
     return scores
 
 
-def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:  # noqa: N803
+def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
     """Return the transformed scores `[G, …]` whose mean is an unbiased estimate of E max of k samples.
 
     With ranks i = 1…n in ascending order T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k)
@@ -300,7 +300,7 @@ def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) 
     It is the case k = G of `vpo-at-k`. Less its mean over the group it is G − 1 times the max@k transform
     with k = G − 1, whose sets leave out one rollout each: so much the z-scores share.
     """
-    best = _best_GK(rewards, draw_weights(rewards.shape[2], settings, rng))
+    best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]
     return _z_scores(np.where(best == first, first - second, 0.0).mean(axis=1))
 
@@ -363,7 +363,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
     k = max(1, min(rollouts, len(rewards) - 1))
     if k == 1 == rewards.shape[1]:  # linear in w, so that the mean over weightings is known
         weights = np.full((1, rewards.shape[2]), 1 / rewards.shape[2])
-    return _z_scores(max_at_k(_best_GK(rewards, weights), k).mean(axis=1))
+    return _z_scores(max_at_k(_best_G_K(rewards, weights), k).mean(axis=1))
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
@@ -372,7 +372,7 @@ def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
 
-def _best_GK(rewards: Floats, weights: Floats) -> Floats:  # noqa: N802
+def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
     """Return the best answer's weighted reward of each chain under each weighting."""
     return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
 

@@ -62,7 +62,7 @@ class Merge(NamedTuple):
     """Of the two components, one on each side, that are least alike."""
 
 
-def correlations(answers_N_D: Floats) -> Floats:  # noqa: N803
+def correlations(answers_N_D: Floats) -> Floats:
     """Return the Pearson correlations `[D, D]` of the components over N answers.
 
     Those of a component with the same value in every answer are NaN, also with itself.
@@ -76,7 +76,7 @@ def correlations(answers_N_D: Floats) -> Floats:  # noqa: N803
     return found
 
 
-def merge_tree(correlation_D_D: Floats) -> list[Merge]:  # noqa: N803
+def merge_tree(correlation_D_D: Floats) -> list[Merge]:
     """Return the merges, closest first, that join D components into one cluster by complete linkage.
 
     Clusters are as close as their two least correlated members, so all members of a cluster are at least
@@ -99,7 +99,7 @@ def merge_tree(correlation_D_D: Floats) -> list[Merge]:  # noqa: N803
 
 
 def behavioural_groups(
-    answers_N_D: Floats,  # noqa: N803
+    answers_N_D: Floats,
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
@@ -113,7 +113,7 @@ def behavioural_groups(
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]
-    moves_D = len(answers_N_D) - np.array(most_frequent)  # noqa: N806
+    moves_D = len(answers_N_D) - np.array(most_frequent)
     is_dead = answers_N_D.max(axis=0) == 0
     groups: list[tuple[int, ...]] = []
     if count <= most:

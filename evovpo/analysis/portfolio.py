@@ -23,19 +23,19 @@ class Portfolio(NamedTuple):
     """E_w max w·r of the first one, the first two, …"""
 
 
-def choose_portfolio(rewards_N_D: Array, weights_K_D: Array, size: int) -> Portfolio:  # noqa: N803
+def choose_portfolio(rewards_N_D: Array, weights_K_D: Array, size: int) -> Portfolio:
     """Return up to `size` programs that score high together, fewer where one more adds nothing.
 
     Greedy: E_w max w·r is monotone and submodular in the set, so what is reached is at least 1 - 1/e, or
     63 %, of what the best set of this size reaches (Nemhauser, Wolsey and Fisher 1978). Of programs that add
     the same, the first is taken.
     """
-    scores_N_K = rewards_N_D @ weights_K_D.T  # noqa: N806
+    scores_N_K = rewards_N_D @ weights_K_D.T
     chosen: list[int] = []
     expected: list[float] = []
     reached = np.zeros(len(weights_K_D))
     for _ in range(min(size, len(scores_N_K))):
-        together_N = np.maximum(scores_N_K, reached).mean(axis=1)  # noqa: N806
+        together_N = np.maximum(scores_N_K, reached).mean(axis=1)
         best = int(together_N.argmax())
         if chosen and together_N[best] <= reached.mean() + 1e-12:
             break
@@ -59,7 +59,7 @@ class Coverage(NamedTuple):
 
 def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
-    weights_K_D: Array,  # noqa: N803
+    weights_K_D: Array,
 ) -> list[Coverage]:
     """Return how far judged vectors reach together, a point wherever that rises.
 
@@ -67,25 +67,25 @@ def coverage_curve(
     Monte Carlo with 20,000 points for any number of components; its standard error is at most 0.0036. Only a
     vector that no earlier one reaches everywhere can raise anything, so only those are looked at.
     """
-    points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))  # noqa: N806
+    points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
-    front_F_D = np.empty((0, weights_K_D.shape[1]))  # noqa: N806
+    front_F_D = np.empty((0, weights_K_D.shape[1]))
     for evaluations, vector in vectors:
         if (front_F_D >= vector).all(axis=1).any():
             continue
-        front_F_D = np.vstack([front_F_D[~(front_F_D <= vector).all(axis=1)], vector])  # noqa: N806
+        front_F_D = np.vstack([front_F_D[~(front_F_D <= vector).all(axis=1)], vector])
         reached = np.maximum(reached, weights_K_D @ np.asarray(vector))
         is_below = (points_P_D <= vector).all(axis=1)
         if is_below.any():
-            points_P_D = points_P_D[~is_below]  # noqa: N806  # left are those below none so far
+            points_P_D = points_P_D[~is_below]  # left are those below none so far
         point = Coverage(evaluations, float(reached.mean()), 1.0 - len(points_P_D) / _POINTS)
         if not curve or point[1:] != next(reversed(curve.values()))[1:]:
             curve[evaluations] = point
     return list(curve.values())
 
 
-def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:  # noqa: N803
+def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
     """Return how far N vectors reach together, one or more, as the end of `coverage_curve` has it."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -38,7 +38,7 @@ _EXACT_TASKS = 14
 """Up to so many tasks all 2^T patterns of signs are tried instead of a sample."""
 
 
-def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the expected maximum of k answers that come in chains of m.
 
     The protocol of the paper (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, join
@@ -79,7 +79,7 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N
     return np.array(found)
 
 
-def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the probability that k answers in chains of m hold a right one.
 
     Chains are drawn as in `best_at_k`; raises as it does. With c right ones of N independent answers it is
@@ -88,7 +88,7 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N8
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
 
 
-def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa: N803
+def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the probability that two of k answers, or one, are together right on every component.
 
     What a search that joins programs needs. Answers come in chains of m, drawn as in `best_at_k`. An
@@ -96,7 +96,7 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa
     """
     rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
     chains, length, components = rewards.shape
-    kinds, kind_N = np.unique(rewards.reshape(-1, components) >= 1.0, axis=0, return_inverse=True)  # noqa: N806
+    kinds, kind_N = np.unique(rewards.reshape(-1, components) >= 1.0, axis=0, return_inverse=True)
     first, second = np.nonzero((kinds[:, None] | kinds).all(axis=2))
     if not first.size:
         return np.zeros(len(ks))
@@ -107,12 +107,12 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:  # noqa
     return np.array([np.mean(found < k) for k in ks])
 
 
-def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:  # noqa: N803
+def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
     """Return E_w max w·r of a set of m answers, the mean over K weightings: what VPO pays for."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
-def diversity(vectors_N_D: npt.ArrayLike) -> float:  # noqa: N803
+def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
     The diversity of the paper (arXiv 2605.22817). It rewards a mix of good and failed answers too: read it
@@ -135,7 +135,7 @@ def distinct_share(keys: Sequence[str | None]) -> float:
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
-def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:  # noqa: N803
+def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
     """Return for each threshold how many values do not exceed it."""
     return np.searchsorted(np.sort(values_N), thresholds, side="right")
 
@@ -174,8 +174,8 @@ class Interval(NamedTuple):
 
 
 def bootstrap_interval(
-    values_S_T: npt.ArrayLike,  # noqa: N803
-    reference_R_T: npt.ArrayLike | None,  # noqa: N803
+    values_S_T: npt.ArrayLike,
+    reference_R_T: npt.ArrayLike | None,
     rng: np.random.Generator,
     *,
     draws: int = DRAWS,
@@ -197,16 +197,16 @@ def bootstrap_interval(
             f"one arm has {values.shape[1]} tasks and the other {reference.shape[1]}; a paired difference "
             "needs both on the same tasks in the same order"
         )
-    tasks_B_T = _resampling_weights(values.shape[1], draws, rng)  # noqa: N806
-    resampled_B_T = _resampling_weights(len(values), draws, rng) @ values  # noqa: N806
-    resampled_B_T -= _resampling_weights(len(reference), draws, rng) @ reference  # noqa: N806
-    means_B = np.einsum("bt,bt->b", tasks_B_T, resampled_B_T)  # noqa: N806
+    tasks_B_T = _resampling_weights(values.shape[1], draws, rng)
+    resampled_B_T = _resampling_weights(len(values), draws, rng) @ values
+    resampled_B_T -= _resampling_weights(len(reference), draws, rng) @ reference
+    means_B = np.einsum("bt,bt->b", tasks_B_T, resampled_B_T)
     low, high = np.quantile(means_B, [(1 - level) / 2, (1 + level) / 2])
     mean = (values.mean(axis=0) - reference.mean(axis=0)).mean()
     return Interval(float(mean), float(low), float(high), values.shape[1])
 
 
-def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:  # noqa: N803
+def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:
     """Return the two-sided p-value of a mean paired difference under random signs.
 
     If neither arm were better, each task's difference could as well have had the other sign: p is the share

@@ -49,7 +49,7 @@ def concentrations(pools: Sequence[Floats], alpha: float) -> tuple[float, ...]:
 
     At least `LEAST * alpha` each and C * alpha together; all equal where nothing conflicts.
     """
-    conflict_C = conflicts(pools).max(axis=1)  # noqa: N806
+    conflict_C = conflicts(pools).max(axis=1)
     count = len(conflict_C)
     if not conflict_C.any():
         return (alpha,) * count

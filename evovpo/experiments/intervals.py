@@ -42,23 +42,23 @@ class Unlocked(NamedTuple):
     seeds: int
 
 
-def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:  # noqa: N803
+def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
     """Return the mean, `times` a factor, with its interval."""
     return _times(bootstrap_interval(values_S_T, None, _rng(), draws=draws), times)
 
 
-def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, ...]:  # noqa: N803
+def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, ...]:
     """Return the mean at each of P points, with coarser intervals."""
     return tuple(mean(values, times, _CURVE_DRAWS) for values in values_P_S_T)
 
 
-def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:  # noqa: N803
+def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
     """Return the paired difference of two arms, `times` a factor."""
     interval = _times(bootstrap_interval(ours_S_T, theirs_R_T, _rng()), times)
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
 
 
-def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unlocked:  # noqa: N803
+def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unlocked:
     """Return the problems that an arm solves with some seed and another with none.
 
     Both have the same number of seeds, the first of each: one with more of them had more chances. The

@@ -151,7 +151,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
     )
     if not summary.risen:
         return found
-    rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])  # noqa: N806
+    rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])
     together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
     return found._replace(expected_best=together.expected_best, hypervolume=together.hypervolume)
 

@@ -72,22 +72,22 @@ class Measure:
     A figure at a k beyond the answers that are left is that of all of them.
     """
 
-    rewards_C_m_D: Array  # noqa: N815
+    rewards_C_m_D: Array
     """Zeros for an answer that is no program or fails."""
-    keys_C_m: tuple[tuple[str | None, ...], ...]  # noqa: N815
+    keys_C_m: tuple[tuple[str | None, ...], ...]
     """`None` where nothing could be read."""
     faults: int = 0
     """Completions left out because the sandbox failed on them."""
-    unseen_C_m: npt.NDArray[np.bool_] | None = None  # noqa: N815
+    unseen_C_m: npt.NDArray[np.bool_] | None = None
     """Right on all training and all held-out rows; `None` for a task without held-out rows."""
 
     @property
-    def values_C_m(self) -> Array:  # noqa: N802
+    def values_C_m(self) -> Array:
         """Mean reward of each answer."""
         return np.asarray(self.rewards_C_m_D.mean(axis=2))
 
     @property
-    def right_C_m(self) -> npt.NDArray[np.bool_]:  # noqa: N802
+    def right_C_m(self) -> npt.NDArray[np.bool_]:
         """True for an answer with every component at 1."""
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
@@ -108,7 +108,7 @@ class Measure:
         unseen = self.unseen_pass_at_k(ks)
         return self.pass_at_k(ks) if unseen is None else unseen
 
-    def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:  # noqa: N803
+    def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
         """Return for each k the expected best weighted reward of k answers, mean over K weightings.
 
         E_w max w·r, the objective of VPO (arXiv 2605.22817), of a set of k.
@@ -162,7 +162,7 @@ class Measure:
         """Different answers over answers."""
         return distinct_share([key for chain in self.keys_C_m for key in chain])
 
-    def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:  # noqa: N803
+    def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:
         found: Array = np.mean(
             [best_at_k(scores, self._within(ks)) for scores in scores_C_m_K.transpose(2, 0, 1)], 0
         )

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812  (the name that everyone gives it)
+import torch.nn.functional as F
 from torch import Tensor
 
 from evovpo.errors import PolicyError
@@ -414,10 +414,10 @@ def _sample(
     temperatures = torch.tensor([request.temperature for request in request_of_row])[:, None]
     is_scaled = bool((temperatures != 1).any())
     rows, longest = len(pairs), int(limits.max())
-    uniform_TB = torch.from_numpy(np.stack([uniforms(requests[r].seed, i, longest) for r, i in pairs], 1))  # noqa: N806
+    uniform_T_B = torch.from_numpy(np.stack([uniforms(requests[r].seed, i, longest) for r, i in pairs], 1))
 
-    tokens_BT = np.zeros((rows, longest), dtype=np.int64)  # noqa: N806
-    logprobs_BT = np.zeros((rows, longest), dtype=np.float32)  # noqa: N806
+    tokens_B_T = np.zeros((rows, longest), dtype=np.int64)
+    logprobs_B_T = np.zeros((rows, longest), dtype=np.float32)
     lengths = np.zeros(rows, dtype=np.int64)
     is_stopped = np.zeros(rows, dtype=bool)
 
@@ -432,10 +432,10 @@ def _sample(
     live = np.arange(rows)  # where each row of the batch stands in the arrays above
     is_running = np.ones(rows, dtype=bool)
     for t in range(longest):
-        tokens, logprobs = draw(logits / temperatures if is_scaled else logits, uniform_TB[t])
+        tokens, logprobs = draw(logits / temperatures if is_scaled else logits, uniform_T_B[t])
         drawn = tokens.numpy()
-        tokens_BT[live, t] = drawn
-        logprobs_BT[live, t] = logprobs.numpy()
+        tokens_B_T[live, t] = drawn
+        logprobs_B_T[live, t] = logprobs.numpy()
         at_end = (drawn[:, None] == end_ids).any(1)
         ends = is_running & (at_end | (limits[live] == t + 1))
         if ends.any():
@@ -449,13 +449,13 @@ def _sample(
                 live, is_running = live[kept], is_running[kept]
                 batch = batch.keep(kept, int(limits[live].max()))
                 index = torch.from_numpy(kept)
-                tokens, temperatures, uniform_TB = tokens[index], temperatures[index], uniform_TB[:, index]  # noqa: N806
+                tokens, temperatures, uniform_T_B = tokens[index], temperatures[index], uniform_T_B[:, index]
         logits = batch.step(tokens)
 
     completions = {
         pair: Completion(tuple(tokens[:n].tolist()), tuple(logprobs[:n].tolist()), bool(stopped))
         for pair, tokens, logprobs, n, stopped in zip(
-            pairs, tokens_BT, logprobs_BT, lengths, is_stopped, strict=True
+            pairs, tokens_B_T, logprobs_B_T, lengths, is_stopped, strict=True
         )
     }
     return [[completions[r, i] for i in request.indices] for r, request in enumerate(requests)]

@@ -29,7 +29,7 @@ class HeatMap(NamedTuple):
     """Id and source of the shortest program with each vector, best mean reward first."""
     alike: tuple[int, ...]
     """How many different programs have each vector."""
-    rewards_N_D: npt.NDArray[np.float64]  # noqa: N815
+    rewards_N_D: npt.NDArray[np.float64]
     vectors: int
     """Different vectors, those included that are not here."""
     judged: int

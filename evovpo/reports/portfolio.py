@@ -36,7 +36,7 @@ def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -
     vectors = store.vectors([view.run.id])
     if not vectors:
         return []
-    rewards_N_D = grouped(view.problem, [vector for _, vector in vectors])  # noqa: N806
+    rewards_N_D = grouped(view.problem, [vector for _, vector in vectors])
     found = choose_portfolio(rewards_N_D, weightings(rewards_N_D.shape[1], alpha), size)
     chosen = [vectors[place] for place in found.chosen]
     return [
@@ -50,7 +50,7 @@ def read_coverage(view: RunView) -> list[Coverage]:
     risen = view.summary.risen
     if not risen or len(view.problem.objectives) == 1:
         return []
-    rewards_N_D = grouped(view.problem, [vector for _, vector in risen])  # noqa: N806
+    rewards_N_D = grouped(view.problem, [vector for _, vector in risen])
     weights = weightings(rewards_N_D.shape[1])
     return coverage_curve(list(zip((at for at, _ in risen), rewards_N_D, strict=True)), weights)
 

@@ -223,7 +223,7 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
     earlier slot of the same chain. The twin of a program from another rollout keeps its vector.
     """
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
-    rewards_M_D = [zero] * length  # noqa: N806
+    rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length
     spans: list[tuple[int, int] | None] = [None] * length
     is_valid = True

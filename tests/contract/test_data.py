@@ -71,7 +71,7 @@ def rollout(index: int, *, version: int = 0, length: int = 4) -> Rollout:
 
 
 def group(
-    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),  # noqa: N803
+    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),
     *,
     versions: Sequence[int] = (0, 0),
     valid: Sequence[bool] | None = None,
@@ -94,7 +94,7 @@ def group(
 
 
 def training_group(
-    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),  # noqa: N803
+    rewards_G_M_D: Sequence[Sequence[Rewards]] = ((HALF, ZEROS), (ONES, HALF)),
     *,
     prompt_id: str = "p",
     valid: Sequence[bool] | None = None,

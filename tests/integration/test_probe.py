@@ -49,7 +49,7 @@ def probed() -> ProbeResult:
     return probe(BUILT_IN_MODEL, [PROBLEM, EASY], k_max=24, seed=3)
 
 
-def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult:  # noqa: N803
+def result(values_P_N: npt.NDArray[np.float64], version: int = 0) -> ProbeResult:
     """Return a made-up probe of single answers with these mean rewards."""
     problems = tuple((f"p{number}", "1") for number in range(len(values_P_N)))
     measures = tuple(Measure(values_N[:, None, None], ()) for values_N in values_P_N)

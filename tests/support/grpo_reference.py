@@ -69,7 +69,7 @@ def z_scores(scores: Sequence[float]) -> list[float]:
     return [(score - mean) / (spread + 1e-6) if spread >= 1e-6 else 0.0 for score in scores]
 
 
-def to_go(best_so_far_G_M: Sequence[Sequence[float]]) -> list[list[float]]:  # noqa: N803
+def to_go(best_so_far_G_M: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return an advantage per answer: what the chain gained from it on, less the slot's mean over the group,
     over one standard deviation of the chains' scores."""
     chains = best_so_far_G_M

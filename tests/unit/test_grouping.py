@@ -141,9 +141,7 @@ def problem(groups: tuple[tuple[int, ...], ...], tmp_path: Path) -> Problem:
 
 def test_a_component_is_the_mean_of_its_group(tmp_path: Path) -> None:
     two = problem(((0, 1, 3), (2,)), tmp_path)
-    rewards_G_M_D = np.array(  # noqa: N806
-        [[[1, 0, 0.25, 0.5], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 1, 1, 0.5]]]
-    )
+    rewards_G_M_D = np.array([[[1, 0, 0.25, 0.5], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 1, 1, 0.5]]])
     assert grouped(two, rewards_G_M_D).tolist() == [[[0.5, 0.25], [0, 0]], [[1, 1], [0.5, 1]]]
     assert grouped(two, [1, 0, 0.25, 0.5]).tolist() == [0.5, 0.25]
 

@@ -175,7 +175,7 @@ class _Group(NamedTuple):
     objective: str
     prompt_ids: tuple[int, ...]
     completions: list[Completion]
-    answers_G_M: list[list[JudgedAnswer]]  # noqa: N815
+    answers_G_M: list[list[JudgedAnswer]]
     has_parent: bool
     tokens: int
     """Of all completions, also of those left out."""
@@ -183,7 +183,7 @@ class _Group(NamedTuple):
     """Completions left out."""
 
     @property
-    def rewards_G_M_D(self) -> list[list[Rewards]]:  # noqa: N802
+    def rewards_G_M_D(self) -> list[list[Rewards]]:
         """With a repeated answer of a chain as zeros."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
@@ -215,7 +215,7 @@ def _sample_step(
     return groups
 
 
-def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:  # noqa: N803
+def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
     """Return the key of one of the different readable answers of a group, chosen as a search does by default.
 
     None if an answer is right, as a search would have ended, or none can be read.
@@ -223,7 +223,7 @@ def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):
         return None
-    rewards_N_D = np.array([answer.rewards for answer in pool.values()])  # noqa: N806
+    rewards_N_D = np.array([answer.rewards for answer in pool.values()])
     return list(pool)[lexicase(rewards_N_D, [0] * len(pool), rng)]
 
 

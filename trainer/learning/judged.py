@@ -21,7 +21,7 @@ Span: TypeAlias = tuple[int, int]
 class Answers(NamedTuple):
     """What a reward function says about one completion when it knows where each answer stands."""
 
-    rewards_M_D: npt.ArrayLike  # noqa: N815
+    rewards_M_D: npt.ArrayLike
     """Reward vector of each answer in [0, 1], in the order written."""
     spans: Sequence[Span | None]
     """Half-open range of `completion_ids` that wrote each answer, ascending; none if it is unknown."""
@@ -39,7 +39,7 @@ of the dataset, `trainer_state`, `log_metric` and `log_extra`, all by name. Retu
 
 
 class Chain(NamedTuple):
-    rewards_M_D: Floats  # noqa: N815
+    rewards_M_D: Floats
     """`[m, D]`, or `[0, 0]` for no answers."""
     spans: tuple[Span | None, ...] | None
 
@@ -168,9 +168,9 @@ def _joined(one: Chain | None, other: Chain | None) -> Chain | None:
 
 
 class JudgedGroup(NamedTuple):
-    rewards_G_M_D: Floats  # noqa: N815
+    rewards_G_M_D: Floats
     """Missing answers and rollouts that are not valid as zeros."""
-    valid_G: npt.NDArray[np.bool_]  # noqa: N815
+    valid_G: npt.NDArray[np.bool_]
 
 
 def groups_of(

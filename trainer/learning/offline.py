@@ -138,8 +138,8 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
 
 def spread_advantages(
     advantages: npt.NDArray[np.float64],
-    spans_G_M: Sequence[Sequence[tuple[int, int] | None]],  # noqa: N803
-    lengths_G: Sequence[int],  # noqa: N803
+    spans_G_M: Sequence[Sequence[tuple[int, int] | None]],
+    lengths_G: Sequence[int],
 ) -> list[npt.NDArray[np.float64]]:
     """Return one array (T) a rollout from advantages `[G]` or `[G, M]`.
 

@@ -125,9 +125,9 @@ class GroupFigures(NamedTuple):
 
 
 def group_figures(
-    rewards_G_M_D: Sequence[npt.ArrayLike],  # noqa: N803
-    keys_G_M: Sequence[Sequence[str | None]],  # noqa: N803
-    weights_K_D: Floats,  # noqa: N803
+    rewards_G_M_D: Sequence[npt.ArrayLike],
+    keys_G_M: Sequence[Sequence[str | None]],
+    weights_K_D: Floats,
 ) -> GroupFigures:
     """Return the figures of a group's valid rollouts; `keys_G_M` tell answers apart, none is unreadable."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]

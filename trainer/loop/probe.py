@@ -86,7 +86,7 @@ class ProbeResult:
 
     def means(self, figure: str) -> dict[int, float]:
         """Return the mean of a figure over the problems that have it, by k; empty if none has it."""
-        values_P_k = self.values(figure, self.ks)  # noqa: N806
+        values_P_k = self.values(figure, self.ks)
         return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
 
     def summary(self) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+import torch.nn.functional as F
 from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed
-import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+import torch.nn.functional as F
 from torch.multiprocessing.spawn import spawn
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

@@ -31,7 +31,7 @@ class Advice(NamedTuple):
     """With these groups and this alpha."""
 
 
-def fitting_alpha(answers_N_D: Floats) -> float:  # noqa: N803
+def fitting_alpha(answers_N_D: Floats) -> float:
     """Return the alpha whose weightings spread as those of Dirichlet(1) over `effective_rank` components do.
 
     The weighted difference of two answers, w·(r - r'), has over the weightings the variance
@@ -47,7 +47,7 @@ def fitting_alpha(answers_N_D: Floats) -> float:  # noqa: N803
 
 def advise(sample: Sample, figures: Figures) -> Advice:
     groups = behavioural_groups(sample.different_N_D)
-    answers_N_C = group_rewards(sample.different_N_D, groups)  # noqa: N806
+    answers_N_C = group_rewards(sample.different_N_D, groups)
     alpha = fitting_alpha(answers_N_C)
     rollouts = max(len(pool) for pool in sample.pools)
     if rollouts == 1:

@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     pools: tuple[tuple[Floats, ...], ...]
     """P prompts, of each its chains without sandbox faults, of each the rewards `[m, D]` of its answers:
     zeros where an answer is unreadable or repeats an earlier one of its chain."""
-    different_N_D: Floats  # noqa: N815
+    different_N_D: Floats
     """The rewards of each program that occurs, once."""
     answers: int
     """Asked for in one completion (the most, where prompts differ)."""
@@ -137,7 +137,7 @@ def weightings(components: int, alpha: float = 1.0) -> Floats:
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
 
-def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:  # noqa: N803
+def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:
     """Return the scores of S sets, each of one or more answers `[m, D]`."""
     scores = [
         (rewards.mean(axis=1).max(), expected_best(rewards, weights_K_D), rewards.max(axis=0).mean())
@@ -161,7 +161,7 @@ def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list
     return sets
 
 
-def best_set(answers_N_D: Floats, weights_K_D: Floats, size: int = SET_SIZE) -> Floats:  # noqa: N803
+def best_set(answers_N_D: Floats, weights_K_D: Floats, size: int = SET_SIZE) -> Floats:
     """Return the rewards of a portfolio of up to `size` different answers, `[m, D]`: `choose_portfolio`."""
     rows = np.unique(answers_N_D, axis=0)
     found: Floats = rows[list(choose_portfolio(rows, weights_K_D, size).chosen)]
@@ -213,7 +213,7 @@ class Figures:
     repeated: float
 
 
-def effective_rank(answers_N_D: Floats) -> float:  # noqa: N803
+def effective_rank(answers_N_D: Floats) -> float:
     """Return in how many different ways N answers differ, a real number from 1 to D.
 
     The participation ratio of the eigenvalues of the correlation matrix, (Σ λ)² / Σ λ² (Gao et al. 2017, "A
@@ -222,7 +222,7 @@ def effective_rank(answers_N_D: Floats) -> float:  # noqa: N803
     that it says how the components relate and not how often today's answers pass each. Components that do
     not vary are left out; 0 if none does.
     """
-    correlation_D_D = correlations(answers_N_D)  # noqa: N806
+    correlation_D_D = correlations(answers_N_D)
     varying = np.flatnonzero(~np.isnan(np.diagonal(correlation_D_D)))
     squares = float((correlation_D_D[np.ix_(varying, varying)] ** 2).sum())
     return len(varying) ** 2 / squares if len(varying) else 0.0
@@ -230,11 +230,11 @@ def effective_rank(answers_N_D: Floats) -> float:  # noqa: N803
 
 def measure(sample: Sample) -> Figures:
     """Return the figures of a sample, which holds at least one program."""
-    answers_N_D = sample.different_N_D  # noqa: N806
-    correlation_D_D = correlations(answers_N_D)  # noqa: N806
+    answers_N_D = sample.different_N_D
+    correlation_D_D = correlations(answers_N_D)
     pairs = correlation_D_D[np.triu_indices(len(sample.names), 1)]
     pairs = pairs[~np.isnan(pairs)]
-    slots_S_D = np.concatenate([chain for pool in sample.pools for chain in pool])  # noqa: N806
+    slots_S_D = np.concatenate([chain for pool in sample.pools for chain in pool])
     weights = weightings(len(sample.names))
     chain_scores = [np.array([expected_best(chain, weights) for chain in pool]) for pool in sample.pools]
     copies: dict[bytes, list[int]] = {}

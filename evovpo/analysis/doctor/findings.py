@@ -55,7 +55,7 @@ class Diagnosis:
 
     sample: Sample
     figures: Figures
-    correlation_D_D: Floats  # noqa: N815
+    correlation_D_D: Floats
     """NaN where a component does not vary."""
     order: tuple[int, ...]
     """The components: those that behave alike side by side, those that do not vary last."""
@@ -98,7 +98,7 @@ def diagnose(sample: Sample) -> Diagnosis:
                 "train on problems that are neither solved nor hopeless for this proposer",
             )
         )
-    correlation_D_D = correlations(sample.different_N_D)  # noqa: N806
+    correlation_D_D = correlations(sample.different_N_D)
     varying = [index for index, value in enumerate(np.diagonal(correlation_D_D)) if not np.isnan(value)]
     tree = merge_tree(correlation_D_D[np.ix_(varying, varying)])
     leaves = tree[-1].left + tree[-1].right if tree else tuple(range(len(varying)))

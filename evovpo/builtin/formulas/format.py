@@ -129,7 +129,7 @@ def encode_prompt(
     answers: int,
     inputs: int,
     parent: str | None = None,
-    levels_D: Sequence[int] = (),  # noqa: N803
+    levels_D: Sequence[int] = (),
 ) -> str:
     """Return the prompt for `answers` formulas over `inputs` numbers.
 
