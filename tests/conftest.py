@@ -24,7 +24,6 @@ LONGEST = (
     "test_loop.py",
     "test_study_file.py",
     "test_benchmarks.py",
-    "test_search_training.py",
     "test_page_browser.py",
     "test_examples.py",
     "test_retrain.py",

@@ -14,6 +14,7 @@ import typer
 from evovpo import logs
 from evovpo.cli import batch, evolve, options, page, problems, runs, store, tables
 from evovpo.cli.options import argument, option
+from evovpo.cli.removed import refuse_removed
 from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
 
@@ -145,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     mount_commands()
     try:
+        refuse_removed(sys.argv[1:] if arguments is None else arguments)
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
     except (SandboxError, InitialProgramError) as error:
         leave(Exit.NOTHING_EVALUATED, f"error: {error}")

@@ -74,8 +74,6 @@ class Driver:
     """As `GroupJudge` has it."""
     stop_reason: str = ""
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
-    pause_at: int | None = None
-    """Evaluations from which on nothing more is asked; None for the whole budget."""
     keep: Callable[[bool], None] = lambda is_at_end: None
     """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
     is_interrupted: Callable[[], bool] = lambda: False
@@ -90,7 +88,7 @@ class Driver:
     """Something ended since it was last waited for: so that no wait costs more with more requests open."""
     _told_at: float = field(default_factory=time.monotonic)
     _looked_at: float = field(default_factory=time.monotonic)
-    _pauses: bool = False
+    _is_paused: bool = False
     _arrived: deque[_Arrived] = field(default_factory=deque)
     """Groups that are being judged, in the order in which they arrived."""
 
@@ -107,8 +105,8 @@ class Driver:
         """Search until solved, stopped or the budget is used; return how it ended.
 
         A proposer whose own budget is used up (`BudgetError`) ends the run: what is under way is told,
-        nothing more is asked. At `pause_at`, or once somebody interrupted it, it is left as interrupted,
-        with nothing under way.
+        nothing more is asked. Once somebody interrupted it, it is left as interrupted, with nothing
+        under way.
         Cancelling leaves open tickets in the store; a later run takes them up again.
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
@@ -233,7 +231,7 @@ class Driver:
         if time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return False
         self._looked_at = time.monotonic()
-        self._pauses = self.is_interrupted()
+        self._is_paused = self.is_interrupted()
         return True
 
     async def _welcome(self) -> None:
@@ -244,13 +242,6 @@ class Driver:
             prompt = self.search.welcome([*arrived])
             self.journal.add_prompt(prompt)
             self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
-
-    @property
-    def _is_paused(self) -> bool:
-        """True if the rest of the budget is for later."""
-        if self.pause_at is None or self._pauses:
-            return self._pauses
-        return self.pause_at <= self.search.proposed < self.config.search.evaluations
 
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
         """Store and apply a judged group, one tell a rollout."""

@@ -34,9 +34,6 @@ class RunRequest:
     """Judgements on this problem version that need not be made again."""
     run_id: str = ""
     """Id of the run; empty for a new one."""
-    pause_at: int | None = None
-    """Evaluations from which on nothing more is asked, and the run is left for `resume`; None for the whole
-    budget. With one ask in flight at a time the run comes to what it would have."""
     scorer: Scorer | None = None
     """A function of this process that judges, in place of the problem's own scorer."""
     project: Loaded | None = None

@@ -72,7 +72,6 @@ def resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
     executor: str | None = None,
-    pause_at: int | None = None,
     changes: Sequence[str] = (),
     verify: bool = False,
 ) -> Outcome:
@@ -81,9 +80,9 @@ def resume(
     Its search comes from the latest snapshot and the rows after it, with `verify` from all rows.
 
     The problem and the configuration come from the store, as they were when the run started or went on last;
-    `executor`, if given, says in place of `sandbox.executor` where programs run from now on, and `pause_at`
-    is that of `RunRequest`. With `changes` of settings (`section.key=value`) a finished run goes on too, in a
-    new part; under settings that end it at once it still only reports. Raises what `next_part` does,
+    `executor`, if given, says in place of `sandbox.executor` where programs run from now on. With `changes`
+    of settings (`section.key=value`) a finished run goes on too, in a new part; under settings that end it
+    at once it still only reports. Raises what `next_part` does,
     `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
     another process of this machine searches the run; otherwise as `rebuild`.
     """
@@ -100,7 +99,7 @@ def resume(
             with open_evaluator(problem, config) as judge:
                 stopped = "" if search.is_solved else search.stop_reason
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
-        request = RunRequest(problem, config, run_id=run.id, pause_at=pause_at)
+        request = RunRequest(problem, config, run_id=run.id)
         servers = open_servers(problem, config, store, proposer)
         store.set_run_status(run.id, RunStatus.RUNNING, None, part)
         on_start(store.run(run.id))
@@ -120,7 +119,7 @@ def start_or_resume(
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor = request.config.sandbox.executor
-    return resume(request.run_id, store, None, on_start, on_tell, executor, request.pause_at)
+    return resume(request.run_id, store, None, on_start, on_tell, executor)
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
@@ -166,7 +165,6 @@ def _drive(
                 on_tell=on_tell,
                 workers=programs_at_once(config),
                 embed=None if embedder is None else embedder.embed,
-                pause_at=request.pause_at,
                 keep=Keeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
                 arrivals=Archipelago(store, search, config.run.archipelago).arrivals,

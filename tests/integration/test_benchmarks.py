@@ -222,13 +222,6 @@ def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(run: Run, 
     assert (tmp_path / "predicted.png").stat().st_size > 10_000
 
 
-def test_searches_that_train_stand_beside_frozen_ones(run: Run, tmp_path: Path) -> None:
-    weights = ROOT / "evovpo" / "builtin" / "weights" / "strings"
-    rows = run("search_training.py", tmp_path, "--model", weights, "--problems", "1", "--evaluations", "24",
-               "--rounds", "2", "--objectives", "vpo", "--processes", "1").splitlines()  # fmt: skip
-    assert [json.loads(row)["trainings"] for row in rows] == [1, 0, 0]
-
-
 def test_bin_packing_makes_rows_and_reports_them(run: Run, tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "report"
     run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",

@@ -564,3 +564,10 @@ def test_every_command_that_the_readme_names_exists() -> None:
     assert named >= {"evolve", "show", "runs", "resume", "replay", "new", "check", "retrain", "loop"}
     mount_commands()
     assert named <= {command.name for command in app.registered_commands}
+
+
+@pytest.mark.parametrize("line", [["loop", "strings", "--half=train"], ["loop", "strings", "--side-by-side"]])
+def test_what_was_removed_names_its_replacement(evovpo: Shell, line: list[str]) -> None:
+    done = evovpo(*line)
+    assert done.code == 2
+    assert "was removed; searches and trainings take turns" in done.err

@@ -1,4 +1,4 @@
-"""The closed loop: what is planned, that a kill anywhere in either half changes nothing, and the command."""
+"""The closed loop: what is planned, that a kill anywhere changes nothing, and the command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from crashing_loop import ROUNDS, make_loop, state
+from crashing_loop import ROUNDS, make_loop
 from postgres import postgres_server
 from safetensors.torch import load_file
 from shell import Shell
@@ -35,11 +35,11 @@ SERVED = Config(proposer=ProposerConfig(policy="served"))
 PROBLEMS = [load_problem(entry.path) for entry in load_suite("strings")[:8]]
 
 
-def crashing(folder: Path, half: str, ticks: list[int]) -> dict[str, Any]:
+def crashing(folder: Path, ticks: list[int]) -> dict[str, Any]:
     """Run the processes of `crashing_loop.py` and return what the last one says."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
-        [sys.executable, HERE / "crashing_loop.py", folder, half, ",".join(map(str, ticks))],
+        [sys.executable, HERE / "crashing_loop.py", folder, ",".join(map(str, ticks))],
         capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -62,10 +62,10 @@ def moved(folder: Path, number: int) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
-    whole = crashing(tmp_path / "whole", "turns", [])["state"]
+    whole = crashing(tmp_path / "whole", [])["state"]
     assert len(whole["trainings"]) == len(set(whole["weights"])) - 1 == ROUNDS
     # In the first process, in both rounds' searches and trainings, and around publishing and serving.
-    cut = crashing(tmp_path / "cut", "turns", [7, 150, 330, 60, 25, 30, 12, 250, 60, 40])["state"]
+    cut = crashing(tmp_path / "cut", [7, 150, 330, 60, 25, 30, 12, 250, 60, 40])["state"]
     # Replies that are sampled again in a batch of another shape have log-probabilities with other last bits.
     assert whole.pop("weights")[0] == cut.pop("weights")[0]
     assert cut == whole
@@ -74,45 +74,12 @@ def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: P
         assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())
 
 
-@pytest.mark.slow
-def test_each_half_killed_anywhere_comes_to_what_it_would_have(tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    crashing(whole, "search", [])
-    crashing(cut, "search", [40, 200, 120])
-    assert state(cut) == state(whole)
-    shutil.copytree(whole, tmp_path / "copy")
-    wanted = crashing(whole, "train", [])["state"]
-    found = crashing(tmp_path / "copy", "train", [20, 180, 60, 30, 25])["state"]
-    assert found == wanted
-    assert wanted["served"] == 1
-
-
-# ---------------------------------------------------------------- halves in this process
+# ---------------------------------------------------------------- turns in this process
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.open(str(tmp_path / "loop.db"))
-
-
-@pytest.mark.slow
-def test_every_group_is_read_by_one_training_of_the_trainer_beside(store: Store, tmp_path: Path) -> None:
-    loop = make_loop(store)
-    turns = Turns(loop, store, tmp_path / "policies")
-    turns.take(1, trains=False)
-    assert not turns.train_what_is_new(at_least=1000)
-    assert turns.train_what_is_new(at_least=2)
-    assert not turns.train_what_is_new(at_least=1)
-    turns.take(2, trains=False)
-    turns.train_beside(2)
-    first, second = store.trainings()
-    assert set(first.runs) == set(loop.run_ids(1))
-    assert set(second.runs) == set(loop.run_ids(2))
-    groups = {
-        training.id: sum(step.groups for step in store.training_steps(training.id))
-        for training in (first, second)
-    }
-    assert all(groups.values())
 
 
 @pytest.mark.slow
@@ -132,7 +99,7 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
     turns.take(1, trains=False)
-    turns.train_what_is_new(runs=turns.loop.run_ids(1))
+    turns.train_what_is_new(turns.loop.run_ids(1))
     turns.take(2, trains=False)
     rows = store.query(
         "select distinct p.run_id, r.policy_version from rollouts r join prompts p on p.id = r.prompt_id"
@@ -159,13 +126,13 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     said: list[str] = []
     turns = Turns(wild, store, tmp_path / "policies", LoopWatch(not_trained=said.append))
     turns.take(1, trains=False)
-    turns.train_what_is_new(runs=turns.loop.run_ids(1))
+    turns.train_what_is_new(turns.loop.run_ids(1))
     assert len(said) == 1
     assert "lower the learning rate" in said[0]
     served = store.served()
     assert served is not None
     assert served.number == 0
-    turns.train_what_is_new(runs=turns.loop.run_ids(1))
+    turns.train_what_is_new(turns.loop.run_ids(1))
     assert len(said) == 1
     assert [event.kind for event in store.policy_events()].count(PolicyEventKind.FAILED) == 1
 
@@ -280,19 +247,6 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
     assert "search 1/2" not in again.err
     assert "difference [95 % interval]" in again.out
     assert f"version {result['served']} is served" in again.out
-
-
-@pytest.mark.slow
-def test_side_by_side_both_halves_do_their_part(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "evovpo", *LOOP, "--rounds", "1", "--side-by-side", "--json"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert result["policy_versions"] >= 1
-    assert result["weights_changed"] is True
 
 
 def test_a_name_that_is_neither_problem_nor_suite_is_refused(evovpo: Shell) -> None:

@@ -164,6 +164,10 @@ def test_a_row_that_a_crash_cut_off_is_cut_away_and_others_stay(tmp_path: Path) 
 
 def test_rows_made_with_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     Export(tmp_path / "export").hold(study_of(tmp_path))
+    path = tmp_path / "export" / "study.json"
+    path.write_text(
+        path.read_text().replace('"tuned_as"', '"while_searching": 0, "tuned_as"')
+    )  # an old export
     Export(tmp_path / "export").hold(study_of(tmp_path, FILE + '[[arms]]\nname = "more"\nmodel = "start"\n'))
     with pytest.raises(ConfigError, match=r"arm grpo: trained was 'grpo-m1x6' and is 'grpo-m1x8'"):
         Export(tmp_path / "export").hold(study_of(tmp_path, FILE.replace("rollouts = 6", "rollouts = 8")))

@@ -1,8 +1,7 @@
 """Runs a loop in processes that kill themselves at given moments, and starts it again each time.
 
-    python tests/support/crashing_loop.py FOLDER HALF TICKS
+    python tests/support/crashing_loop.py FOLDER TICKS
 
-HALF is `turns` (search and training in turns), `search` or `train` (one half of a loop side by side).
 Every SQL statement, commit and rename of a file or folder is a tick. TICKS are comma-separated; each is one
 process, which the kernel ends with SIGKILL at that tick, and a last process goes on to the end. Prints,
 as JSON, how the processes ended, the ticks of the last one and what the loop came to.
@@ -48,8 +47,8 @@ def make_loop(store: Store) -> Loop:
     return Loop(tuple(problems[:2]), tuple(problems[2:]), search, train)
 
 
-def work(folder: Path, half: str, last: int | None) -> int:
-    """Do a half, or both in turns, in this process; return the ticks that it took."""
+def work(folder: Path, last: int | None) -> int:
+    """Search and train in turns in this process; return the ticks that it took."""
     clock = Clock(last)
     event.listen(Engine, "before_cursor_execute", clock.tick)
     event.listen(Engine, "commit", clock.tick)
@@ -61,12 +60,7 @@ def work(folder: Path, half: str, last: int | None) -> int:
     sys.addaudithook(on_audit)
     with Store.open(str(folder / "loop.db")) as store:
         turns = Turns(make_loop(store), store, folder / "policies")
-        if half == "search":
-            turns.take(ROUNDS, trains=False)
-        elif half == "train":
-            turns.train_beside(ROUNDS)
-        else:
-            turns.take(ROUNDS)
+        turns.take(ROUNDS)
     return clock.now
 
 
@@ -97,14 +91,14 @@ def state(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Command line; see the module's docstring."""
-    folder, half = Path(sys.argv[1]), sys.argv[2]
-    ticks = [int(tick) for tick in sys.argv[3].split(",") if tick]
+    folder = Path(sys.argv[1])
+    ticks = [int(tick) for tick in sys.argv[2].split(",") if tick]
     ends = []
     for last in [*ticks, None]:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            took = work(folder, half, last)
+            took = work(folder, last)
             os.write(writing, str(took).encode())
             os._exit(0)
         os.close(writing)

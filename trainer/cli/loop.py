@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
-from evovpo.errors import ConfigError, ProblemError
+from evovpo.errors import ProblemError
 from trainer.cli.policies import Objective, Policies, check_installed
 
 if TYPE_CHECKING:
     from evovpo.problem.suites import SuiteEntry
 
 
-Half = Literal["search", "train"]
-"""The part of a loop side by side that a process does."""
 _SEARCHES = 4
 """Of every problem in a round, where finds are imitated alone: one of them holds too few."""
 
@@ -54,25 +49,12 @@ def loop(
             "SHARE",
             "Share of the loss that imitates the best programs of all searches so far; 0 learns from "
             "rewards alone.",
-            default="1; side by side, and with scorers, 0",
+            default="1; 0 with scorers",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
         option("N", "Searches at a time, each in a process.", "--jobs", "-j", min=1, default="one a core"),
-    ] = None,
-    side_by_side: Annotated[
-        bool,
-        typer.Option(
-            "--side-by-side",
-            help="Search and train at the same time, in two processes, instead of in turns.",
-        ),
-    ] = False,
-    half: Annotated[
-        Half | None,
-        typer.Option(
-            help="Do one half of a loop side by side only, for example each on a machine of its own."
-        ),
     ] = None,
     executor: options.Executor = None,
     seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
@@ -100,7 +82,7 @@ def loop(
 
     [dim]Examples:[/dim]  evovpo loop strings
                evovpo loop strings --rounds 3 --limit 12 --imitate 0.5
-               evovpo loop strings --rounds 10 --side-by-side --objective union-at-k
+               evovpo loop strings --rounds 10 --imitate 0 --objective max-at-k
     """
     check_installed()
     from evovpo.config import Config
@@ -116,19 +98,10 @@ def loop(
     from trainer.objectives import find_objective
     from trainer.reports.training import before_after_table, write_before_after_png
 
-    if side_by_side and half is not None:
-        raise ConfigError(
-            "--half does one half of a loop side by side, --side-by-side both; give one of them"
-        )
     entries = _entries(target)
     problems = [load_problem(entry.path) for entry in entries]
-    beside = side_by_side or half is not None
-    if imitate and beside:
-        raise ConfigError(
-            "--imitate begins anew after each round, which a loop side by side has not; leave one out"
-        )
     if imitate is None:
-        imitate = float(not beside and all(problem.is_by_example for problem in problems))
+        imitate = float(all(problem.is_by_example for problem in problems))
     # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
     alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate == 1 else {}
     changes = settings([*settings(None, alone), *(train_overrides or ())], {"objective.name": objective})
@@ -154,29 +127,12 @@ def loop(
             f"objective {plan.train.objective.name}, imitating {plan.train.imitate.share:g}",
             stderr=True,
         )
-        trainer: subprocess.Popen[bytes] | None = None
         try:
             with on_cluster(executor, search.store.url), bar, kept_processes():
-                if side_by_side:
-                    others = [one for one in sys.argv[1:] if one not in ("--side-by-side", "--json")]
-                    trainer = subprocess.Popen([sys.executable, "-m", "evovpo", *others, "--half", "train"])
-                if half == "train":
-                    parent = os.getppid()
-                    turns.train_beside(rounds, is_alone=lambda: os.getppid() != parent)
-                    return
-                turns.take(rounds, trains=not (side_by_side or half == "search"))
-                if trainer is not None and trainer.wait() != 0:
-                    failed = "The trainer ended with an error; the same command goes on with both."
-                    leave(trainer.returncode, failed)
-                if half == "search":
-                    return
+                turns.take(rounds)
                 result, comparison = compare(turns, rounds)
         except KeyboardInterrupt:
             leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
-        finally:
-            if trainer is not None and trainer.poll() is None:
-                trainer.terminate()
-                trainer.wait()
         picture = options.written_to(png, f"loop-{plan.id}.png")
         if comparison is not None:
             write_before_after_png(picture, *comparison)

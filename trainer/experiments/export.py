@@ -57,6 +57,9 @@ class Export:
         """
         path = self._folder / "study.json"
         before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        for part in before.values():
+            if part.get("while_searching") == 0:  # older exports wrote it, of arms that are as today's
+                del part["while_searching"]
         now = json.loads(json.dumps(study.resolved()))
         changed = [
             f"- {part}: {key} was {before[part].get(key)!r} and is {now[part].get(key)!r}"

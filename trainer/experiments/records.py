@@ -55,8 +55,6 @@ class StudyArm(Part):
     """Another arm, whose learning rate and KL this one takes; empty for one that is tuned itself."""
     kl: Annotated[float | None, Field(ge=0)] = None
     """In the place of the KL coefficients of the grid; None for these."""
-    while_searching: Count = 0
-    """Rounds of training while it searches; 0 for an arm that is trained before."""
     strategies: tuple[str, ...] = ()
     """In the order of the file."""
     evaluations: Positive = 1
@@ -70,11 +68,6 @@ class StudyArm(Part):
         chosen = ("answers", "rollouts", "settings", "entropy", "single_share", "parent_share", "passes")
         values = {key: getattr(self, key) for key in chosen}
         return Arm("", self.objective, **values) if self.objective else None
-
-    @property
-    def is_trained_before(self) -> bool:
-        """True if its model comes of a training on the domain's tasks."""
-        return bool(self.objective) and not self.while_searching
 
 
 class Strategy(Part):
@@ -196,7 +189,7 @@ class Study(Part):
             found[f"arm {arm.name}"] = {
                 "trained": recipe(arm.arm) if arm.arm is not None else "",
                 "model": arm.model if arm.model in ("", START) else start_digest(Path(arm.model)),
-                **arm.model_dump(include={"tuned_as", "while_searching", "search_answers", "evaluations"}),
+                **arm.model_dump(include={"tuned_as", "search_answers", "evaluations"}),
                 **({} if arm.kl is None else {"kl": arm.kl}),  # older rows were written without one
             }
         return found

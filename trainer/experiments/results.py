@@ -42,8 +42,6 @@ class Searched(NamedTuple):
     """Sampled by the searches of one seed."""
     seconds: float
     """Of sampling and running programs, the searches of one seed; they shared the machine with others."""
-    training_seconds: float
-    """CPU seconds of training while searching, of one seed."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +244,6 @@ class _Summary:
             area=mean(rows.area(budgets), len(problems)),
             tokens=rows.of_a_seed("tokens"),
             seconds=rows.of_a_seed("seconds"),
-            training_seconds=rows.of_a_seed("training_seconds"),
         )
 
     def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:

@@ -20,7 +20,6 @@ from evovpo.store import Store
 from trainer.experiments.export import Export, SearchKey, search_row
 from trainer.experiments.records import Strategy, Study, StudyArm, store_url
 from trainer.experiments.trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
-from trainer.experiments.while_searching import check_while_searching, run_while_searching
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
 """Is told a stage, how much of it is done, of how much if that is known, and what is waited for."""
@@ -38,7 +37,6 @@ def check(study: Study, work: Path) -> None:
     ]
     trials = [one.model_copy(update={"name": f"{study.name} (trial)"}) for one in trials]
     plan_cells(trials, store_url(work), faults)
-    check_while_searching(study, faults)
     raise_faults(faults)
 
 
@@ -71,9 +69,7 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
         models = sum(len({key.seed for key in export.missing(study, arm)}) for arm in study.arms)
         run_tests(study, export, work, processes, stage("answering test tasks", 0, models))
         return []
-    failed = _run_searches(study, export, work, processes, partial(on_stage, "searching"))
-    run_while_searching(study, export, work, processes, stage("searching and training", 0, None))
-    return failed
+    return _run_searches(study, export, work, processes, partial(on_stage, "searching"))
 
 
 def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
@@ -98,7 +94,7 @@ def _run_searches(
     """
     faults: list[str] = []
     url = store_url(work)
-    wanted = [key for arm in study.arms if not arm.while_searching for key in export.missing(study, arm)]
+    wanted = [key for arm in study.arms for key in export.missing(study, arm)]
     batches = []
     for name, seed in dict.fromkeys((key.arm, key.seed) for key in wanted):
         arm, names = study.arm(name), {key.strategy for key in wanted if (key.arm, key.seed) == (name, seed)}

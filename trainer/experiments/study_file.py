@@ -144,13 +144,11 @@ class _Reader(Reader):
         for arm in arms:
             where = f"arm {arm.name}"
             other = names.get(arm.tuned_as)
-            if arm.tuned_as and (other is None or not other.is_trained_before or other.tuned_as):
+            if arm.tuned_as and (other is None or not other.objective or other.tuned_as):
                 self.add(f"tuned_as: {arm.tuned_as!r} is no arm that is tuned; name one that is", where)
             if arm.tuned_as and arm.kl is not None:
                 self.add("names both tuned_as and kl; leave one out", where)
             self.names(arm.references, "references", [*names], where)
-            if arm.while_searching and not arm.tuned_as:
-                self.add("trains while it searches; name in tuned_as whose settings it takes", where)
         return arms
 
     def _arm(self, place: str, entry: Mapping[str, Any], study: Study) -> StudyArm:
@@ -196,6 +194,4 @@ class _Reader(Reader):
                     "change one",
                     where,
                 )
-        if arm.while_searching and not arm.objective:
-            self.add("while_searching: there is no objective to train by; give one", where)
         return arm

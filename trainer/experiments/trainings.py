@@ -57,7 +57,7 @@ def grid(study: Study, arm: StudyArm) -> list[Training]:
 
 def tuned_arms(study: Study) -> list[StudyArm]:
     """Return the arms that are tuned themselves."""
-    return [arm for arm in study.arms if arm.is_trained_before and not arm.tuned_as]
+    return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
 def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
@@ -74,13 +74,13 @@ def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[Training]:
     """Return an arm's final trainings; none before it is tuned, or of one that is not trained before."""
-    settings = chosen(study, arm, export) if arm.is_trained_before else None
+    settings = chosen(study, arm, export) if arm.objective else None
     return [] if settings is None else [Training(settings, seed) for seed in range(arm.seeds)]
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
     """Return the folder of the model that an arm has with a seed."""
-    if arm.is_trained_before:
+    if arm.objective:
         return (work / "models" / finals(study, arm, export)[seed].name).resolve()
     return study.start if arm.model == START else Path(arm.model)
 

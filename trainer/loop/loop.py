@@ -4,25 +4,21 @@ A loop has an id that hashes all that it does, its runs have ids that derive fro
 their runs: so what is done is in the store, and `trainer/loop/turns.py` does what is missing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError
 from evovpo.problem.suites import SuiteEntry
-from evovpo.runs.choices import check_proposer, choose_format
 from evovpo.runs.request import RunRequest
 from evovpo.types import Problem, content_id
 from trainer.config import TrainConfig
-from trainer.domains.on_policy import Arm
 from trainer.learning.imitation import with_validation
 from trainer.loop.probe import generated_problems
 from trainer.loop.split import split_suite
-from trainer.objectives import find_objective
 
 
 @dataclass(frozen=True)
@@ -74,42 +70,7 @@ class Loop:
             self.searched[index],
             self.settings(round_number, index),
             run_id=self.run_id(round_number, index),
-            pause_at=self.pause_at(round_number),
         )
-
-    def pause_at(self, round_number: int) -> int | None:
-        """Return after how many evaluations a round leaves its runs to the next one; None: they end in it."""
-        return None
-
-
-@dataclass(frozen=True)
-class SearchTraining(Loop):
-    """A loop whose rounds carry the same runs on, without held-out problems."""
-
-    rounds: int
-    """Parts of a run, of which `search.evaluations` is the budget; between two of them is a training."""
-
-    @cached_property
-    def id(self) -> str:
-        """Return a hash of all that it does."""
-        versions = (problem.version for problem in self.searched)
-        return content_id(self.search.to_json(), self.train.to_json(), str(self.rounds), *versions)
-
-    def run_id(self, round_number: int, index: int) -> str:
-        """Return the id of the run of problem `index`, the same in every round."""
-        return content_id("search-training", self.id, self.searched[index].id)
-
-    def owns(self, run_id: str) -> bool:
-        """True for the id of one of its runs."""
-        return run_id in self.run_ids(1)
-
-    def settings(self, round_number: int, index: int) -> Config:
-        """Return the settings of the runs."""
-        return self.search
-
-    def pause_at(self, round_number: int) -> int:
-        """Return after how many evaluations of a run a round (from 1) ends."""
-        return self.search.search.evaluations * round_number // self.rounds
 
 
 def plan_loop(
@@ -164,74 +125,3 @@ def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
             f"a loop trains one model, and no built-in one writes for all of these problems "
             f"({listed or 'some want strings, others numbers'}); name problems of one kind"
         )
-
-
-def plan_search_training(
-    problems: Sequence[Problem],
-    settings: Mapping[str, object],
-    arm: Arm,
-    start_model: Path,
-    *,
-    evaluations: int,
-    rounds: int,
-    seed: int,
-    groups_per_step: int = 8,
-) -> SearchTraining:
-    """Return the searches of these problems that train by an arm's objective, learning rate, KL and passes.
-
-    `settings` are sections as in a configuration file, the strategy of the searches: `search.answers` must
-    be the arm's. Raises `ConfigError` naming all that does not go together, `ProblemError` for a problem
-    that the model cannot write for.
-    """
-    search = settings.get("search", {})
-    assert isinstance(search, Mapping)
-    model = {"name": "local", "model": str(start_model.resolve()), "policy": "served", "threads": 1}
-    sections = {
-        **settings,
-        # One ask at a time, so that runs repeat.
-        "search": {"in_flight": 1, **search, "evaluations": evaluations},
-        "proposer": model,
-        "sandbox": {"workers": 1},
-        "run": {"seed": seed},
-    }
-    config = Config.load(None, (), sections)
-    asked = config.search
-    faults = []
-    if not problems:
-        faults.append("no problem to search; name at least one")
-    if not 1 <= rounds <= evaluations // (asked.answers * asked.rollouts):
-        faults.append(
-            f"{rounds} rounds of {evaluations} evaluations, {asked.answers * asked.rollouts} an ask; "
-            "expected 1 round or more with at least one ask in each"
-        )
-    if asked.answers != arm.answers:
-        faults.append(
-            f"search.answers is {asked.answers}, and the arm trains on {arm.answers} answers a completion; "
-            "give both the same"
-        )
-    if asked.rollouts < 2:
-        faults.append(f"search.rollouts is {asked.rollouts}; a group to train on needs 2 or more")
-    faults += [
-        f"{name} is {getattr(arm, name):g}; what prompts ask for is the search's: leave it out"
-        for name in ("single_share", "parent_share")
-        if getattr(arm, name)
-    ]
-    update = {name: getattr(arm, name) for name in ("learning_rate", "kl", "entropy", "passes")}
-    train = TrainConfig().changed(
-        objective={"name": arm.objective, **arm.settings},
-        update=update | {"groups_per_step": groups_per_step},
-        run={"seed": seed},
-    )
-    objective = find_objective(arm.objective)
-    if asked.rollouts < objective.least_rollouts(train.objective, arm.answers):
-        name = "c" if "c" in objective.settings else "k"
-        faults.append(
-            f"{name} of the objective is {getattr(train.objective, name)}; expected less than "
-            f"search.rollouts, {asked.rollouts}"
-        )
-    if faults:
-        raise ConfigError(f"arm {arm.name}, training while it searches: " + "; ".join(faults))
-    for problem in problems:
-        check_proposer(problem, config)
-        choose_format(problem, config)
-    return SearchTraining(tuple(problems), (), config, train, rounds)

@@ -1,12 +1,9 @@
-"""The halves of a closed loop, in turns and side by side: searches write groups, trainings read what is new.
+"""The two halves of a closed loop in turns: searches write groups, trainings read the new ones.
 
-What was done is read from the store, and what comes next follows from it: either half may be killed
-anywhere; given again, the same call goes on. In turns, a round searches every problem and then trains once.
-Side by side, the search never waits: it follows the served version, also within a run, and the trainer takes
-what is new. At the end both models are compared on the problems that were held out.
+The store says what is done, and what comes next follows from that: killed anywhere, the same call goes on. A
+round searches every problem and then trains once. At the end both models are compared on held-out problems.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +21,6 @@ from trainer.learning.data import RunPart
 from trainer.loop.loop import Loop
 from trainer.loop.retrain import RetrainResult, retrain, serve_start_model
 from trainer.loop.training_plan import Watch, ignore, start_version
-
-POLL_SECONDS = 1.0
-"""How often the trainer of a loop side by side looks for new groups."""
-STEPS_WORTH_TRAINING = 2
-"""New groups, in steps, that it waits for while the search goes on."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class Turns:
                 if self.loop.train.imitate.share:
                     self.train_on_finds(number)
                 else:
-                    self.train_what_is_new(runs=self.loop.run_ids(number))
+                    self.train_what_is_new(self.loop.run_ids(number))
 
     def search_round(self, number: int) -> None:
         """Make the runs of one round that are not finished yet; an interrupted one goes on.
@@ -116,13 +108,13 @@ class Turns:
         self.watch.searched(outcome)
         return outcome
 
-    def train_what_is_new(self, at_least: int = 1, runs: Sequence[str] | None = None) -> bool:
-        """Train on the groups that no training read, if there are `at_least` so many; say if one was made.
+    def train_what_is_new(self, runs: Sequence[str]) -> bool:
+        """Train on the groups of these runs that no training has read; return whether a version came of it.
 
-        Of all runs of the loop, or of these. A training that was cut short is finished first.
+        A training that was cut short is finished first.
         """
         stored = {row.run for row in self.store.runs()}
-        wanted = [run for run in runs or sorted(filter(self.loop.owns, stored)) if run in stored]
+        wanted = [run for run in runs if run in stored]
         trainings = [one for one in self.trainings() if set(one.runs) & set(wanted)]
         # By what was read, because ids change where the start model moves.
         ended = self.store.ended_trainings()
@@ -134,11 +126,9 @@ class Turns:
         read = {part.run_id: part.through for one in trainings for part in parts_of(one) if part.through}
         groups = {run: [group.prompt.id for group in self.store.groups(run, read.get(run))] for run in wanted}
         new = [RunPart(run, read.get(run), prompts[-1]) for run, prompts in groups.items() if prompts]
-        if not new and not trainings and runs is not None:
+        if not new and not trainings:
             self.watch.not_trained(f"no group of {', '.join(runs)} is complete")
-        if sum(map(len, groups.values())) < max(1, at_least):
-            return False
-        return self._train(new)
+        return bool(new) and self._train(new)
 
     def train_on_finds(self, number: int) -> None:
         """Train, from the start model, on what all searches up to this round hold, unless that was done."""
@@ -146,22 +136,6 @@ class Turns:
         ended = self.store.ended_trainings()
         if not any(list(one.runs) == runs and one.id in ended for one in self.trainings()):
             self._train([RunPart(run) for run in runs])
-
-    def train_beside(self, rounds: int, is_alone: Callable[[], bool] = lambda: False) -> None:
-        """Train on what is new until every run of the loop has ended and nothing is left.
-
-        `is_alone` says that nobody searches any more: then what there is is the last.
-        """
-        self.begin()
-        wanted = {run_id for number in range(1, rounds + 1) for run_id in self.loop.run_ids(number)}
-        while True:
-            ended = {row.run for row in self.store.runs() if row.status.is_finished}
-            is_last = wanted <= ended or is_alone()
-            worth = STEPS_WORTH_TRAINING * self.loop.train.update.groups_per_step
-            if not self.train_what_is_new(at_least=1 if is_last else worth):
-                if is_last:
-                    return
-                time.sleep(POLL_SECONDS)
 
     def trainings(self) -> list[Training]:
         """Return the trainings on the runs of this loop, oldest first."""

@@ -124,7 +124,6 @@ def _json(value: Any) -> Any:
                 "area": _json(value.area),
                 "tokens": value.tokens,
                 "seconds": value.seconds,
-                "training_seconds": value.training_seconds,
             }
         case Mapping():
             return {str(key): _json(one) for key, one in value.items()}
@@ -331,7 +330,6 @@ def _cost_table(results: Results) -> _Table:
             training = f"{tokens:,.0f} tokens, {seconds:.0f} CPU s"
         searches = "; ".join(
             f"{name} {found.tokens:,.0f} tokens, {found.seconds:.0f} s"
-            + (f" and {found.training_seconds:.0f} CPU s of training" if found.training_seconds else "")
             for name, found in arm.searched.items()
         )
         different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]

@@ -1,0 +1,22 @@
+"""Commands and options of the version before, each with what replaces it; the next version forgets them."""
+
+from collections.abc import Sequence
+
+from evovpo.errors import ConfigError
+
+_REMOVED = {
+    ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
+    ("loop", "--half"): "searches and trainings take turns: leave it out",
+}
+"""By command and option; an empty option stands for the whole command."""
+
+
+def refuse_removed(arguments: Sequence[str]) -> None:
+    """Raise `ConfigError` naming the replacement if a command line uses something that was removed."""
+    words = [argument.partition("=")[0] for argument in arguments]
+    words = words[: words.index("--")] if "--" in words else words
+    command = next((word for word in words if not word.startswith("-")), "")
+    for option in ("", *words):
+        if hint := _REMOVED.get((command, option)):
+            name = f"evovpo {command} {option}".rstrip()
+            raise ConfigError(f"{name} was removed; {hint}")
