@@ -32,17 +32,36 @@ def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> fl
     So does OpenEvolve 0.4.0 (`utils/metrics_utils.py`, `get_fitness_score`), but that only finite numbers
     count here, and that an `error` alone, its mark of a failure, is no score. None where there is none.
     """
+    counted = [*counted_metrics(metrics, left_out).values()]
+    mean = sum(counted) / len(counted) if counted else math.nan
+    return mean if math.isfinite(mean) else None
+
+
+def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> dict[str, float]:
+    """Return the numbers whose mean is the score, by name; empty where there is none."""
     combined = metrics.get(COMBINED)
     if isinstance(combined, bool | int | float | str):
         with contextlib.suppress(ValueError, OverflowError):  # of a text that is no number there is the mean
-            found = float(combined)
-            return found if math.isfinite(found) else None
+            return {COMBINED: float(combined)}
     numbers = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
     if numbers.keys() <= {ERROR}:
-        return None
-    counted = [value for name, value in numbers.items() if name not in left_out] or [*numbers.values()]
-    mean = sum(counted) / len(counted)
-    return mean if math.isfinite(mean) else None
+        return {}
+    return {name: value for name, value in numbers.items() if name not in left_out} or numbers
+
+
+def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) -> str:
+    """Return what the score of these metrics is called: `combined_score`, or which mean it is."""
+    counted = counted_metrics(metrics, left_out or ())
+    if len(counted) == 1:
+        return next(iter(counted))
+    return f"mean of {len(counted)} metrics" if counted else COMBINED
+
+
+def score_json(name: str, score: float | None) -> dict[str, Json]:
+    """Return for machines the score of a run, under `combined_score` too where it is that; empty for none."""
+    if score is None:
+        return {}
+    return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
@@ -86,6 +105,11 @@ class Scored(NamedTuple):
     metrics: dict[str, Json]
     left_out: tuple[str, ...] | None = None
     """That of its `EvaluatorFolder`."""
+
+    @property
+    def name(self) -> str:
+        """What the number `combined` is called."""
+        return score_name(self.metrics, self.left_out)
 
     @property
     def combined(self) -> float | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from evovpo.cli import options
+from evovpo.cli import options, terminal
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.tables import say_new_forms
@@ -22,6 +22,7 @@ from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 if TYPE_CHECKING:
     from evovpo.config import Config
     from evovpo.reports.live import LiveProgress
+    from evovpo.runs.request import RunRequest
     from evovpo.runs.stored import Outcome, RunView
     from evovpo.store import Store
 
@@ -144,6 +145,8 @@ def evolve(
     for remark in request.remarks:
         say(f"note: {remark}", stderr=True)
     check_proposer(request.problem, request.config)
+    if not as_json:
+        _ask_about_mean(request)
     waiting = _loading(request.config)
     beside = page_beside(request.config.store.url) if serve else nullcontext()
     with open_store(request.config.store.url, create=True) as store, beside:
@@ -211,6 +214,22 @@ def resume(
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
         _finish(store, as_json, outcome)
+
+
+def _ask_about_mean(request: RunRequest) -> None:
+    """Ask at a terminal, once for a project, whether the mean of its metrics is what to search for."""
+    from evovpo.problem.openevolve.metrics import draft
+
+    problem, initial = request.problem, request.project and request.project.initial
+    if not (problem.has_one_score and initial and terminal.is_interactive()):
+        return
+    name = problem.objectives[0].name
+    if not name.startswith("mean of ") or problem.evaluator is None:
+        return
+    if not typer.confirm(f"Search for the highest {name}?", default=True, err=True):
+        say(draft(dict(initial.metrics or ()), problem.evaluator.left_out or ()))
+        file = Path(problem.folder or ".", "metrics.toml")
+        leave(Exit.BAD_INPUT, f"Nothing was begun. Change these lines as you want and put them into {file}")
 
 
 def _finish(

@@ -74,6 +74,11 @@ def print_json(value: object) -> None:
     print(json.dumps(value, default=str), flush=True)
 
 
+def is_interactive() -> bool:
+    """True if somebody sits at a terminal who can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
     """Give a file to write, whole or not at all; raises `ConfigError`, at once, where there can be none."""

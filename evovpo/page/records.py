@@ -230,6 +230,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         **_of(head, "changed_at", "heldout", "cost"),
         "objectives": len(problem.objectives),
         "best_score": best and best.score,
+        "score_name": problem.objectives[0].name if problem.has_one_score else "combined_score",
         "best_mean_reward": mean and mean.mean_reward,
         "passed": mean.passed if mean else 0,
         "best_program_id": best and best.program_id,

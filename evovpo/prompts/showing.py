@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from evovpo.analysis.scores import COMBINED, NO_SCORE, compared, score_of
+from evovpo.analysis.scores import NO_SCORE, compared, score_name, score_of
 from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
@@ -112,8 +112,10 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
         parts.append(f"It failed with status {evaluation.status}.")
     rewards = evaluation.rewards
     score = score_of(problem, evaluation)
+    left_out = None if problem.evaluator is None else problem.evaluator.left_out
+    ranked_by = score_name(dict(evaluation.metrics or ()), left_out)
     if score is not None:
-        parts.append("It has no score." if score == NO_SCORE else f"{COMBINED} = {score:.10g}.")
+        parts.append("It has no score." if score == NO_SCORE else f"{ranked_by} = {score:.10g}.")
     elif rewards is None:
         parts.append("Rewards: none.")
     else:
@@ -128,7 +130,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
         f"{name}{sign}{number(value) if isinstance(value, float) else json.dumps(value)}"
         + " (lower is better)" * (name in lower)
         for name, value in evaluation.metrics or ()
-        if isinstance(value, bool | int | float) and _is_short(name) and (score is None or name != COMBINED)
+        if isinstance(value, bool | int | float) and _is_short(name) and (score is None or name != ranked_by)
     ]
     if plain:
         parts.append(f"As measured: {_listed(plain)}.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evovpo.analysis.portfolio import Coverage
-from evovpo.analysis.scores import COMBINED, combined_curve
+from evovpo.analysis.scores import combined_curve
 from evovpo.reports.pictures import new_figure, plain, write_png
 from evovpo.reports.text import counted
 from evovpo.runs.stored import RunView
@@ -66,8 +66,8 @@ def write_curve_png(view: RunView, path: Path, coverage: Sequence[Coverage] = ()
     if points := combined_curve(view.scores):
         steps = [(point.evaluations, point.combined) for point in points]
         steps.append((max(x[-1], steps[-1][0]), steps[-1][1]))
-        right.step(*zip(*steps, strict=True), **dashed, label=f"best {COMBINED}")
-        right.set_ylabel(f"best {COMBINED}", fontsize=12)
+        right.step(*zip(*steps, strict=True), **dashed, label=f"best {points[-1].name}")
+        right.set_ylabel(f"best {points[-1].name}", fontsize=12)
     elif not problem.has_one_score:
         if not problem.is_by_example:
             axes.step(x, shares, **dashed, label=f"share of {what} at full reward")

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.analysis.scores import COMBINED, merit
+from evovpo.analysis.scores import merit, score_name
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
@@ -165,7 +165,9 @@ def status_line(search: Search, rate: float) -> str:
     parts = ["nothing judged yet"]
     if best is not None:
         found = figure(merit(search.problem, best.evaluation))
-        parts = [f"best {COMBINED if has_score else 'mean reward'} {found}"]
+        folder, metrics = search.problem.evaluator, dict(best.evaluation.metrics or ())
+        name = score_name(metrics, folder.left_out) if folder and has_score else "mean reward"
+        parts = [f"best {name} {found}"]
         if is_by_example:
             parts.append(f"{search.passed} of {total} examples")
         elif search.passed:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.analysis.scores import COMBINED, Scored, combined_curve, only_failures
+from evovpo.analysis.scores import Scored, combined_curve, only_failures, score_json
 from evovpo.config import Config
 from evovpo.reports.curve import curve_lines
 from evovpo.reports.tables import judgement_table, lineage_table, misses_view
@@ -36,7 +36,7 @@ def nothing_judged(outcome: Outcome, summary: RunSummary, scores: Sequence[Score
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
-        if only_failures(scores) if outcome.combined_score is not None else not outcome.best_mean_reward:
+        if only_failures(scores) if outcome.score is not None else not outcome.best_mean_reward:
             return bool(scores) * (
                 "every program of this run failed, or scored 0 or no more than a failure does; `evovpo check`"
                 " shows what the evaluator says of the initial program"
@@ -67,8 +67,8 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
         best = f", best mean reward {reward_text(outcome.best_mean_reward)}"
         if problem.is_by_example:
             best = f", best program passes {outcome.train_passed} of {outcome.train_total}"
-        elif outcome.combined_score is not None:
-            best = f", best {COMBINED} {outcome.combined_score:.6g}"
+        elif outcome.score is not None:
+            best = f", best {printable(outcome.score_name)} {outcome.score:.6g}"
         return text.append(f"{ends.get(status, 'interrupted')}{best}", style="yellow")
     after = outcome.evaluations if solved_after is None else solved_after
     word, style = ("memorised", "bold yellow") if outcome.is_memorised else ("solved", "bold green")
@@ -96,9 +96,10 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
         if outcome.heldout_total:
             unseen = f"{outcome.heldout_passed} of {outcome.heldout_total} (on cases kept from the search)"
             table.add_row("held-out objectives at 1", unseen)
-    if outcome.combined_score is not None:
+    if outcome.score is not None:
         mean = f"; its mean reward: {reward_text(outcome.program_mean_reward)}" * outcome.is_by_score
-        table.add_row("best combined_score", f"{outcome.combined_score:.6g} (the program above{mean})")
+        name = f"best {printable(outcome.score_name)}"
+        table.add_row(name, f"{outcome.score:.6g} (the program above{mean})")
     if not problem.has_one_score:
         whose = f" (program {outcome.best_mean_program_id}, not the one above)" * outcome.is_by_score
         table.add_row("best mean reward", reward_text(outcome.best_mean_reward) + whose)
@@ -151,7 +152,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         cost.append(f"; {counted(refused, 'answer')} refused as not novel")
     if summary.calls.calls:
         cost.append(f"\n{calls_text(summary.calls)}")
-    shown = "program shown, the best by combined_score" if outcome.is_by_score else "best program"
+    shown = f"program shown, the best by {outcome.score_name}" if outcome.is_by_score else "best program"
     parts: list[RenderableType] = [head, result(view, outcome), cost, Text()]
     parts += [Text(f"Lineage of the {shown}", style="bold"), lineage_table(view.problem, ancestors)]
     if lines := [] if view.problem.has_one_score else curve_lines(summary.curve):
@@ -162,19 +163,20 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
         parts += [Text(), title, Text("\n".join(lines), no_wrap=True), Text()]
     if points := combined_curve(view.scores):
         above = "\n" * view.problem.has_one_score
-        parts += [Text(f"{above}Best combined_score against evaluations", style="bold")]
+        parts += [Text(f"{above}Best {printable(outcome.score_name)} against evaluations", style="bold")]
         parts += [Text(f"  after {point.evaluations}: {point.combined:.6g}") for point in points[-12:]]
     return Group(*parts)
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome for machines; `combined_score` and `best_metrics` only where there are some."""
+    """Return an outcome for machines; score and `best_metrics` only where there are some."""
     fields: dict[str, Json] = dict(outcome._asdict())
-    for name in ("combined_score", "best_metrics"):
-        if fields[name] in (None, {}):
-            del fields[name]
+    del fields["score"], fields["score_name"]
+    if not fields["best_metrics"]:
+        del fields["best_metrics"]
     return {
         **fields,
+        **score_json(outcome.score_name, outcome.score),
         "solved_train": outcome.solved_train,
         "solved_heldout": outcome.solved_heldout,
         "solved_unseen": bool(outcome.solved_heldout),
@@ -189,8 +191,8 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     metrics: dict[str, Json] = {}
     if view.problem.evaluator is not None:  # the raw metrics of the best program
         metrics["metrics"] = dict((view.evaluation.metrics if view.evaluation else None) or ())
-        metrics["combined_curve"] = [
-            {"evaluations": point.evaluations, "combined_score": point.combined}
+        metrics["score_curve"] = [
+            {"evaluations": point.evaluations, "score": point.combined}
             for point in combined_curve(view.scores)
         ]
     return {
@@ -225,8 +227,8 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
     """Return a row for each seed, below them the means and the deviation of the best, and who ended early."""
     outcomes = list(repeats.values())
     mean, deviation = _best(outcomes)
-    is_scored = any(outcome.combined_score is not None for outcome in outcomes)
-    figure = "{:.6g}".format if is_scored else reward_text
+    scored = next((outcome.score_name for outcome in outcomes if outcome.score is not None), "")
+    figure = "{:.6g}".format if scored else reward_text
     spread = figure(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
     solved = sum(outcome.solved and not outcome.is_memorised for outcome in outcomes)
     names = ("evaluations", "executed")
@@ -235,7 +237,7 @@ def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
         Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
         Column("run", no_wrap=True),
         Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
-        right(f"best {COMBINED if is_scored else 'mean reward'}", footer=spread),
+        right(f"best {scored or 'mean reward'}", footer=spread),
         *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in counts.items()),
         show_footer=True,
     )

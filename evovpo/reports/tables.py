@@ -55,8 +55,10 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
     values = dict((evaluation.metrics if evaluation else None) or ())
     score = None if evaluation is None else scores.score_of(problem, evaluation)
-    if score not in (None, scores.NO_SCORE):  # where it is missing, it is the mean of the others
-        values.setdefault(scores.COMBINED, score)
+    counted: dict[str, float] = {}
+    if score not in (None, scores.NO_SCORE) and problem.evaluator is not None:
+        counted = scores.counted_metrics(values, problem.evaluator.left_out or ())
+        values.setdefault(scores.score_name(values, problem.evaluator.left_out), score)
     is_raw = problem.evaluator is not None
     is_one = problem.has_one_score
     figures = [right("value", overflow="fold")] * is_raw + [right("reward")] * (not is_one)
@@ -65,7 +67,8 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
         one.name: (reward_text(reward), one.description)
         for one, reward in zip(problem.objectives, rewards, strict=True)
     }
-    said |= {name: ("", "no objective") for name in values if name not in said}
+    others = ((name, "part of the mean" if name in counted else "no objective") for name in values)
+    said |= {name: ("", role) for name, role in others if name not in said}
     for name, (reward, text) in said.items():
         value = _metric_text(values[name]) if name in values else "-"
         cells = [name, *[value] * is_raw, *[reward] * (not is_one)]
@@ -154,7 +157,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
     styles = {"solved": "green", "memorised": "yellow", "failed": "red", "interrupted": "yellow"}
     for row in rows:
         best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
-        best = best if row.combined_score is None else f"{row.combined_score:.6g}"
+        best = best if row.score is None else f"{row.score:.6g}"
         is_unchecked = row.ending == "solved" and row.solved_heldout is None
         ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
         started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
@@ -165,7 +168,8 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 def row_json(row: RunRow) -> dict[str, Json]:
     """Return one run of the list for machines; `solved_heldout` is null if unknown or without such rows."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
-    return {**row._asdict(), "status": row.ending, **solved}
+    fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
+    return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
 
 
 def population_table(search: Search) -> Table:

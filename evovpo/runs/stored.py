@@ -49,8 +49,10 @@ class Outcome(NamedTuple):
     """Why it ended before its evaluations were used, other than by being solved; empty if it did not."""
     trust: str = str(Trust.HIGH)
     """`high`, or `low` where candidate and evaluator shared a process."""
-    combined_score: float | None = None
-    """The highest of the run, and then `program` is the one that has it; none without such a metric."""
+    score: float | None = None
+    """The highest of the run, of `program`; none where mean rewards say which program is the best."""
+    score_name: str = ""
+    """What that number is called."""
     program_id: str = ""
     program_mean_reward: float = 0.0
     """Of `program`; below `best_mean_reward` where another program has that."""
@@ -63,8 +65,8 @@ class Outcome(NamedTuple):
 
     @property
     def best(self) -> float:
-        """The number of `program` by which it is the best: its `combined_score`, else the mean reward."""
-        return self.best_mean_reward if self.combined_score is None else self.combined_score
+        """The number of `program` by which it is the best: its score, else the mean reward."""
+        return self.best_mean_reward if self.score is None else self.score
 
     @property
     def solved_train(self) -> bool:
@@ -84,7 +86,7 @@ class Outcome(NamedTuple):
     @property
     def is_by_score(self) -> bool:
         """True if `program` is the best by `combined_score`, and another one has the best mean reward."""
-        return self.combined_score is not None and self.program_id != self.best_mean_program_id
+        return self.score is not None and self.program_id != self.best_mean_program_id
 
 
 class Row(NamedTuple):
@@ -149,7 +151,8 @@ class RunView:
             program="" if self.best is None else self.best.source,
             stopped=stopped,
             trust=str(self.problem.trust),
-            combined_score=None if scored is None else scored.combined,
+            score=None if scored is None else scored.combined,
+            score_name="" if scored is None else scored.name,
             program_id="" if self.best is None else self.best.id,
             program_mean_reward=self.evaluation.mean_reward if self.evaluation else 0.0,
             best_mean_program_id=self.summary.best_program_id or "",
@@ -190,12 +193,12 @@ def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
 
 
 def list_runs(store: Store) -> list[RunRow]:
-    """Return all runs, newest first, with their best `combined_score` where there is one."""
+    """Return all runs, newest first, with their best score where there is one."""
     rows = []
     for row in store.runs():
         run = store.run(row.run)
         best = best_combined(scores_of(store, run, store.problem(run.problem_id, run.problem_version)))
-        rows.append(row if best is None else row._replace(combined_score=best.combined))
+        rows.append(row if best is None else row._replace(score=best.combined, score_name=best.name))
     return rows
 
 

@@ -49,7 +49,8 @@ class RunRow(NamedTuple):
     """On how many held-out rows the answer is right, and of how many; none for a run that has not ended, or
     ended before this was kept."""
 
-    combined_score: float | None = None
+    score: float | None = None
+    score_name: str = ""
     """The best one; none where nobody asked for it, and where there is none."""
 
     @property

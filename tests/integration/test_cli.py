@@ -24,7 +24,7 @@ from evovpo.store import Store
 from evovpo.types import Tell
 
 FIELDS = (
-    *(name for name in Outcome._fields if name not in ("combined_score", "best_metrics")),
+    *(name for name in Outcome._fields if name not in ("score", "score_name", "best_metrics")),
     *("solved_train", "solved_heldout", "solved_unseen"),
 )
 """Of an outcome's JSON where no evaluator of its own returns metrics."""
@@ -265,7 +265,7 @@ def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
     assert set(rows[0]) == {
         *("run", "problem", "status", "evaluations", "best_mean_reward"),
         *("seed", "created_at"),
-        *("heldout", "solved_train", "solved_heldout", "combined_score"),
+        *("heldout", "solved_train", "solved_heldout"),
     }
     assert [row["solved_train"] for row in rows] == [False, True]
     assert [row["solved_heldout"] for row in rows] == [False, True]

@@ -519,7 +519,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
     named = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(replies("plain")))
-        assert outcome.combined_score == 0.875
+        assert outcome.score == 0.875
         assert outcome.program == PROGRAM.replace("1.0", "3.5")
         assert outcome.executed == 3  # the initial program was judged when the project was opened
         view = read_run(store, outcome.run)
@@ -528,16 +528,16 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
         assert outcome.program_mean_reward == outcome.best_mean_reward
         shown = run_json(view, [])
         assert shown["metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
-        assert shown["combined_curve"] == [
-            {"evaluations": 0, "combined_score": 0.25},
-            {"evaluations": 1, "combined_score": 0.5},
-            {"evaluations": 2, "combined_score": 0.875},
+        assert shown["score_curve"] == [
+            {"evaluations": 0, "score": 0.25},
+            {"evaluations": 1, "score": 0.5},
+            {"evaluations": 2, "score": 0.875},
         ]
         assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
         again = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
         assert again.problem == named.problem
         assert again.judged == ()
-        assert resume(outcome.run, store).combined_score == 0.875
+        assert resume(outcome.run, store).score == 0.875
         write_project(folder, {"evaluator.py": PLAIN + "\n"})
         with pytest.raises(ProblemError, match="the problem changed since the run started"):
             resume(outcome.run, store)
@@ -564,7 +564,7 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
     # The initial program has the highest combined_score, -1; 3.5 is the best for the search.
     best = Program(PROGRAM.replace("1.0", "3.5"))
     assert (outcome.program, outcome.program_id) == (PROGRAM, Program(PROGRAM).id)
-    assert (outcome.combined_score, outcome.program_mean_reward) == (-1.0, 0.5)
+    assert (outcome.score, outcome.program_mean_reward) == (-1.0, 0.5)
     assert outcome.best_mean_program_id == best.id
     assert outcome.best_mean_reward > 0.5
     command = shell.Shell(capsys)

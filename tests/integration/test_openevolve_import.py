@@ -201,7 +201,7 @@ def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert answer.json["is_new"]
     shown = command("show", "latest", "--store", url, "--no-png", "--json")
     assert (shown.json["problem"], shown.json["trust"], shown.json["status"]) == ("packing", "low", "stopped")
-    assert shown.json["combined_curve"][-1] == {"evaluations": 1, "combined_score": 0.75}
+    assert shown.json["score_curve"][-1] == {"evaluations": 1, "score": 0.75}
     refused = command("replay", "latest", "--store", url)
     assert refused.code == 2
     assert "cannot be replayed" in refused.err

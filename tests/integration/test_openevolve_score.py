@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 import shell
 from openevolve.utils.metrics_utils import get_fitness_score
 from openevolve_examples import EXAMPLES, measured, scripted, searched
-from openevolve_problems import LOAD, PROGRAM, numbered, write_project
+from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
 
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
@@ -31,7 +32,8 @@ def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolve
     folder = write_project(tmp_path / shape, EXAMPLES[shape])
     patient = ("--set", "evaluator.timeout_seconds=30")
     found, _, view, sources, prompts = searched(folder, scripted(shape), shell.Shell(capsys), *patient)
-    assert [objective.name for objective in view.problem.objectives] == ["combined_score"]
+    name = "mean of 2 metrics" if shape == "mean" else "combined_score"
+    assert [objective.name for objective in view.problem.objectives] == [name]
     assert len(sources) > 20
     theirs = measured(folder, sources.values())
     dimensions = ["radius_variance", "complexity"] if shape == "features" else ["complexity", "diversity"]
@@ -44,12 +46,13 @@ def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolve
         assert item.metrics == theirs[source]
         fitness[source] = get_fitness_score(theirs[source], dimensions)
         assert item.combined == fitness[source]
-    assert fitness[found["program"]] == max(fitness.values()) == found["combined_score"]
+    assert fitness[found["program"]] == max(fitness.values()) == found["score"]
+    assert (found["score_name"], "combined_score" in found) == (name, shape != "mean")
     assert found["best_metrics"] == theirs[found["program"]]
     assert found["program"] != PROGRAM
     assert not found["solved"]
     texts = [message.content for prompt in prompts for message in prompt.messages]
-    assert any("Programs are ranked by one number alone. combined_score: higher is" in one for one in texts)
+    assert any(f"Programs are ranked by one number alone. {name}: higher is" in one for one in texts)
     assert not any("reward" in text for text in texts)
 
 
@@ -168,3 +171,46 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     assert command("bounds", "latest", "--store", url).out.startswith(allowed)
     assert second.json["best_metrics"]["combined_score"] == second.json["combined_score"] == 1 / 1.75
     assert second.json["program"] == PROGRAM.replace("1.0", "2.5")
+
+
+SIGNALS = """
+def evaluate(path):
+    value = _load(path).guess()
+    return {"correlation": value / 10, "slope_changes": 66 * value, "lag_error": 0.3, "note": "x"}
+"""
+
+
+def test_a_mean_of_metrics_is_never_called_combined_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + SIGNALS}
+    folder, command = write_project(tmp_path / "signals", files), shell.Shell(capsys)
+    checked = command("check", folder)
+    said = " ".join(checked.out.split())
+    assert "ranked by the mean of 3 metrics, as OpenEvolve does (correlation = 0.1, slope_changes" in said
+    assert "HIGHER is taken as better for slope_changes, lag_error" in said
+    answer = evolve(command, folder, [f"```python\n{BETTER}```"])
+    assert "best mean of 3 metrics" in answer.out
+    shown = command("show", "latest", "--store", f"sqlite:///{tmp_path}/evovpo.db", "--no-png")
+    assert "combined_score" not in answer.out + shown.out
+    found = command("runs", "--store", f"sqlite:///{tmp_path}/evovpo.db", "--json").json[0]
+    assert found["score_name"] == "mean of 3 metrics"
+    assert "combined_score" not in found
+
+
+def test_a_terminal_is_asked_once_whether_a_mean_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + SIGNALS}
+    folder, command = write_project(tmp_path / "signals", files), shell.Shell(capsys)
+    monkeypatch.setattr("evovpo.cli.terminal.is_interactive", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    refused = evolve(command, folder, [f"```python\n{BETTER}```"])
+    assert refused.code == 2
+    assert "[metrics.slope_changes]\nlower_is_better = true" in refused.out
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert evolve(command, folder, [f"```python\n{BETTER}```"]).code == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert evolve(command, folder, [f"```python\n{BETTER}```"], "--seed", "1").code == 0

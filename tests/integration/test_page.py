@@ -529,7 +529,7 @@ def test_programs_are_ranked_by_their_score_where_there_is_one(
         by_score = get(client, "/api/runs/scored/programs?sort=best")["programs"]
         by_mean = get(client, "/api/runs/scored/programs?sort=mean_reward")["programs"]
         lineage = get(client, "/api/runs/scored/lineage")["programs"]
-    assert (run["best_score"], run["best_program_id"]) == (outcome.combined_score, outcome.program_id)
+    assert (run["best_score"], run["best_program_id"]) == (outcome.score, outcome.program_id)
     assert (run["best_mean_reward"], run["passed"]) == (outcome.best_mean_reward, outcome.train_passed)
     assert run["curve"]["score"] == [0.25, 0.25, 7.5, 7.5, 7.5]
     assert [one["score"] for one in by_score] == [7.5, 7.5, 0.25, -3.0, None]

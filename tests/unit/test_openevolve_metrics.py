@@ -80,10 +80,9 @@ def test_without_declarations_one_number_is_searched_for() -> None:
     assert learn({"combined_score": 0.0, "ok": True}, {}, ()) == (
         Metric("combined_score", 0.0, 1.0, is_soft=True),
     )
-    assert learn({"tiny": 1e-9}, {}, ()) == (Metric("combined_score", 1e-9, 1e-9 + 1e-3, is_soft=True),)
-    assert learn({"a": 1.0, "size": 9.0}, {}, ("size",)) == (
-        Metric("combined_score", 1.0, 2.0, is_soft=True),
-    )
+    assert learn({"tiny": 1e-9}, {}, ()) == (Metric("tiny", 1e-9, 1e-9 + 1e-3, is_soft=True),)
+    assert learn({"a": 1.0, "size": 9.0}, {}, ("size",)) == (Metric("a", 1.0, 2.0, is_soft=True),)
+    assert learn({"a": 1.0, "b": 3.0}, {}, ()) == (Metric("mean of 2 metrics", 2.0, 4.0, is_soft=True),)
     assert learn({"why": "x", "nan": "nan"}, {}, ()) == ()
 
 

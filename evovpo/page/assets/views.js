@@ -159,14 +159,14 @@ const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", 
 const axisOf = (query) => AXES.find(([key]) => key === query.get("by")) || AXES[0];
 
 function overview(data, query, run) {
-  const isScored = run.best_score !== null, score = [["score", "best combined_score"]];
+  const isScored = run.best_score !== null, score = [["score", `best ${run.score_name}`]];
   const shown = [...(isScored ? score : []), ["best", "best and mean"], ["components", "best of each component"]];
   const [by, xLabel] = axisOf(query), what = query.get("show") || shown[0][0];
   const xs = run.curve[by], end = xs.at(-1) ?? 0;
   const line = (name, ys, stepped) => ({ name, stepped, points: xs.map((x, i) => [x, ys[i]]).filter((pair) => pair[1] !== null) });
   const rises = (one) => [[0, 0], ...one.rises.map((rise) => [rise[by], rise.value]), [end, one.rises.at(-1)?.value ?? 0]];
   const series = what === "components" ? run.components.slice(0, 24).map((one) => ({ name: one.name, stepped: true, points: rises(one) }))
-    : what === "score" ? [line("best combined_score", run.curve.score, true)]
+    : what === "score" ? [line(`best ${run.score_name}`, run.curve.score, true)]
     : [line("best mean reward", run.curve.best, true), line("mean of the latest 100 programs", run.curve.mean)];
   const isFull = (rise) => rise.value >= 1, first = ({ rises }) => rises.find(isFull) || rises.at(-1);
   const reached = (rise) => (rise.evaluations ? counted(rise.evaluations) : "the start");
@@ -179,14 +179,14 @@ function overview(data, query, run) {
       ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at !== null && counted(run.best_at)],
       ["written by policy", run.best_policy_version ?? (run.best_program_id && "no model")]]),
     section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", AXES, by)),
-      lineChart({ series, xLabel, ...(what === "score" ? { yLabel: "combined_score" } : { yLabel: "reward", low: 0, high: 1 }) }),
+      lineChart({ series, xLabel, ...(what === "score" ? { yLabel: run.score_name } : { yLabel: "reward", low: 0, high: 1 }) }),
       what === "components" && run.components.length > 24 && el("p", {}, "The first 24 components are drawn.")),
     section("Components", table("Components", run.components, [words("component", (one) => shorten(one.name, 60), "name", "name"),
       figures("best", (one) => reward(one.rises.at(-1)?.value ?? 0), (one) => one.rises.at(-1)?.value),
       figures("first at 1 after", ({ rises }) => (rises.some(isFull) ? reached(rises.find(isFull)) : "never")),
       words("by program", (one) => programLink(first(one)?.program_id, run.id))])),
     section("Islands", table("Islands", run.islands, [figures("island"), figures("proposed"), figures("judged"),
-      figures(isScored ? "best combined_score" : "best", (one) => merit(isScored ? one.best : null, one.best)),
+      figures(isScored ? `best ${run.score_name}` : "best", (one) => merit(isScored ? one.best : null, one.best)),
       figures("asked for since its best", "since_rise"), figures("migrations to it", "migrations"),
       words("best program", (one) => programLink(one.best_program_id, run.id))], "Nothing was proposed yet.")),
     section("What became of the answers", el("div", { class: "columns" },
@@ -213,7 +213,7 @@ function lineageView(data, query, run) {
     graph({ nodes, chosen: { child: child.program_id, parent: parent?.program_id }, choose: (id) => change({ child: id, parent: "" }) }),
     section(parent ? `What ${short(child)} changed` : `Program ${short(child)}, made from no other`,
       el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, `,
-        child.score !== null && `combined_score ${number(child.score, 6)}, `,
+        child.score !== null && `score ${number(child.score, 6)}, `,
         `mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
         child.policy_version !== null && `, written by policy ${child.policy_version}`),
       parents.length > 1 && filters(choice("compared with", "parent",
@@ -225,7 +225,7 @@ function lineageView(data, query, run) {
 // The keys are those by which the API sorts; it sorts some falling by themselves, where the address has a sign.
 const PROGRAM_COLUMNS = [
   words("program", (one) => programLink(one.program_id, one.run)),
-  figures("combined_score", (one) => number(one.score, 6), "score", "best"),
+  figures("score", (one) => number(one.score, 6), "score", "best"),
   figures("mean", (one) => reward(one.mean_reward), "mean_reward", "mean_reward"),
   figures("at 1", "passed", "passed", "passed"), figures("length", "length", "length"), figures("seconds", "seconds", "seconds"),
   figures("after", "evaluations", "position", "order"),
@@ -263,7 +263,7 @@ function gridView([across, up], programs, run) {
   const shown = (one) => one && shaded(programLink(one.program_id, run.id, merit(one.score, one.mean_reward)), one.mean_reward);
   const rows = bins(up).map((name, j) => ({ name, best: (i) => best.get(place(up ? [i, j] : [i])) }));
   return [el("p", {}, `Across: ${shorten(across.name, 60)}${up ? `; down: ${shorten(up.name, 60)}` : ""}. `,
-      `A cell has its best program's ${run.best_score === null ? "mean reward" : "combined_score"}.`),
+      `A cell has its best program's ${run.best_score === null ? "mean reward" : run.score_name}.`),
     table("MAP-Elites grid", rows, [words("bin", "name"), ...bins(across).map((name, i) => figures(name, (row) => shown(row.best(i))))])];
 }
 
@@ -505,7 +505,7 @@ const compareView = {
     };
     const series = [...new Set(runs.map(WAYS[by]))].map(line);
     return [filters(choice("one line for each", "group", Object.keys(WAYS), by), choice("against", "by", AXES, axis)),
-      lineChart({ series, xLabel, ...(isScored ? { yLabel: "best combined_score" } : { yLabel: "best mean reward", low: 0, high: 1 }) }),
+      lineChart({ series, xLabel, ...(isScored ? { yLabel: `best ${runs[0].score_name}` } : { yLabel: "best mean reward", low: 0, high: 1 }) }),
       el("p", {}, "A line is the mean over its runs, as far as all of them have come; its band goes from the lowest to the highest."),
       runsTable("Compared runs", runs)];
   },

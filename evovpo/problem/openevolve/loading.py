@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from evovpo.analysis.scores import COMBINED, is_failure, number
+from evovpo.analysis.scores import COMBINED, counted_metrics, is_failure, number
 from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
@@ -230,19 +230,28 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     metrics = dict((initial.metrics if initial else None) or ())
     if is_failure(metrics) and initial is not None:
         yield f"the initial program's metrics only say that it fails: {initial.feedback}"
-    if problem.has_one_score:
+    names = [metric.name for metric in problem.evaluator.metrics]
+    if problem.has_one_score and names == [COMBINED]:
         yield (
-            f"searched for {COMBINED} alone (else the mean), as OpenEvolve does; other numbers are shown."
+            f"searched for {COMBINED} alone, as OpenEvolve does; other numbers are shown."
             " A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)"
         )
+    elif problem.has_one_score:
+        counted = counted_metrics(metrics, problem.evaluator.left_out or ())
+        listed = ", ".join(f"{name} = {value:.4g}" for name, value in counted.items())
+        yield (
+            f"the evaluator returns no {COMBINED}: programs are ranked by the {names[0]}, as OpenEvolve does"
+            f"{f' ({listed})' * bool(listed)}. A metrics.toml says which of them count, and which way"
+        )
+        names = [*counted]
     for feature in problem.features if initial is not None else ():
         name = feature.name.removeprefix("metric:")
         if feature.name != name and number(metrics.get(name)) is None:
             yield f"feature dimension {name!r}: the initial program scores no such number; all share one cell"
     doubtful = [
-        metric.name
-        for metric in problem.evaluator.metrics
-        if suggests_lower(metric.name) and declared.get(metric.name, Declared()).lower_is_better is None
+        name
+        for name in names
+        if suggests_lower(name) and declared.get(name, Declared()).lower_is_better is None
     ]
     if doubtful:
         yield (

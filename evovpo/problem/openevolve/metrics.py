@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict
 
-from evovpo.analysis.scores import COMBINED, ERROR, combined_score, number
+from evovpo.analysis.scores import ERROR, combined_score, counted_metrics, number, score_name
 from evovpo.config_tree import Section, read_toml, toml_value
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
@@ -26,7 +26,7 @@ _COSTS = frozenset(
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
         *("time", "times", "seconds", "secs", "ms", "milliseconds", "duration", "durations", "runtime"),
         *("latency", "latencies", "delay", "cost", "costs", "memory", "mem", "overhead", "waste", "gap"),
-        *("penalty", "penalties", "violation", "violations", "failures"),
+        *("penalty", "penalties", "violation", "violations", "failures", "reversals", "changes"),
     )
 )
 """Words in names of what is usually better when lower."""
@@ -109,15 +109,13 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 
     A metric that is missing or no finite number has component 0.
     """
-    found, end = {**metrics}, "its reward is 0"
-    if folder.left_out is not None:
-        found[COMBINED] = combined_score(metrics, folder.left_out)
-        end = "the program ranks below all that have one"
+    end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
-        value = number(found.get(metric.name))
+        raw = metrics.get(metric.name)
+        value = number(raw) if folder.left_out is None else combined_score(metrics, folder.left_out)
         if value is None:
-            came = json.dumps(metrics[metric.name])[:80] if metric.name in metrics else "nothing"
+            came = json.dumps(raw)[:80] if metric.name in metrics else "nothing"
             faults.append(f"metric {metric.name}: expected a finite number, found {came}; {end}")
         rewards.append(0.0 if value is None else reward(metric, value))
     return tuple(rewards), tuple(faults)
@@ -129,14 +127,16 @@ def learn(
     """Return the metrics that make the reward vector, from what the initial program scored.
 
     They are those that are `declared`, in the order of the evaluator; a declared one that it did not return
-    needs bounds. Where none is, it is OpenEvolve's one number (`combined_score`). Bounds that nobody declared
-    are soft: the initial program has 1/2, and one span better gives 3/4. The span is its value, at least
-    0.001, and 1 where that is 0, which says nothing of the scale. Empty if nothing counts.
+    needs bounds. Where none is, it is OpenEvolve's one number: `combined_score`, or under its name the mean
+    that stands for it. Bounds that nobody declared are soft: the initial program has 1/2, and one span better
+    gives 3/4. The span is its value, at least 0.001, and 1 where that is 0, which says nothing of the scale.
+    Empty if nothing counts.
     """
     wanted = objectives_of(declared)
     if not wanted:
         score = combined_score(metrics, left_out)
-        return () if score is None else (_metric(COMBINED, score, Declared()),)
+        name = score_name(metrics, left_out)
+        return () if score is None else (_metric(name, score, Declared()),)
     found = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
     names = [name for name in found if name in wanted]
     names += [name for name in wanted if name not in found and declared[name].low is not None]
@@ -186,6 +186,14 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, Declared], list[str
     if faults:
         raise ProblemError(f"{file}: " + "; ".join(faults))
     return declared, words
+
+
+def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
+    """Return a `metrics.toml` that makes an objective of each number that counts, its direction guessed."""
+    lines: list[str] = []
+    for name in counted_metrics(metrics, left_out):
+        lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
+    return "\n".join(lines)
 
 
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
