@@ -149,11 +149,6 @@ def test_a_simulated_fleet_is_set_beside_real_runs() -> None:
     assert min(found[workers]["real"] for workers in "124") > 0
 
 
-def test_rows_in_the_shape_of_no_known_domain_are_refused(run: Run, tmp_path: Path) -> None:
-    said = run("stand_ins.py", "nothing", tmp_path / "out", code=2)
-    assert "'nothing' is not one of" in said
-
-
 @pytest.mark.skipif(find_spec("starlette") is None, reason="the page needs the extra ui")
 def test_the_page_is_timed_on_a_large_store(run: Run) -> None:
     found = json.loads(run("page_cost.py", "--runs", "3", "--programs", "40", "--looks", "1", "--json"))
@@ -242,26 +237,6 @@ def test_portfolios_of_rules_pack_new_instances(run: Run, tmp_path: Path) -> Non
     assert "| portfolio of 8, by instance |" in said
     assert (tmp_path / "saved.png").stat().st_size > 10_000
     assert all(row["excess"]["best fit"] >= 0 for row in rows)
-
-
-def test_families_of_string_tasks_are_those_of_the_bundled_suite(run: Run, tmp_path: Path) -> None:
-    bundled, made = ROOT / "problems" / "strings-family", tmp_path / "made"
-    assert "tasks are kept" in run("string_families.py", "--out", made, "--pilot", bundled / "pilot.jsonl")
-    for folder in (bundled, made):
-        assert len(list(folder.rglob("*"))) > 60
-    for path in bundled.rglob("*"):
-        assert path.is_dir() or (made / path.relative_to(bundled)).read_bytes() == path.read_bytes(), path
-
-
-def test_a_pilot_of_families_searches_the_tasks_that_have_no_row(run: Run, tmp_path: Path) -> None:
-    rows = tmp_path / "pilot.jsonl"
-    lines = (ROOT / "problems" / "strings-family" / "pilot.jsonl").read_text().splitlines(keepends=True)
-    rows.write_text("".join(line for line in lines if '"f000-0"' not in line))
-    assert "f000-0: 1 kept" in run("family_pilot.py", rows, "--tasks", "1", "--evaluations", "8")
-    last = json.loads(rows.read_text().splitlines()[-1])
-    assert last["task"] == "f000-0"
-    assert sorted(seed for seed, *_ in last["searches"])[:3] == [9000, 9001, 9002]
-    assert max(evaluations for _, evaluations, *_ in last["searches"]) <= 8
 
 
 def test_what_a_loop_over_families_learned_is_counted_by_hand(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The suites `lists`, `strings-hard` and `strings-family`: made by their commands, solvable, and disjoint."""
+"""The suites `lists`, `strings-hard` and `strings-family`: solvable, and disjoint from what is trained on."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
 from trainer.domains.strings.tasks import run_own
 from trainer.domains.tokens import open_token_domain
-from trainer.recipes import hard_strings, list_tasks, run_recipe
-from trainer.recipes.hard_references import REFERENCES
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
+GOLDEN = PROBLEMS.parent / "tests" / "golden"
+REFERENCES: dict[str, str] = json.loads((GOLDEN / "references.json").read_text())
+    (PROBLEMS.parent / "tests" / "golden" / "references.json").read_text()
+)
+"""For hand-written problems of the suite `strings`: one right program each, in the language of the model."""
 UNHURRIED = Limits(wall_seconds=60.0)
 
 
@@ -36,14 +39,6 @@ UNHURRIED = Limits(wall_seconds=60.0)
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(workers=1, preload=()) as started:
         yield started
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def program_of(problem: Problem) -> str:
@@ -67,15 +62,6 @@ def solution(expression: str, problem: Problem) -> Program:
 # ---------------------------------------------------------------- lists
 
 
-def test_the_lists_command_writes_what_is_bundled(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        run_recipe(list_tasks.write_suite, ["--out", str(tmp_path / "out"), "--count", "8"])
-    written = files(tmp_path / "out")
-    del written["suite.toml"]  # the bundled one lists all 36
-    assert len(written) == 8 * 4
-    assert written.items() <= files(LISTS).items()
-
-
 def test_each_list_task_is_solved_by_its_program_and_not_by_its_seed(sandbox: Sandbox) -> None:
     entries = load_suite(LISTS)
     assert len(entries) == 36
@@ -96,9 +82,8 @@ def test_each_side_of_a_list_task_is_wrong_somewhere_and_occurs_in_held_out_rows
         test, other = rest.split(" else ", 1)
         for side in (then, other):
             assert not is_right(problem, solution(side, problem), sandbox), problem.id
-        rows = [list_tasks.Row(tuple(row.inputs[0]), row.inputs[1] if len(row.inputs) > 1 else None)  # type: ignore[arg-type]
-                for row in problem.heldout]  # fmt: skip
-        assert set(list_tasks.run(f"1 if {test} else 0", rows)) == {0, 1}
+        rows = [dict(zip(problem.parameters, row.inputs, strict=True)) for row in problem.heldout]
+        assert {bool(eval(test, {}, row)) for row in rows} == {False, True}
 
 
 def test_statements_of_list_tasks_do_not_give_the_program_away() -> None:
@@ -106,23 +91,6 @@ def test_statements_of_list_tasks_do_not_give_the_program_away() -> None:
         problem = load_problem(entry.path)
         assert program_of(problem) not in problem.statement
         assert "text" in expression_fault(problem) or "string" in expression_fault(problem)
-
-
-def test_values_that_are_too_large_or_undefined_make_no_row() -> None:
-    rows = [list_tasks.Row((3, 1), None), list_tasks.Row((), 2)]
-    assert list_tasks.run("sum(xs)", rows) == [4, 0]
-    assert list_tasks.run("n * 10 ** 6", rows) == [None, None]
-    assert list_tasks.run("len(xs) % n", rows) == [None, 0]
-    assert list_tasks.run("xs == []", rows) == [None, None]
-    assert list_tasks.run("xs * 9", rows) == [None, []]
-
-
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(ProblemError, match="new or empty folder"):
-        list_tasks.write_suite(tmp_path, 1, 0)
-    with pytest.raises(SystemExit, match="new or empty folder"):
-        run_recipe(hard_strings.make_suite, ["--out", str(tmp_path)])
 
 
 # ---------------------------------------------------------------- strings-hard
@@ -157,32 +125,8 @@ def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_drawn_tasks_are_what_their_seed_and_number_give(tmp_path: Path) -> None:
-    for entry in load_suite(HARD)[:24]:
-        origin = json.loads((entry.path / "provenance.json").read_text())
-        drawn = hard_strings.draw(origin["seed"], origin["number"])
-        written = hard_strings.write_task(tmp_path, drawn)
-        assert written.name == entry.path.name
-        assert files(written) == files(entry.path)
-
-
-@pytest.mark.slow
-def test_both_sides_of_a_drawn_branch_are_needed_and_taken() -> None:
-    for number in range(30):
-        drawn = hard_strings.draw(7, number)
-        train = [[str(text) for text in row.inputs] for row in drawn.train]
-        wanted = [row.output for row in drawn.train]
-        assert run_own(drawn.text, train) == wanted
-        match = re.fullmatch(r"((?:(?! if ).)+) if ((?:(?! else ).)+) else ((?:(?! if ).)+)", drawn.text)
-        if match is not None:  # the others have a branch within a branch
-            assert run_own(match[1], train) != wanted
-            assert run_own(match[3], train) != wanted
-
-
-@pytest.mark.slow
 def test_hard_tasks_share_no_row_with_tasks_that_studies_train_and_test_on() -> None:
     ours = {row for problem in hard_problems() for row in (*problem.train, *problem.heldout)}
-    ours |= {row for number in range(20) for row in hard_strings.draw(1, number).train}
     with open_token_domain("strings") as domain:
         for split in ("train", "validation", "test"):
             for task in domain.tasks(split, 25):
@@ -194,57 +138,10 @@ def test_the_selection_says_what_was_asked_and_kept() -> None:
     names = [entry.path.name for entry in load_suite(HARD)]
     assert set(summary["best_share_of_rows"]) == set(names)
     assert max(summary["best_share_of_rows"].values()) < 1
-    assert summary["model"] == hard_strings.model_digest()
     assert summary["drawn"]["kept"] + summary["hand_written"]["kept"] == len(names)
     assert summary["drawn"]["asked"] == 1 + max(
         int(name.rpartition("-")[2]) for name in names if name.startswith("drawn-")
     )
-
-
-def shares_for(monkeypatch: pytest.MonkeyPatch, easy: set[str]) -> list[str]:
-    """Let the model solve the `easy` tasks; returns the names that it will be asked, filled as it goes."""
-    asked: list[str] = []
-
-    def best_share(problem: Problem, seed: int) -> float:
-        asked.append(problem.id.rpartition("/")[2])
-        return 1.0 if asked[-1] in easy else 0.5
-
-    monkeypatch.setattr(hard_strings, "best_share", best_share)
-    return asked
-
-
-def test_selection_asks_in_order_until_there_are_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_hand = [PROBLEMS / "strings" / name for name in ("base-name", "chat-line", "file-kind", "isbn-core")]
-    order = Random("hard strings:0:hand-written").sample(by_hand, 4)
-    asked = shares_for(monkeypatch, {"drawn-001", order[0].name})
-    chosen = hard_strings.select(tmp_path, by_hand, drawn=3, by_hand=2, seed=0)
-    assert asked == [*(f"drawn-{number:03d}" for number in range(4)), *(path.name for path in order[:3])]
-    assert chosen.drawn == [tmp_path / f"drawn-{number:03d}" for number in (0, 2, 3)]
-    assert chosen.hand_written == sorted(order[1:3])
-    assert (chosen.asked_drawn, chosen.asked_hand_written) == (4, 3)
-    assert set(chosen.best.values()) == {0.5}
-    out = tmp_path / "out"
-    out.mkdir()
-    hard_strings.write_suite(out, chosen, 0)
-    assert [entry.path for entry in load_suite(out)][3:] == sorted(order[1:3])
-
-
-def test_too_few_hard_tasks_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares_for(monkeypatch, {"drawn-001"})
-    with pytest.raises(ConfigError, match="only 1 and 0 are hard"):
-        hard_strings.select(tmp_path, [], drawn=2, by_hand=0, seed=0, most_drawn=2)
-
-
-@pytest.mark.slow
-def test_a_task_that_the_model_solves_is_not_hard_and_a_kept_one_is(tmp_path: Path) -> None:
-    kept = [entry.path for entry in load_suite(HARD) if entry.path.name.startswith("drawn-")]
-    numbers = {int(path.name.rpartition("-")[2]) for path in kept}
-    solved = min(set(range(max(numbers))) - numbers)
-    folder = hard_strings.write_task(tmp_path, hard_strings.draw(0, solved))
-    assert hard_strings.best_share(load_problem(folder), 0) == 1
-    assert hard_strings.best_share(load_problem(kept[0]), 0) < 1
 
 
 # ---------------------------------------------------------------- strings-family

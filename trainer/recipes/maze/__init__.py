@@ -1,1 +1,1 @@
-"""The maze start model and the maze problems, from scratch."""
+"""The maze start model, from scratch."""
