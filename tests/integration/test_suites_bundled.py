@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ import pytest
 from evovpo.builtin.functions import parse_expression
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.builtin.strings.grammar import STRINGS
-from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import bundled_suites, load_suite
@@ -29,8 +26,6 @@ PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
 GOLDEN = PROBLEMS.parent / "tests" / "golden"
 REFERENCES: dict[str, str] = json.loads((GOLDEN / "references.json").read_text())
-    (PROBLEMS.parent / "tests" / "golden" / "references.json").read_text()
-)
 """For hand-written problems of the suite `strings`: one right program each, in the language of the model."""
 UNHURRIED = Limits(wall_seconds=60.0)
 
