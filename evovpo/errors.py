@@ -16,6 +16,14 @@ class ConfigError(EvovpoError, ValueError):
     """A configuration file or option that cannot be used."""
 
 
+class AskedError(ConfigError):
+    """What a store or a project asks for and nobody granted; `words` are what `--allow` would grant."""
+
+    def __init__(self, message: str, words: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.words = words
+
+
 class ProblemError(EvovpoError, ValueError):
     """A problem folder that cannot be loaded, or whose scorer answered outside its contract."""
 

@@ -7,6 +7,9 @@ Files that take long begin first: workers run files whole, and one that begins l
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -42,7 +45,12 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="evovpo-state-")  # where runs are marked as ours
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of most tests
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,17 @@ from evovpo.cli import options, terminal
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.tables import say_new_forms
-from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
+from evovpo.cli.terminal import (
+    Exit,
+    console,
+    granting,
+    leave,
+    open_store,
+    print_json,
+    say,
+    show_answer,
+    store_option,
+)
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
 
 if TYPE_CHECKING:
@@ -139,8 +149,11 @@ def evolve(
         overrides = [f"search.rollouts={group}", *(overrides or ())]
         say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     changes = settings(overrides, given)
-    request = open_request(
-        problem_name, config_file, changes, openevolve_config, allow or (), output, columns
+    request = granting(
+        lambda words: open_request(
+            problem_name, config_file, changes, openevolve_config, words, output, columns
+        ),
+        allow,
     )
     for remark in request.remarks:
         say(f"note: {remark}", stderr=True)
@@ -184,13 +197,15 @@ def resume(
     verify: Annotated[
         bool, typer.Option("--verify", help="Replay all rows, not only those after the latest snapshot.")
     ] = False,
+    allow: options.Allow = None,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Take up a run that was stopped or killed, where its last stored judgement left it.
 
-    Budget, seed and settings are those it had. A finished run only shows its result, unless a larger budget
-    or other settings are given; one that is solved goes on with search.stop_when_solved=false.
+    Budget, seed and settings are those it had; what a run that you did not make asks for, --allow grants. A
+    finished run only shows its result, unless a larger budget or other settings are given; one that is
+    solved goes on with search.stop_when_solved=false.
 
     [dim]Examples:[/dim]  evovpo resume latest
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
@@ -209,7 +224,8 @@ def resume(
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
-        outcome = _watched(store, waiting, partial(take_up, run_id, store, changes=changes, verify=verify))
+        work = partial(take_up, run_id, store, changes=changes, verify=verify)
+        outcome = granting(lambda words: _watched(store, waiting, partial(work, allow=words)), allow)
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)

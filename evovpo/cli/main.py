@@ -110,7 +110,13 @@ def show_prompts(
         given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
         changes = options.settings(overrides, given)
         named = open_request(
-            problem_name, config_file, changes, openevolve_config, output=output, columns=columns
+            problem_name,
+            config_file,
+            changes,
+            openevolve_config,
+            output=output,
+            columns=columns,
+            is_run=False,
         )
         for kind, messages in example_prompts(named.problem, named.config).items():
             for message in messages:

@@ -59,8 +59,9 @@ Allow = Annotated[
     list[str] | None,
     option(
         "WHAT",
-        "Of an OpenEvolve project, what its evaluator may have: env=NAME, read=PATH, write=PATH, "
-        "path=FOLDER, cwd=FOLDER, network, gpu or sandbox=off; may be given several times.",
+        "Grant what a project or somebody else's run asks for, or an evaluator needs: env=NAME, read=PATH, "
+        "write=PATH, path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; may be given "
+        "several times.",
     ),
 ]
 InitialProgram = Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
-from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer
+from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer
 from evovpo.errors import ConfigError
 from evovpo.problem.importers.tasks import TaskFormat
 
@@ -138,7 +138,12 @@ def check(
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **given})
     try:
-        named = open_request(path, config_file, changes, openevolve_config, allow or (), output, columns)
+        named = granting(
+            lambda words: open_request(
+                path, config_file, changes, openevolve_config, words, output, columns, is_run=False
+            ),
+            allow,
+        )
     except InitialProgramError as error:
         if as_json:
             about = {"id": Path(path).resolve().name, "objectives": []}

@@ -246,7 +246,7 @@ def import_openevolve(
     from evovpo.runs.request import open_request
 
     changes = settings(overrides, {"store.url": store_url})
-    named = None if problem is None else open_request(problem, config_file, changes)
+    named = None if problem is None else open_request(problem, config_file, changes, is_run=False)
     config = Config.load(config_file, changes) if named is None else named.config
     with open_store(config.store.url, create=True) as store:
         found = bring_in(store, checkpoint, named)

@@ -44,15 +44,14 @@ def apply(
     """
     from rich.progress import Progress
 
-    from evovpo.config import Config, StoreConfig
     from evovpo.problem.importers.table_script import table_arguments, table_value
     from evovpo.problem.importers.tables import new_forms, read_table, texts_of, write_rows
     from evovpo.runs.apply import run_rows
-    from evovpo.runs.stored import find_run, stored_run
+    from evovpo.runs.stored import find_run, stored_run, to_run
 
     with open_store(store_url) as store:
         view = stored_run(store, find_run(store, run))
-        config = Config.from_json(view.run.config_json).changed(store=StoreConfig(url=store.name))
+        problem, config = to_run(view, store)
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)
@@ -71,7 +70,7 @@ def apply(
     different: list[dict[str, Any]] = []
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
         bar = progress.add_task("rows", total=len(rows))
-        found = run_rows(view.problem, view.best, config, arguments, lambda n: progress.advance(bar, n))
+        found = run_rows(problem, view.best, config, arguments, lambda n: progress.advance(bar, n))
         for number, (row, (value, reason)) in enumerate(zip(rows, found, strict=True), start=1):
             before = row.get(column)
             row[column] = value if before in (None, "") else before

@@ -9,15 +9,20 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO, TypeVar
+
+from evovpo.errors import AskedError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from evovpo.store import Store
+
+
+T = TypeVar("T")
 
 
 class Exit(IntEnum):
@@ -90,6 +95,23 @@ def writing(path: Path) -> Iterator[TextIO]:
         partial.open("w", encoding="utf-8", newline="") as file,
     ):
         yield file
+
+
+def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
+    """Do work with what the user allows; at a terminal a yes allows what else is asked for."""
+    import typer
+
+    granted = tuple(allow or ())
+    while True:
+        try:
+            return work(granted)
+        except AskedError as error:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            say(str(error), stderr=True)
+            if not typer.confirm("Grant it for this command?", err=True):
+                raise
+            granted += error.words
 
 
 def leave(code: int, *lines: str) -> NoReturn:

@@ -50,12 +50,14 @@ def open_request(
     allow: Sequence[str] = (),
     output: str | None = None,
     columns: str | None = None,
+    is_run: bool = True,
 ) -> RunRequest:
     """Return the problem that `name` names (folder, OpenEvolve project, table, bundled one) and its settings.
 
-    `yaml` is an OpenEvolve configuration to use instead of the project's own, and `allow` is what its
-    evaluator may have besides; `output` and `columns` (commas between them) are what `table_task` takes.
-    Raises `ProblemError`, `ConfigError` and `SandboxError`.
+    `yaml` is an OpenEvolve configuration to use instead of the project's own, and `allow` grants what the
+    project asks for, where it `is_run` the servers of its own configuration too; `output` and `columns`
+    (commas between them) are what `table_task` takes. Raises `ProblemError`, `ConfigError` and
+    `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
     if is_table(name):
@@ -66,7 +68,7 @@ def open_request(
     path = resolve_problem(name)
     if is_project(path):
         stored = partial(_stored_problems, path)
-        opened = open_project(path, config_file, overrides, yaml, stored, allow=allow)
+        opened = open_project(path, config_file, overrides, yaml, stored, allow=allow, is_run=is_run)
         problem, initial = opened.problem, opened.initial
         # A threshold might have ended the judgement of the initial program earlier.
         judges = opened.config.evaluator.judges

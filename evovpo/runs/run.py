@@ -28,6 +28,7 @@ from evovpo.runs.snapshots import Keeper
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
+from evovpo.trust import asked_for, is_marked, mark, require
 from evovpo.types import Problem, Run, RunStatus, Tell, content_id
 
 
@@ -61,6 +62,7 @@ def start(
     with _only_searcher(store, run.id):
         store.add_problem(problem)
         store.add_run(run)
+        mark(run.id, asked_for(config, problem))
         on_start(run)
         return _drive(search, request, store, servers, on_tell)
 
@@ -74,15 +76,17 @@ def resume(
     executor: str | None = None,
     changes: Sequence[str] = (),
     verify: bool = False,
+    allow: Sequence[str] = (),
 ) -> Outcome:
     """Take a run up where its last stored tell left it; a finished run only reports.
 
     Its search comes from the latest snapshot and the rows after it, with `verify` from all rows.
 
     The problem and the configuration come from the store, as they were when the run started or went on last;
-    `executor`, if given, says in place of `sandbox.executor` where programs run from now on. With `changes`
-    of settings (`section.key=value`) a finished run goes on too, in a new part; under settings that end it
-    at once it still only reports. Raises what `next_part` does,
+    `allow` grants what they ask for where this user did not make the run (docs/security.md); `executor`, if
+    given, says in place of `sandbox.executor` where programs run from now on. With `changes` of settings
+    (`section.key=value`) a finished run goes on too, in a new part; under settings that end it at once it
+    still only reports. Raises what `next_part` does, `AskedError` for what nobody granted,
     `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
     another process of this machine searches the run; otherwise as `rebuild`.
     """
@@ -90,10 +94,16 @@ def resume(
         search, problem, config, run, _ = rebuild(run_id, store, from_snapshot=not verify)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
-        _check_scorer(problem, config)
+        known = asked_for(config, problem)
+        granted = {*allow, *asked_for(Config.load(None, changes))}
+        granted.update(known if is_marked(run.id, known) else ())
+        config = config.changed(store=StoreConfig(url=store.name))
         part = None
         if changes:
             config, part = next_part(search, problem, run, config, changes, store)
+        require(f"run {run.id} of {store.name}", asked_for(config, problem), granted)
+        mark(run.id, asked_for(config, problem))
+        problem = _checked(problem, config)
         if run.status.is_finished and part is None:
             on_start(run)
             with open_evaluator(problem, config) as judge:
@@ -118,8 +128,8 @@ def start_or_resume(
     """
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
-    executor = request.config.sandbox.executor
-    return resume(request.run_id, store, None, on_start, on_tell, executor)
+    executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)
+    return resume(request.run_id, store, None, on_start, on_tell, executor, allow=allow)
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
@@ -129,11 +139,14 @@ def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManag
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
-def _check_scorer(problem: Problem, config: Config) -> None:
+def _checked(problem: Problem, config: Config) -> Problem:
+    """Return the problem as its folder has it; raises `ProblemError` if the folder changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None:
-        is_same = problem.folder is not None and load_problem(problem.folder).version == problem.version
+        found = None if problem.folder is None else load_problem(problem.folder)
+        is_same = found is not None and found.version == problem.version
+        problem = problem if found is None else replace(found, id=problem.id)
     else:
         is_same = True
     if not is_same:
@@ -141,6 +154,7 @@ def _check_scorer(problem: Problem, config: Config) -> None:
             f"{problem.folder}: the problem changed since the run started, and old and new judgements do not "
             "compare; start a new run, or put the folder back as it was"
         )
+    return problem
 
 
 def _drive(

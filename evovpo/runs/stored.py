@@ -9,10 +9,12 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
 from evovpo.store import RunRow, RunSummary, Store
+from evovpo.trust import asked_for, is_marked
 from evovpo.types import (
     Candidate,
     Evaluation,
     Json,
+    Limits,
     Parent,
     ParentRole,
     Problem,
@@ -182,8 +184,21 @@ def read_run(store: Store, run_id: str) -> RunView:
     view = stored_run(store, run_id)
     if view.best is None:
         return view
-    config = Config.from_json(view.run.config_json).changed(store=StoreConfig(url=store.name))
-    return dataclasses.replace(view, heldout=run_heldout(view.problem, view.best, config))
+    problem, config = to_run(view, store)
+    return dataclasses.replace(view, heldout=run_heldout(problem, view.best, config))
+
+
+def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
+    """Return a stored problem and settings under which its programs may run in the sandbox.
+
+    Of a run that this user did not make they are the usual ones, with limits that no usual one is above.
+    """
+    problem, config = view.problem, Config.from_json(view.run.config_json)
+    if not is_marked(view.run.id, asked_for(config, problem)):
+        usual = dataclasses.asdict(Limits())
+        limits = {name: min(value, usual[name]) for name, value in dataclasses.asdict(problem.limits).items()}
+        problem, config = dataclasses.replace(problem, limits=Limits(**limits)), Config()
+    return problem, config.changed(store=StoreConfig(url=store.name))
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:

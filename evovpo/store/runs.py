@@ -260,7 +260,9 @@ def with_status() -> Select[Any]:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run in a row of `with_status`."""
+    """Return the run in a row of `with_status`; raises `StoreError` for an id that is no name of a file."""
+    if not row.id.isprintable() or "/" in row.id or row.id[:1] in ("", "."):
+        raise StoreError(f"expected ids of runs without slash and control character, found {row.id!r:.80}")
     changed = {}
     if row.latest is not None:
         changed = {"config_json": row.latest, "evaluations": json.loads(row.latest)["search"]["evaluations"]}

@@ -54,7 +54,6 @@ def evaluate(program_path):
     },
     "a key": {
         "initial_program.py": PROGRAM,
-        "metrics.toml": 'allow = ["env=JUDGE_KEY"]\n',
         "evaluator.py": LOAD
         + """
 import os
@@ -87,6 +86,7 @@ def test_a_search_finds_the_best_score_and_the_metrics_of_a_plain_call(
     folder = write_project(tmp_path / need, NEEDS[need])
     # Where nothing hides other users' files, only root's compilers may change modes unasked.
     allow = ["--allow", "path=/usr/bin"] if need == "a compiler" and os.geteuid() else []
+    allow += ["--allow", "env=JUDGE_KEY"] if need == "a key" else []
     write = partial(programs, need)
     found, said, view, sources, _ = searched(folder, write, shell.Shell(capsys), *allow)
     judged = [item for item in view.scores if item.status is Status.OK]
@@ -131,7 +131,8 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
         setting = f"evaluator.allow=read={tmp_path}/data, network"
         words = ("network", f"read={tmp_path}/data", "env=HOME")
         opened = open_project(folder, overrides=["sandbox.workers=1", setting], allow=["env=HOME"])
-        apart = open_project(folder, overrides=["sandbox.workers=1", "evaluator.mode=proxy"])
+        proxy = ["sandbox.workers=1", "evaluator.mode=proxy"]
+        apart = open_project(folder, overrides=proxy, allow=["network"])
     assert opened.config.evaluator.allow == ", ".join(words)
     assert opened.initial is not None
     assert opened.initial.isolation.endswith(f"; opened: {', '.join(words)}")

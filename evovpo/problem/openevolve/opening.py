@@ -5,11 +5,12 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
-from evovpo.problem.openevolve.folder import Project, own_settings, read_project
+from evovpo.problem.openevolve.folder import own_settings, read_project
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.metrics import read_metrics
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
 from evovpo.sandbox.openings import read_openings, split_words
+from evovpo.trust import NOT_OPENINGS, asked_for, require
 from evovpo.types import Problem, Trust
 
 _USUAL: dict[str, dict[str, object]] = {
@@ -28,13 +29,15 @@ def open_project(
     frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
     open_evaluator: OpenEvaluator = open_openevolve,
     allow: Sequence[str] = (),
+    is_run: bool = False,
 ) -> Loaded:
     """Return the project at `path` as a problem, with its configuration.
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
     `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
-    takes. What the evaluator may have is all of `allow`, the settings and `metrics.toml` together. Raises
-    what `load_openevolve` raises, and `ConfigError`.
+    takes. What the evaluator may have is all of `allow` and `evaluator.allow` together. Raises what
+    `load_openevolve` raises, `ConfigError`, and `AskedError` where these do not grant what the project asks
+    for: openings in its `metrics.toml` and, for a run, the servers and keys in its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -43,7 +46,19 @@ def open_project(
         given = base.get(section)
         base[section] = usual | (given if isinstance(given, dict) else {})
     config = Config.load(config_file, overrides, base, f"{file}, as settings here")
-    words = _all_allowed(read_project(path, config.evaluator.initial_program), config, allow)
+    project = read_project(path, config.evaluator.initial_program)
+    given = Config.load(config_file, overrides)
+    metrics = config.evaluator.metrics or project.metrics
+    wanted, own = read_metrics(metrics)[1], split_words(given.evaluator.allow)
+    openings: list[str] = []
+    for place, found in ((str(metrics), wanted), ("evaluator.allow", own), ("--allow", allow)):
+        here = [word for word in found if not word.startswith(NOT_OPENINGS)]
+        read_openings(here, project.folder, place)
+        openings += here
+    if is_run and yaml is None:  # one that the user named is the user's own
+        wanted += asked_for(config.changed(evaluator={"allow": ""}))
+    require(f"the project {project.folder}", wanted, {*own, *allow, *asked_for(given)})
+    words = read_openings(openings, project.folder).words
     config = config.changed(evaluator={"allow": ", ".join(words)})
     loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
     if words:
@@ -52,20 +67,6 @@ def open_project(
         remark = f"opened for the evaluator, {who}: {', '.join(words)}"
         loaded = loaded._replace(remarks=(remark, *loaded.remarks))
     return loaded
-
-
-def _all_allowed(project: Project, config: Config, allow: Sequence[str]) -> Sequence[str]:
-    """Return all words that open the sandbox, each checked where it was written."""
-    file = config.evaluator.metrics or project.metrics
-    words: list[str] = []
-    for place, found in (
-        (str(file), read_metrics(file)[1]),
-        ("evaluator.allow", split_words(config.evaluator.allow)),
-        ("--allow", allow),
-    ):
-        read_openings(found, project.folder, place)
-        words += found
-    return read_openings(words, project.folder).words
 
 
 def _with_own_models(

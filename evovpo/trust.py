@@ -1,0 +1,74 @@
+"""What a store or a project asks for, and whether the user granted it: the one rule of docs/security.md.
+
+Code, addresses, names of keys and openings of the sandbox count only where they come from the command line or
+from the user's own files. A run that this user made is known by a mark outside of its store.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import get_args
+
+from evovpo.config import Config, ModelConfig, SandboxConfig, SandboxLevel
+from evovpo.errors import AskedError
+from evovpo.types import Problem, content_id
+
+NOT_OPENINGS = ("server=", "key=", "code=", "executor=", "level=")
+"""Beginnings of words that say something else than what the sandbox is opened for."""
+_USUAL_KEY = ModelConfig.model_fields["key_variable"].default
+
+
+def asked_for(config: Config, problem: Problem | None = None) -> tuple[str, ...]:
+    """Return what settings ask for, and a problem whose own code runs, in the words of `--allow`."""
+    return tuple(dict.fromkeys(_asked(config, problem)))
+
+
+def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
+    if problem is not None and problem.scorer_path is not None and problem.folder is not None:
+        yield f"code={problem.folder}"
+    if config.sandbox.executor != "local":
+        yield f"executor={config.sandbox.executor}"
+    levels = get_args(SandboxLevel)
+    if levels.index(config.sandbox.minimum_level) < levels.index(SandboxConfig().minimum_level):
+        yield f"level={config.sandbox.minimum_level}"
+    yield from (word for part in config.evaluator.allow.split(",") if (word := part.strip()))
+    judges = json.loads(config.evaluator.judges or "{}").get("models", [])
+    for model in (*config.models, *(ModelConfig(**table) for table in judges)):
+        yield from (f"server={model.base_url}" for _ in [1] if model.base_url)
+        yield from (f"key={model.key_variable}" for _ in [1] if model.key_variable != _USUAL_KEY)
+    if config.proposer.base_url:
+        yield f"server={config.proposer.base_url}"
+
+
+def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
+    """Raise `AskedError` where something is asked for that was not granted; `origin` is who asks."""
+    granted = set(granted)
+    missing = [word for word in words if word not in granted]
+    if missing:
+        options = " ".join(f"--allow {shlex.quote(word)}" for word in missing)
+        raise AskedError(
+            f"{origin} asks for {', '.join(missing)}, which only you can grant (docs/security.md); if you "
+            f"know who made it and want this, add {options}",
+            tuple(missing),
+        )
+
+
+def mark(run_id: str, words: Iterable[str]) -> None:
+    """Note outside of the store that this user made a run, or granted what it asks for."""
+    path = _mark(run_id, words)
+    with contextlib.suppress(OSError):  # without the mark a resumed run asks again
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch()
+
+
+def is_marked(run_id: str, words: Iterable[str]) -> bool:
+    """Return whether this user made a run that asks for just these words, or granted them."""
+    return _mark(run_id, words).exists()
+
+
+def _mark(run_id: str, words: Iterable[str]) -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state, "evovpo", "runs", content_id(run_id, *sorted(set(words))))

@@ -1,0 +1,262 @@
+"""What comes from elsewhere is asked for, not obeyed: stores, projects, checkpoints of a hostile hand."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openevolve_problems import LOAD, PROGRAM, write_project
+from shell import Shell
+from toy_runs import PROBLEM
+
+from evovpo.config import Config, SandboxConfig, SearchConfig
+from evovpo.errors import AskedError
+from evovpo.problem.folder import load_problem
+from evovpo.problem.suites import new_problem
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
+from evovpo.store import Store
+from evovpo.types import Problem, Prompt, RunStatus
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = Config(
+    search=SearchConfig(evaluations=4, rollouts=2, answers=1, in_flight=1),
+    proposer=Config().proposer.changed(name="scripted"),
+    sandbox=SandboxConfig(workers=1),
+)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Another user's machine: runs that were made here before are not known as made by this user."""
+    state = tmp_path / "elsewhere"
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    return state
+
+
+def made(store_file: Path, problem: Problem, config: Config = SETTINGS, is_whole: bool = False) -> None:
+    """Make a store with the run `one`, cut off before its first answer, or whole."""
+
+    def interrupt(prompt: Prompt, index: int) -> str:
+        if is_whole:
+            return problem.seeds[0].source
+        raise KeyboardInterrupt
+
+    with Store.open(str(store_file)) as store:
+        try:
+            start(RunRequest(problem, config, run_id="one"), store, ScriptedProposer(interrupt))
+        except KeyboardInterrupt:
+            assert not is_whole
+
+
+def change(store_file: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def change_settings(store_file: Path, **sections: Any) -> None:
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        config = json.loads(connection.execute("SELECT config FROM runs").fetchone()[0])
+        for section, values in sections.items():
+            config[section] = config[section] | values if isinstance(values, dict) else values
+        connection.execute("UPDATE runs SET config = ?", [json.dumps(config)])
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_the_scorer_of_a_store_never_runs(is_whole: bool, tmp_path: Path) -> None:
+    store_file, folder, ran = tmp_path / "run.db", new_problem(tmp_path / "roots", "score"), tmp_path / "ran"
+    made(store_file, load_problem(folder), is_whole=is_whole)
+    hostile = tmp_path / "hostile.py"
+    hostile.write_text(f"open({str(ran)!r}, 'w').close()\n" + (folder / "score.py").read_text())
+    change(store_file, "UPDATE problems SET body = json_set(body, '$.scorer_path', ?)", str(hostile))
+    with Store.open(str(store_file)) as store:
+        source = load_problem(folder).seeds[0].source
+        assert resume("one", store, ScriptedProposer(lambda prompt, index: source)).evaluations == 4
+    assert not ran.exists()
+
+
+def test_code_that_the_store_of_somebody_else_names_is_asked_for(tmp_path: Path, elsewhere: Path) -> None:
+    folder, ran = new_problem(tmp_path / "roots", "score"), tmp_path / "ran"
+    scorer = folder / "score.py"
+    scorer.write_text(f"open({str(ran)!r}, 'w').close()\n" + scorer.read_text())
+    problem = load_problem(folder)
+    made(tmp_path / "run.db", problem)
+    ran.unlink()
+    (elsewhere / "evovpo" / "runs").rename(tmp_path / "gone")
+    proposer = ScriptedProposer(lambda prompt, index: problem.seeds[0].source)
+    with Store.open(str(tmp_path / "run.db")) as store:
+        with pytest.raises(AskedError, match=f"asks for code={folder}") as refused:
+            resume("one", store, proposer)
+        assert not ran.exists()
+        assert resume("one", store, proposer, allow=refused.value.words).evaluations == 4
+        assert ran.exists()
+        assert resume("one", store, proposer).evaluations == 4  # granted once, known from now on
+
+
+class _Server(BaseHTTPRequestHandler):
+    heard: list[dict[str, str]]
+
+    def do_GET(self) -> None:
+        self.heard.append(dict(self.headers))
+        self.send_error(404)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def listening() -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """The address of a server of a stranger, and the headers of what it is asked."""
+    heard: list[dict[str, str]] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Heard", (_Server,), {"heard": heard}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1", heard
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_store_that_names_a_server_and_a_key_gets_neither(
+    tmp_path: Path,
+    listening: tuple[str, list[dict[str, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (url, heard), file, run = listening, tmp_path / "run.db", Shell(capsys)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+    made(file, PROBLEM)
+    model = {"name": "m", "base_url": url, "key_variable": "AWS_SECRET_ACCESS_KEY"}
+    change_settings(file, proposer={"name": "openai", "attempts": 1}, models=[model])
+    answer = run("resume", "one", "--store", file)
+    assert answer.code == 2
+    assert f"server={url}" in answer.err
+    assert "--allow key=AWS_SECRET_ACCESS_KEY" in answer.err
+    assert heard == []
+    run("resume", "one", "--store", file, "--allow", f"server={url}", "--allow", "key=AWS_SECRET_ACCESS_KEY")
+    assert "Bearer the-secret" in heard[0].values()  # what the user grants is done
+
+
+@pytest.mark.parametrize(
+    ("section", "word"),
+    [
+        ({"evaluator": {"allow": "sandbox=off"}}, "sandbox=off"),
+        ({"sandbox": {"minimum_level": "none"}}, "level=none"),
+        ({"sandbox": {"executor": "ray://far:10001"}}, "executor=ray://far:10001"),
+        (
+            {"evaluator": {"judges": '{"models": [{"name": "m", "base_url": "http://far"}]}'}},
+            "server=http://far",
+        ),
+    ],
+)
+def test_a_store_that_lifts_the_sandbox_is_not_obeyed(
+    section: dict[str, Any], word: str, tmp_path: Path
+) -> None:
+    made(tmp_path / "run.db", PROBLEM)
+    change_settings(tmp_path / "run.db", **section)
+    with (
+        Store.open(str(tmp_path / "run.db")) as store,
+        pytest.raises(AskedError, match=f"asks for {word}"),
+    ):
+        resume("one", store, ScriptedProposer(lambda prompt, index: ""))
+
+
+def test_an_own_run_resumes_without_a_question_and_so_do_own_changes(tmp_path: Path) -> None:
+    made(tmp_path / "run.db", PROBLEM, SETTINGS.changed(sandbox={"minimum_level": "seccomp"}))
+    proposer = ScriptedProposer(lambda prompt, index: "")
+    with Store.open(str(tmp_path / "run.db")) as store:
+        changes = ["proposer.base_url=http://127.0.0.1:9/v1", "search.evaluations=3"]
+        assert resume("one", store, proposer, changes=changes).evaluations == 3
+        assert resume("one", store, proposer, changes=["search.evaluations=4"]).evaluations == 4
+        assert store.run("one").status is RunStatus.EXHAUSTED
+
+
+ESCAPES = (
+    LOAD
+    + """
+import os
+
+def evaluate(program_path):
+    open(os.environ["TARGET"], "w").close()
+    return {"combined_score": 1.0}
+"""
+)
+
+
+def test_a_project_opens_nothing_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, target = Shell(capsys), tmp_path / "escaped"
+    asks = {"metrics.toml": 'allow = ["sandbox=off"]\n'}
+    evaluator = ESCAPES.replace('os.environ["TARGET"]', repr(str(target)))
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator, **asks})
+    for command in (["check"], ["evolve", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]):
+        answer = run(command[0], folder, *command[1:])
+        assert answer.code == 2
+        assert "asks for sandbox=off" in answer.err
+        assert "--allow sandbox=off" in answer.err
+        assert not target.exists()
+    assert run("check", folder, "--allow", "sandbox=off").code == 0
+    assert target.exists()
+
+
+def test_a_project_names_no_server_and_no_key_by_itself(
+    tmp_path: Path,
+    listening: tuple[str, list[dict[str, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (url, heard), run = listening, Shell(capsys)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    yaml = (
+        f"llm:\n  api_base: {url}\n  api_key: ${{AWS_SECRET_ACCESS_KEY}}\n"
+        "  models: [{name: m, weight: 1.0}]\n"
+    )
+    evaluator = "def evaluate(path):\n    return {'combined_score': 1.0}\n"
+    files = {"initial_program.py": PROGRAM, "evaluator.py": evaluator, "config.yaml": yaml}
+    folder = write_project(tmp_path / "p", files)
+    assert run("check", folder).code == 0  # which asks no server
+    store = ["--store", tmp_path / "run.db", "--set", "proposer.attempts=1"]
+    answer = run("evolve", folder, *store)
+    assert answer.code == 2
+    assert f"server={url}" in answer.err
+    assert "key=AWS_SECRET_ACCESS_KEY" in answer.err
+    assert "key=AWS" in run("evolve", folder, *store, "--allow", f"server={url}").err
+    assert heard == []
+    own = run("evolve", folder, *store, "--base-url", url)
+    assert "asks for key=AWS_SECRET_ACCESS_KEY," in own.err  # the address is the user's, the key is not
+    granted = ["--allow", f"server={url}", "--allow", "key=AWS_SECRET_ACCESS_KEY"]
+    run("evolve", folder, *store, *granted)
+    assert "Bearer the-secret" in heard[0].values()
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", ".hidden", "\x1b]52;c;aGk=\x07"])
+def test_an_id_that_is_a_path_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, folder, run = tmp_path / "run.db", tmp_path / "a" / "b", Shell(capsys)
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    made(file, PROBLEM, is_whole=True)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE runs SET id = ?", [name])
+        for table in ("run_events", "prompts", "tells", "summaries", "candidates"):
+            connection.execute(f"UPDATE {table} SET run_id = ?", [name])
+    before = set(tmp_path.rglob("*"))
+    for command in ("show", "export", "doctor"):
+        answer = run(command, "latest", "--store", file)
+        assert answer.code == 2
+        assert "\x1b" not in answer.err
+        assert "expected ids of runs" in answer.err
+    new = set(tmp_path.rglob("*")) - before
+    assert [path for path in new if not path.name.startswith("run.db")] == []
