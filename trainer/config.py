@@ -37,6 +37,9 @@ class ObjectiveConfig(Section):
     sampler: Literal["dirichlet", "sobol"] = "dirichlet"
     """Independent weightings or a scrambled Sobol sequence; for those who study the estimate's noise."""
 
+    scalar: tuple[NotNegative, ...] = ()
+    """Weights of the components in the one number of grpo, max-at-k and multi-rlvr; empty for their mean."""
+
     @property
     def settings(self) -> dict[str, Any]:
         """What `trainer.objectives` is told beside the name."""

@@ -234,12 +234,12 @@ def find_objective(name: str) -> Objective:
 
 def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """GRPO (arXiv 2402.03300) on the mean of the vector."""
-    return _z_scores(rewards[:, 0].mean(axis=1))
+    return _z_scores(_scalars(rewards, settings)[:, 0])
 
 
 def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Max@k (arXiv 2510.23393) on the mean of the vector, then the group's z-score."""
-    scores = rewards[:, 0].mean(axis=1)
+    scores = _scalars(rewards, settings)[:, 0]
     n = len(scores)
     k = settings.k or max(2, n // 2)
     return _z_scores(max_at_k(scores, max(1, min(k, n - 1))))
@@ -251,7 +251,7 @@ def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCo
     VPO's paper scores the best answer, its released code sums over distinct answers. A repeated answer
     is a row of zeros here already, so that the plain sum is the sum over distinct answers.
     """
-    scores = rewards.mean(axis=2)
+    scores = _scalars(rewards, settings)
     return _z_scores(scores.max(axis=1) if settings.reading == "max" else scores.sum(axis=1))
 
 
@@ -375,6 +375,17 @@ def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
 def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
     """Return the best answer's weighted reward of each chain under each weighting."""
     return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
+
+
+def _scalars(rewards: Floats, settings: ObjectiveConfig) -> Floats:
+    """Return the one number of each answer `[G, M]`: the mean of its components, weighted by `scalar`."""
+    weights = settings.scalar or None
+    if weights and (len(weights) != rewards.shape[2] or not sum(weights)):
+        raise ConfigError(
+            f"objective.scalar has the weights {list(weights)}; expected {rewards.shape[2]}, one a component "
+            "and not all zero"
+        )
+    return np.asarray(np.average(rewards, axis=2, weights=weights), dtype=np.float64)
 
 
 def _z_scores(scores: Floats) -> Floats:

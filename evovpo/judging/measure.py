@@ -80,11 +80,13 @@ class Measure:
     """Completions left out because the sandbox failed on them."""
     unseen_C_m: npt.NDArray[np.bool_] | None = None
     """Right on all training and all held-out rows; `None` for a task without held-out rows."""
+    scalar: tuple[float, ...] = ()
+    """Weights of the components in the one number of an answer; empty for their mean."""
 
     @property
     def values_C_m(self) -> Array:
-        """Mean reward of each answer."""
-        return np.asarray(self.rewards_C_m_D.mean(axis=2))
+        """One number for each answer: the mean of its rewards, weighted by `scalar`."""
+        return np.asarray(np.average(self.rewards_C_m_D, axis=2, weights=self.scalar or None))
 
     @property
     def right_C_m(self) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ pytest.importorskip("transformers")
 
 from evovpo.analysis.statistics import diversity
 from evovpo.judging.measure import JudgedAnswer
+from trainer.domains import Domain
 from trainer.domains.figures import BY_K, OF_ALL, figures
-from trainer.domains.sampling import Completed
+from trainer.domains.sampling import Ask, Completed
 
 DOMAIN = """
 COMPONENTS = ("vowels", "short")
@@ -39,12 +42,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
 
 def test_figures_are_those_of_the_answers() -> None:
     vectors = [[(1.0, 0.0), (0.0, 1.0)], [(1.0, 1.0), (0.0, 0.0)]]
-    found = figures(
-        "x",
-        [[Completed("", [JudgedAnswer(str(one), one)], 2) for one in answers] for answers in vectors],
-        (1, 2),
-        0.7,
-    )
+    prompts: list[dict[str, Any]] = [{"prompt": "a", "id": "first", "stratum": "2 hops"}, {"prompt": "b"}]
+    domain = Domain("x", ("one", "other"), 1, prompts, lambda texts, rows: [], 1)
+    answered = [[Completed("", [JudgedAnswer(str(one), one)], 2) for one in answers] for answers in vectors]
+    found = figures("x", answered, (1, 2), Ask(2, 0.7), domain)
     assert found.values("best_at_k", 1).tolist() == [[0.5, 0.5]]
     assert found.values("best_at_k", 2).tolist() == [[0.5, 1.0]]
     assert found.values("union_at_k", 2).tolist() == [[1.0, 1.0]]
@@ -55,6 +56,12 @@ def test_figures_are_those_of_the_answers() -> None:
     assert found.values("diversity").tolist() == [[diversity(one) for one in vectors]] == [[2.0, 2.0]]
     # Neither of the first two beats the other; the second pair has one that beats, and one without rewards.
     assert found.values("pareto_share").tolist() == [[1.0, 0.5]]
+    first, second = found.rows()
+    assert (first["prompt"], first["id"], first["stratum"]) == (0, "first", "2 hops")
+    assert (second["prompt"], second["pass_at_k"]) == (1, {"1": 0.5, "2": 1.0})
+    # With weights of the components, these make the one number of an answer.
+    weighed = figures("x", answered, (1, 2), Ask(2, 0.7), replace(domain, scalar=(1.0, 3.0)))
+    assert weighed.values("best_at_k", 2).tolist() == [[0.75, 1.0]]
 
 
 @pytest.mark.slow
@@ -112,7 +119,17 @@ def test_a_model_behind_a_server_is_measured(
     server = FakeServer(Path(str(parts[1])).parent / "model-0")
     with serve(server) as url:
         answer = Shell(capsys)("measure", *parts, "--model", "base", "--base-url", url, "--json")
+    hot = FakeServer(Path(str(parts[1])).parent / "model-0")
+    with serve(hot) as url:
+        more = ("--top-p=0.9", "--top-k=5", "--repetition-penalty=1.1", "--template=thinks=false")
+        said = Shell(capsys)("measure", *parts, *more, "--model", "base", "--base-url", url, "--json")
+    assert (said.code, said.json["top_p"], said.json["repetition_penalty"]) == (0, 0.9, 1.1)
     assert answer.code == 0, answer.err
     assert (answer.json["model"], answer.json["prompts"], answer.json["answers"]) == ("base", 2, 4)
     assert 0 < answer.json["best_at_k"]["1"]["mean"] < answer.json["best_at_k"]["4"]["mean"] < 1
     assert {request["temperature"] for request in server.completions} == {1.0}
+    assert len(answer.json["rows"]) == 2
+    assert {request["chat_template_kwargs"]["thinks"] for request in hot.completions} == {False}
+    assert {(one["top_p"], one["top_k"], one["repetition_penalty"]) for one in hot.completions} == {
+        (0.9, 5, 1.1)
+    }

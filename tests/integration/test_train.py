@@ -149,6 +149,9 @@ def test_two_processes_take_the_step_of_one_and_train_together(parts: dict[str, 
     result = json.loads((tmp_path / "trained" / "training.json").read_text())["result"]
     assert list(result["before"]) == ["1", "2"]
     assert (tmp_path / "trained" / "model.safetensors").is_file()
+    # Measured where it is trained: before too, the model is placed as its processes share it.
+    measured = sorted((tmp_path / "measured.txt").read_text().splitlines())
+    assert measured == ["after DistributedDataParallel"] * 2 + ["before DistributedDataParallel"] * 2
 
 
 def test_a_dry_run_shows_what_would_be_trained_on_and_writes_nothing(

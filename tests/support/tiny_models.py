@@ -5,6 +5,7 @@ Norm weights and biases are random too: fresh ones are ones and zeros, which wou
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,54 @@ def write_tiny_folder(folder: Path, name: str = "llama", seed: int = 0) -> Path:
     hf.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<pad>"
     ).save_pretrained(folder)
+    return folder
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}"
+    "{% endif %}"
+)
+"""As Qwen3's, without tools."""
+
+
+def write_answering_model(
+    folder: Path,
+    prompts: Sequence[Mapping[str, Any]],
+    answers: Sequence[str],
+    template: str = CHAT_TEMPLATE,
+    **arguments: object,
+) -> Path:
+    """Write a random Qwen3 that knows whole answers as tokens, and every prompt as unknown words.
+
+    Its context has room for one token more than the longest prompt, made with these arguments of the
+    template: a completion is one answer.
+    """
+    tokens = ["<pad>", "<unk>", "<end>", *answers]
+    ids = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
+    words = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Split(Regex(r"\s+"), "removed")
+    words.decoder = decoders.Fuse()
+    tokenizer: Any = hf.PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", eos_token="<end>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = template
+    lengths = [0]
+    for row in prompts:
+        chat = {"tokenize": False, "add_generation_prompt": True, **arguments}
+        text = row["prompt"]
+        text = text if isinstance(text, str) else tokenizer.apply_chat_template(text, **chat)
+        lengths.append(len(tokenizer(text)["input_ids"]))
+    torch.manual_seed(0)
+    config = hf.Qwen3Config(
+        vocab_size=len(ids), hidden_size=16, intermediate_size=16, num_hidden_layers=2, head_dim=16,
+        num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=max(lengths) + 1,
+        bos_token_id=None, eos_token_id=END_ID, pad_token_id=PAD_ID,
+    )  # fmt: skip
+    hf.Qwen3ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

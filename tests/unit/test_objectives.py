@@ -171,6 +171,17 @@ def test_grpo_by_hand() -> None:
     assert advantages("grpo", rewards, rng=rng()) == pytest.approx([-wanted, 0.0, wanted])
 
 
+def test_one_number_is_the_weighted_mean_where_weights_are_given() -> None:
+    """Weights of 1 and 3 are as good as four components, the second repeated twice."""
+    rewards = np.random.default_rng(0).random((6, 1, 2))
+    repeated = rewards[:, :, [0, 1, 1, 1]]
+    for name in ("grpo", "max-at-k", "multi-rlvr"):
+        found = advantages(name, rewards, rng=rng(), scalar=(1.0, 3.0))
+        assert found == pytest.approx(advantages(name, repeated, rng=rng()))
+    with pytest.raises(ConfigError, match=r"has the weights \[1.0\]; expected 2, one a component"):
+        advantages("grpo", rewards, rng=rng(), scalar=(1.0,))
+
+
 def test_maxrl_by_hand() -> None:
     rewards = [[[0.2]], [[0.4]], [[0.6]]]
     assert advantages("maxrl", rewards, rng=rng()) == pytest.approx([-0.5, 0.0, 0.5], abs=1e-5)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import pytest
 from shell import Shell
 
 import evovpo
-from evovpo.errors import ProblemError
+from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem
+from evovpo.sandbox import Sandbox
 from evovpo.types import Limits
 from tests.support.benchmark_rows import (
     CITIES,
@@ -125,7 +126,7 @@ def test_tests_of_a_program_are_components_and_sixteen_at_most(tmp_path: Path) -
 def test_a_test_that_ends_a_program_leaves_the_others_their_rewards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(livecodebench_domain, "_LIMITS", Limits(wall_seconds=60.0, cpu_seconds=1))
+    monkeypatch.setattr(livecodebench_domain, "LIMITS", (Limits(wall_seconds=60.0, cpu_seconds=1),) * 3)
     adds = (
         "def solve(text):\n    first, other = text.split()\n    {}\n    return str(int(first) + int(other))"
     )
@@ -137,6 +138,23 @@ def test_a_test_that_ends_a_program_leaves_the_others_their_rewards(
     assert slow.rewards == (1.0,) * 5 + (0.0,) + (1.0,) * 10
     # Tests 1, 5 and 9 end a process each, and none is left for those from 10 on.
     assert fragile.rewards == (0.5, 0, 0.5, 0.5, 1, 0, 1, 1, 1) + (0.0,) * 7
+
+
+def test_programs_are_judged_at_a_time_and_within_the_limits_that_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = livecodebench_domain.LIMITS
+    assert (sum(one.wall_seconds for one in limits), sum(one.cpu_seconds for one in limits)) == (10.0, 6)
+    both, run = Barrier(2, timeout=120), Sandbox.run
+
+    def meet(*given: Any, **named: Any) -> Any:
+        both.wait()  # broken, and an error, where the second is judged after the first
+        return run(*given, **named)
+
+    monkeypatch.setattr(Sandbox, "run", meet)
+    with opened("livecodebench", tmp_path) as domain:
+        chains = domain.judge([program(0)] * 2, domain.prompts[:1] * 2)
+    assert [answer.is_right for (answer,) in chains] == [True, True]
 
 
 def test_programs_that_fail_as_a_whole_are_zeros_with_their_reason(tmp_path: Path) -> None:
@@ -309,3 +327,27 @@ def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
     assert Path("posed/row.jsonl.calls.jsonl").exists()
     with pytest.raises(ProblemError, match="the judge gave no heads"):
         search("Pink", "three.db")
+
+
+def test_prompts_to_measure_on_are_drawn_evenly_over_strata(tmp_path: Path) -> None:
+    file = write_jsonl(tmp_path / "rows.jsonl", sorted(map(musique, range(30)), key=lambda row: row["id"]))
+    found = [row["stratum"] for row in open_domain("musique", file, tasks=9).prompts]
+    assert {hops: found.count(hops) for hops in found} == {"2 hops": 3, "3 hops": 3, "4 hops": 3}
+    again = open_domain("musique", file, tasks=9).prompts
+    assert [row["id"] for row in again] == [
+        row["id"] for row in open_domain("musique", file, tasks=9).prompts
+    ]
+    assert open_domain("musique", file, tasks=9).scalar == (1, 1, 1, 1, 3)
+
+
+def test_rows_are_chosen_by_date_and_files_are_joined(tmp_path: Path) -> None:
+    days = ("2024-07-31", "2024-08-01", "2024-12-24", "2025-02-28", "2025-03-01")
+    rows = [livecodebench(0) | {"contest_date": f"{day}T00:00:00", "question_id": day} for day in days]
+    one, other = write_jsonl(tmp_path / "one.jsonl", rows[:2]), write_jsonl(tmp_path / "two.jsonl", rows[2:])
+    for dates in ("2024-08..2025-02", "2024-08-01..2025-02-28"):
+        with open_domain("livecodebench", f"{one},{other}", dates=dates) as domain:
+            assert [row["id"] for row in domain.prompts] == [f"atcoder/{day}" for day in days[1:4]]
+    with pytest.raises(ConfigError, match=r"expected FROM\.\.TO"):
+        open_domain("livecodebench", one, dates="2024")
+    with pytest.raises(ConfigError, match="its rows have no dates"):
+        open_domain("eureqa", write_jsonl(tmp_path / "q.jsonl", [eureqa(1)]), dates="2024..2025")

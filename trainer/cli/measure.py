@@ -11,7 +11,7 @@ from evovpo.cli.terminal import print_json, say, show_answer
 from evovpo.errors import ConfigError
 from evovpo.files import write_errors, write_json
 from trainer.cli.policies import check_installed
-from trainer.cli.train import Data, DomainName, Ks, numbers
+from trainer.cli.train import Data, Dates, DomainName, Ks, numbers, settings_of
 
 if TYPE_CHECKING:
     from trainer.domains.tokens import Split
@@ -59,6 +59,14 @@ def measure(
         list[float] | None,
         option("T", "Sampling temperature; given again, a row for each.", min=0.01, default="1"),
     ] = None,
+    top_p: Annotated[float, option("P", "Sample from the likeliest tokens of this mass; 1 from all.")] = 1.0,
+    top_k: Annotated[int, option("N", "Sample from so many likeliest tokens; 0 from all.", min=0)] = 0,
+    repetition_penalty: Annotated[float, option("R", "Above 1, repeated tokens are less likely.")] = 1.0,
+    template: Annotated[
+        list[str] | None,
+        option("KEY=VALUE", "Argument of the chat template, for example enable_thinking=false."),
+    ] = None,
+    dates: Dates = "",
     seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
     png: options.Png = None,
     no_png: options.NoPng = False,
@@ -66,8 +74,9 @@ def measure(
 ) -> None:
     """Measure what answers of a model are worth on a domain, with 95 % intervals over the prompts.
 
-    As many answers are sampled for each prompt as the largest k. Bundled domains take tasks that no training
-    saw; of a file every row is measured, so give rows that were not trained on.
+    As many answers are sampled for each prompt as the largest k, by these settings alone: a model's
+    generation_config.json has no say. Bundled domains take tasks that no training saw; of a file give rows
+    that were not trained on. [bold]--json[/bold] has a row for each prompt.
 
     [dim]Examples:[/dim]  evovpo measure --domain maze-conflict
                evovpo measure --domain maze-conflict --model trained --temperature 0.7 --temperature 1
@@ -76,22 +85,23 @@ def measure(
     """
     check_installed()
     from trainer.cli.progress import WorkBar, quiet
-    from trainer.domains import open_domain
+    from trainer.domains.domain import GENERATED, open_domain
     from trainer.domains.figures import measure_policies
-    from trainer.domains.tokens import START_FOLDERS
+    from trainer.domains.sampling import Ask
     from trainer.reports.domains import figures_json, figures_view, write_figures_png
 
     if base_url and not model:
         raise ConfigError("--base-url: name the model that the server has with --model")
-    split: Split | None = "test" if domain in START_FOLDERS else None
+    split: Split | None = "test" if domain in GENERATED else None
+    ask = Ask(1, 1.0, seed, top_p, top_k, repetition_penalty, template=settings_of(template, "--template"))
     counts, bar = numbers("--k", ks), WorkBar()
 
-    with bar, quiet(), open_domain(domain, data, answers, split=split, tasks=prompts) as opened:
+    with bar, quiet(), open_domain(domain, data, answers, split=split, tasks=prompts, dates=dates) as opened:
 
         def told(name: str, done: int) -> None:
             bar.show(f"measuring {name}", done, len(opened.prompts))
 
-        found = measure_policies(opened, model or (), counts, temperature or (1.0,), seed, base_url, told)
+        found = measure_policies(opened, model or (), counts, ask, temperature or [1.0], base_url, told)
     picture = None if no_png or (as_json and png is None) else options.written_to(png, "measure.png")
     if picture is not None:
         write_figures_png(picture, found, domain)

@@ -28,7 +28,13 @@ DomainName = Annotated[
         "--domain",
     ),
 ]
-Data = Annotated[str | None, option("FILE", "The domain's prompts, in the format of its public data.")]
+Data = Annotated[
+    str | None,
+    option("FILE", "The domain's prompts, in the format of its public data; several files as FILE,FILE."),
+]
+Dates = Annotated[
+    str, option("FROM..TO", "Only rows of these days, for example 2024-08-01..2025-02-28 (LiveCodeBench).")
+]
 Ks = Annotated[str, option("K,K", "Numbers of answers that figures are given for.", "--k")]
 
 
@@ -142,13 +148,13 @@ def _train(asked: Asked, *, as_json: bool) -> None:
     say(f"Serve it:     vllm serve {found.output}")
 
 
-def settings_of(changes: list[str] | None) -> dict[str, Any]:
+def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
     """Return `KEY=VALUE` settings, values as JSON where they are any. Raises `ConfigError` without an `=`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")
         if not equals:
-            raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example learning_rate=1e-5")
+            raise ConfigError(f"{name} {text!r}: expected KEY=VALUE, for example learning_rate=1e-5")
         try:
             found[key.strip()] = json.loads(value)
         except ValueError:

@@ -1,13 +1,14 @@
 """What can be trained on and measured: prompts, and what the answers of a completion are worth.
 
-A domain's prompts and completions are text. The bundled ones bring their own tasks and start model
-(`trainer/domains/tokens.py`); the others read a file (`trainer/domains/text/`).
+A domain's prompts and completions are text. The bundled ones bring their own tasks, and but for `maze-words`
+a start model (`trainer/domains/tokens.py`); the others read a file (`trainer/domains/text/`).
 """
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -24,6 +25,8 @@ Row: TypeAlias = Mapping[str, Any]
 Chains: TypeAlias = list[list[JudgedAnswer]]
 """Of each completion exactly m answers, an unreadable or missing one with zeros and a reason."""
 
+GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
+"""The domains that make their own tasks."""
 FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench", "math", "judged")
 """The domains that read a file, each a module of `trainer.domains.text`."""
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
@@ -50,6 +53,8 @@ class Domain:
     judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
     """Judges the token ids of one completion of the start model, marks included."""
     close: Callable[[], None] = lambda: None
+    scalar: tuple[float, ...] = ()
+    """Weights of the components where an objective or a figure needs one number; empty for their mean."""
 
     def __enter__(self) -> Self:
         return self
@@ -66,6 +71,19 @@ class Domain:
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)
+
+    def check_tokens(self, tokenizer: Any) -> None:
+        """Raise `ConfigError` if answers are judged by their tokens and a model has others than expected."""
+        text = self.prompts[0]["prompt"] if self.prompts else ""
+        if self.start_model is None or self.judge_ids is None or not text:
+            return
+        if list(tokenizer(text)["input_ids"]) != list(load_tokenizer(self.start_model)(text)["input_ids"]):
+            advice = "train on maze-words, " if self.name.startswith("maze") else ""
+            raise ConfigError(
+                f"the domain {self.name} is asked and answered in the tokens of its own start model, and "
+                f"this model has others; {advice}leave out --model, or take a domain in words "
+                "(docs/domains.md)"
+            )
 
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
         """Return rewards `[m, D]` of each completion: zeros for unreadable, missing and repeated answers.
@@ -112,25 +130,33 @@ def open_domain(
     *,
     split: Split | None = None,
     tasks: int | None = None,
+    dates: str = "",
 ) -> Domain:
     """Return the domain of a name, its prompts asking for so many answers.
 
-    `name` is one of `START_FOLDERS`, which take no data, or one of `FILE_DOMAINS`, which read the file
-    `data`; or the path of a Python file (`trainer/domains/text/yours.py`), with the data that it judges.
-    Of a file every row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their place; the bundled
-    domains make the tasks of a split (train). `tasks` is the most prompts wanted, in the order of the file.
+    `name` is one of `GENERATED`, which take no data, or one of `FILE_DOMAINS`, which read the file `data` (or
+    several, with commas between them); or the path of a Python file (`trainer/domains/text/yours.py`), with
+    the data that it judges. Of a file every row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their
+    place; generated domains make the tasks of a split (train). `tasks` is the most prompts wanted: of more
+    some are drawn, always the same, and equally many of each stratum where the domain has strata.
+    `dates`, FROM..TO, takes rows of these days alone (2024-08 means the month), of a file that dates them.
 
     Raises `ConfigError` or `ProblemError` naming what is wrong with a name, a file or a row.
     """
     if answers < 1:
         raise ConfigError(f"answers is {answers}; expected 1 or more; say how many a prompt asks for")
-    if name in START_FOLDERS:
+    if name in GENERATED:
         if data is not None:
             raise ConfigError(f"the domain {name} makes its own tasks; leave out the data {data}")
-        return _bundled(name, answers, split or "train", tasks or _BUNDLED_TASKS)
+        count = tasks or _BUNDLED_TASKS
+        if name in START_FOLDERS:
+            return _bundled(name, answers, split or "train", count)
+        from trainer.domains.maze.words import open_words
+
+        return open_words(name, split or "train", count, answers)
     is_own = name.endswith(".py")
     if not is_own and name not in FILE_DOMAINS:
-        hint = nearest_hint(name, (*START_FOLDERS, *FILE_DOMAINS))
+        hint = nearest_hint(name, (*GENERATED, *FILE_DOMAINS))
         raise ConfigError(f"unknown domain {name!r}; {hint}; or name a Python file of your own")
     if data is None:
         raise ConfigError(f"the domain {name} reads its prompts from a file; name it as the data")
@@ -140,18 +166,40 @@ def open_domain(
         domain = open_yours(Path(name), Path(data), answers)
     else:
         domain = importlib.import_module(f"trainer.domains.text.{name}").open_file(Path(data), answers)
-    rows = [row for place, row in enumerate(domain.prompts) if split in (None, _TENTHS[place % 10])][:tasks]
+    if dates:
+        domain = replace(domain, prompts=_of_days(domain.prompts, dates, data))
+    rows = [row for place, row in enumerate(domain.prompts) if split in (None, _TENTHS[place % 10])]
     if not rows:
         raise ConfigError(f"{data}: expected rows of the split {split}, found none; give ten rows or more")
-    return replace(domain, prompts=rows)
+    return replace(domain, prompts=rows if tasks is None else some_of(rows, tasks))
+
+
+def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[dict[str, Any]]:
+    first, dots, last = dates.partition("..")
+    if not dots:
+        raise ConfigError(f"dates {dates!r}: expected FROM..TO, for example 2024-08-01..2025-02-28")
+    if any(not row.get("date") for row in rows):
+        raise ConfigError(f"{data}: its rows have no dates to choose by; leave out the dates {dates}")
+    return [row for row in rows if first <= row["date"] and (not last or row["date"][: len(last)] <= last)]
+
+
+def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Return up to `count` rows in their order, drawn at random, equally many of each `stratum`.
+
+    Of a stratum with too few rows all, and more of the others.
+    """
+    order = np.random.default_rng(0).permutation(len(rows)).tolist()
+    strata: dict[Any, list[int]] = {}
+    for place in order:
+        strata.setdefault(rows[place].get("stratum"), []).append(place)
+    rounds = [place for turn in zip_longest(*strata.values()) for place in turn if place is not None]
+    return [rows[place] for place in sorted(rounds[:count])]
 
 
 def _bundled(name: str, answers: int, split: Split, count: int) -> Domain:
-    from transformers import AutoTokenizer
-
     opened = ExitStack()
     tokens = opened.enter_context(open_token_domain(name))
-    tokenizer = AutoTokenizer.from_pretrained(tokens.model_folder)
+    tokenizer = load_tokenizer(tokens.model_folder)
     tasks = tokens.tasks(split, count)
 
     def judge_ids(ids: Sequence[int], row: Row) -> list[JudgedAnswer]:
@@ -167,6 +215,13 @@ def _bundled(name: str, answers: int, split: Split, count: int) -> Domain:
     folder, most = tokens.model_folder, tokens.max_tokens(answers)
     domain = Domain(name, tokens.components, answers, prompts, judge_texts, most, folder)
     return replace(domain, judge_ids=judge_ids, close=opened.close)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer in a model folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
 def _rewards(chain: Sequence[JudgedAnswer]) -> Floats | None:

@@ -1,7 +1,7 @@
 """What policies are worth on a domain: figures by k with intervals over its prompts, paired differences."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,12 +30,14 @@ OF_ALL = {
 
 @dataclass(frozen=True)
 class PolicyFigures:
-    """The figures of one policy at one temperature, on T prompts."""
+    """The figures of one policy on T prompts, sampled in one way."""
 
     name: str
-    temperature: float
+    ask: Ask
     measures: tuple[Measure, ...]
     ks: tuple[int, ...]
+    names: tuple[Mapping[str, Any], ...]
+    """Of each prompt what its row in JSON begins with."""
 
     def values(self, figure: str, k: int = 0) -> Array:
         """Return one figure of each prompt `[1, T]`."""
@@ -46,21 +48,41 @@ class PolicyFigures:
         """Return the mean of a figure over the prompts by k, with its 95 % interval."""
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
-    def means(self, figure: str) -> dict[str, float]:
-        """Return the mean of a figure by k, the keys as JSON has them."""
-        return {str(k): float(self.values(figure, k).mean()) for k in self.ks}
-
     def as_json(self) -> dict[str, Any]:
         """Return every figure with `mean`, `low` and `high`; maps by k have texts as keys."""
         return {
             "model": self.name,
-            "temperature": self.temperature,
+            **self.ask.settings,
             "prompts": len(self.measures),
             "answers": int(max(one.values_C_m.size for one in self.measures)),
             "faults": sum(one.faults for one in self.measures),
             **{name: {str(k): ends(one) for k, one in self.by_k(name).items()} for name in BY_K},
             **{name: ends(mean(self.values(name))) for name in OF_ALL},
+            "rows": self.rows(),
         }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the figures of each prompt as JSON, behind its id and stratum where its file has them."""
+        ks = self.ks
+        return [
+            {
+                **name,
+                **{figure: dict(zip(map(str, ks), getattr(one, figure)(ks).tolist(), strict=True))
+                   for figure in BY_K},
+                **{figure: float(getattr(one, figure)) for figure in OF_ALL},
+            }
+            for name, one in zip(self.names, self.measures, strict=True)
+        ]  # fmt: skip
+
+
+def by_prompt(rows: Sequence[Mapping[str, Any]], figure: str, k: str) -> Array:
+    """Return one figure of each prompt `[1, T]` from rows of `PolicyFigures.rows`."""
+    return np.array([[row[figure][k] for row in rows]], dtype=np.float64)
+
+
+def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
+    """Return the mean of a figure over rows by k."""
+    return {k: float(by_prompt(rows, figure, k).mean()) for k in rows[0][figure]}
 
 
 def ends(interval: Interval) -> dict[str, float]:
@@ -69,11 +91,18 @@ def ends(interval: Interval) -> dict[str, float]:
 
 
 def figures(
-    name: str, found: Sequence[Sequence[Completed]], ks: Sequence[int], temperature: float
+    name: str, found: Sequence[Sequence[Completed]], ks: Sequence[int], ask: Ask, domain: Domain
 ) -> PolicyFigures:
-    """Return what judged completions are worth. Raises `SandboxError` as `evovpo.judging.measure`."""
-    measures = tuple(measure([one.answers for one in completions]) for completions in found)
-    return PolicyFigures(name, temperature, measures, tuple(ks))
+    """Return what judged completions of a domain's prompts are worth. Raises `SandboxError` as `measure`."""
+    measures = tuple(
+        replace(measure([one.answers for one in completions]), scalar=domain.scalar) for completions in found
+    )
+    keys = ("id", "stratum")
+    names = tuple(
+        {"prompt": place} | {key: row[key] for key in keys if key in row}
+        for place, row in enumerate(domain.prompts[: len(found)])
+    )
+    return PolicyFigures(name, ask, measures, tuple(ks), names)
 
 
 def minus(ours: PolicyFigures, theirs: PolicyFigures, figure: str, k: int = 0) -> Difference:
@@ -85,14 +114,15 @@ def measure_policies(
     domain: Domain,
     models: Sequence[str],
     ks: tuple[int, ...],
+    ask: Ask,
     temperatures: Sequence[float],
-    seed: int,
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
     """Return the figures of each model, in this process or at a server, at each temperature.
 
-    Without models those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
+    `ask` says how else they are sampled; as many completions as the largest k needs. Without models
+    those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
     without a start model, and as `load_policy` and `complete_at`.
     """
     if not models and domain.start_model is None:
@@ -102,7 +132,7 @@ def measure_policies(
         name = model if models else "start"
         sample = partial(complete_at, base_url, model) if base_url else partial(complete, load_policy(model))
         for temperature in temperatures:
-            ask = Ask(-(-max(ks) // domain.answers), temperature, seed)
-            answered = sample(domain, domain.prompts, ask, partial(watch, name))
-            found.append(figures(name, answered, ks, temperature))
+            ours = replace(ask, completions=-(-max(ks) // domain.answers), temperature=temperature)
+            answered = sample(domain, domain.prompts, ours, partial(watch, name))
+            found.append(figures(name, answered, ks, ours, domain))
     return found

@@ -1,6 +1,7 @@
 """What a training would train on and take, before anything is spent but a few completions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from evovpo.analysis.doctor.figures import Sample, sample_of
 from evovpo.analysis.doctor.findings import diagnose
 from evovpo.judging.measure import without_repeats
 from trainer.domains.domain import Domain
-from trainer.domains.sampling import Ask, Completed, complete, load_policy
+from trainer.domains.sampling import Completed, complete, load_policy
 from trainer.domains.training import Asked
 
 _PROMPTS, _SHOWN = 8, 3
@@ -27,7 +28,7 @@ def preview(asked: Asked) -> dict[str, Any]:
         config, folder = asked.config(domain), asked.start(domain)
         policy = load_policy(str(folder))
         rows = domain.prompts[:_PROMPTS]
-        found = complete(policy, domain, rows, Ask(asked.rollouts, config.temperature, asked.seed))
+        found = complete(policy, domain, rows, replace(asked.ask(config), completions=asked.rollouts))
         sampled = asked.steps * asked.prompts * asked.rollouts
         length = np.mean([one.tokens for completions in found for one in completions])
         parameters = sum(weights.numel() for weights in policy.model.parameters())

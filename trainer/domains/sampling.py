@@ -4,14 +4,19 @@ In this process any causal model that transformers loads, on the accelerator if 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from jinja2.exceptions import TemplateError
+from transformers import GenerationConfig
 
-from evovpo.config import ProposerConfig
+from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import PolicyError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.proposers.local import LoadedModel, load_model
@@ -22,12 +27,27 @@ _ROWS_AT_ONCE = 192
 """Completions sampled in one batch, unless one prompt alone has more."""
 
 
-class Ask(NamedTuple):
-    """How a prompt is sampled."""
+@dataclass(frozen=True)
+class Ask:
+    """How a prompt is sampled; nothing is taken from a model's generation_config.json but its end tokens."""
 
     completions: int
     temperature: float = 1.0
     seed: int = 0
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 samples from all tokens."""
+    repetition_penalty: float = 1.0
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of transformers' `GenerationConfig`, such as min_p."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the chat template, such as enable_thinking."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Temperature, top_p, top_k and the repetition penalty by name, as figures show them."""
+        names = ("temperature", "top_p", "top_k", "repetition_penalty")
+        return {name: getattr(self, name) for name in names}
 
 
 class Completed(NamedTuple):
@@ -83,11 +103,12 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[Completed]]:
-    """Return the judged completions of each row, sampled in this process from the plain softmax.
+    """Return the judged completions of each row, sampled in this process.
 
     The same for the same policy, rows and seed; the caller's random numbers stay as they are. Raises
     `PolicyError` for a prompt that leaves no room in the model's context.
     """
+    domain.check_tokens(policy.tokenizer)
     found: list[list[Completed]] = []
     per_batch = max(1, _ROWS_AT_ONCE // ask.completions)
     was_training = policy.model.training
@@ -96,7 +117,7 @@ def complete(
         policy.model.eval()
         for first in range(0, len(rows), per_batch):
             batch = rows[first : first + per_batch]
-            prompts = [_prompt_ids(policy.tokenizer, row["prompt"]) for row in batch]
+            prompts = [_prompt_ids(policy.tokenizer, row["prompt"], ask.template) for row in batch]
             ids = _sample(policy, prompts, domain, ask)
             for place, row in enumerate(batch):
                 mine = ids[place * ask.completions : (place + 1) * ask.completions]
@@ -106,10 +127,17 @@ def complete(
     return found
 
 
-def _prompt_ids(tokenizer: Any, prompt: Any) -> list[int]:
+def _prompt_ids(tokenizer: Any, prompt: Any, template: Mapping[str, Any]) -> list[int]:
     text = as_text(prompt, tokenizer)
-    whole = {"add_generation_prompt": True, "return_dict": True}
-    made = tokenizer(text) if isinstance(text, str) else tokenizer.apply_chat_template(text, **whole)
+    if isinstance(text, str):
+        return list(tokenizer(text)["input_ids"])
+    try:
+        made = tokenizer.apply_chat_template(text, add_generation_prompt=True, return_dict=True, **template)
+    except TemplateError as error:
+        raise PolicyError(
+            f"{tokenizer.name_or_path}: its chat template refused the prompt: {error}; give it what it needs "
+            "with --template KEY=VALUE, in a training with --set 'chat_template_kwargs={...}'"
+        ) from error
     return list(made["input_ids"])
 
 
@@ -126,18 +154,31 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
         )
     rows = [[pad] * (longest - len(ids)) + ids for ids in prompts]
     mask = [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts]
-    sampled = model.generate(
-        input_ids=torch.tensor(rows, device=model.device),
-        attention_mask=torch.tensor(mask, device=model.device),
-        do_sample=True, temperature=ask.temperature, top_k=0, top_p=1.0,
-        num_return_sequences=ask.completions, max_new_tokens=min(room, domain.max_tokens),
-        eos_token_id=list(policy.end_ids), pad_token_id=pad,
+    config = GenerationConfig(
+        do_sample=True, **ask.settings, **ask.more, num_return_sequences=ask.completions,
+        max_new_tokens=min(room, domain.max_tokens), eos_token_id=list(policy.end_ids), pad_token_id=pad,
     )  # fmt: skip
+    with _only(model, config):
+        sampled = model.generate(
+            input_ids=torch.tensor(rows, device=model.device),
+            attention_mask=torch.tensor(mask, device=model.device),
+        )
     found = []
     for row in sampled[:, longest:].tolist():
         ends = [place for place, token in enumerate(row) if token in policy.end_ids]
         found.append(row[: ends[0] + 1] if ends else row)
     return found
+
+
+@contextmanager
+def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
+    """Let a model generate by this configuration alone, where transformers fills gaps from its own."""
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    own, whole.generation_config = whole.generation_config, config
+    try:
+        yield
+    finally:
+        whole.generation_config = own
 
 
 def _judged(policy: LoadedModel, domain: Domain, row: Row, rows: Sequence[list[int]]) -> list[Completed]:
@@ -162,6 +203,12 @@ def complete_at(
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"
     settings = ProposerConfig(name="openai", base_url=base_url, model=model, endpoint=endpoint)
+    extra = {"top_k": ask.top_k, "repetition_penalty": ask.repetition_penalty, **ask.more}
+    plain = {"top_k": 0, "repetition_penalty": 1.0}
+    fields = {name: value for name, value in extra.items() if plain.get(name) != value}
+    if ask.template:
+        fields["chat_template_kwargs"] = dict(ask.template)
+    named = ModelConfig(name=model, top_p=ask.top_p, extra=json.dumps(fields) if fields else "")
     sampling, done = Sampling(ask.temperature, domain.max_tokens), count(1)
 
     async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[Completed]:
@@ -180,7 +227,7 @@ def complete_at(
         return [Completed(*parts) for parts in zip(texts, chains, lengths, strict=True)]
 
     async def every() -> list[list[Completed]]:
-        proposer = OpenAIProposer(settings)
+        proposer = OpenAIProposer(settings, models=[named])
         try:
             await proposer.check()
             return list(await asyncio.gather(*(one(proposer, *pair) for pair in enumerate(rows))))

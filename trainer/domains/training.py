@@ -16,17 +16,18 @@ import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
 from pydantic import TypeAdapter, ValidationError
-from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from evovpo.errors import ConfigError, TrainingError, nearest_hint
+from evovpo.experiments.intervals import difference
 from evovpo.files import file_digests, write_errors, write_json
 from evovpo.proposers.local import LoadedModel, check_model_folder, end_ids, no_progress_bar
 from evovpo.proposers.policies import is_adapter
 from evovpo.types import PolicyVersion
-from trainer.domains.domain import Domain, open_domain
-from trainer.domains.figures import PolicyFigures, ends, figures, minus
+from trainer.domains.domain import GENERATED, Domain, load_tokenizer, open_domain
+from trainer.domains.figures import by_prompt, ends, figures, means
 from trainer.domains.sampling import Ask, as_text, complete, model_folder
-from trainer.domains.tokens import START_FOLDERS
+from trainer.domains.text.rows import files_of
 from trainer.learning.grpo import VPOConfig, VPOTrainer
 from trainer.objectives import find_objective
 
@@ -58,6 +59,11 @@ class Asked:
     ks: tuple[int, ...] = (1, 3, 6, 12, 24)
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """How answers are sampled before and after, where that differs from the training."""
+    dates: str = ""
+    test_dates: str = ""
+    """Days FROM..TO of the rows to train on and to measure on."""
 
     @property
     def answers_per_chain(self) -> int:
@@ -65,15 +71,17 @@ class Asked:
 
     def open(self, *, for_test: bool) -> Domain:
         """Return the domain with the prompts to train on, or with those to measure on."""
-        kept_back = self.test > 0 and self.test_data is None
+        kept_back = self.test > 0 and not (self.test_data or self.test_dates)
         data = self.test_data if for_test and self.test_data else self.data
+        dates = self.test_dates if for_test else self.dates
         split: Any = ("test" if for_test else "train") if kept_back else None
-        if self.domain in START_FOLDERS and for_test:
+        if self.domain in GENERATED and for_test:
             split = "test"
-        most = _BUNDLED_TASKS if self.domain in START_FOLDERS else None
+        most = _BUNDLED_TASKS if self.domain in GENERATED else None
         return open_domain(
-            self.domain, data, self.answers_per_chain, split=split, tasks=self.test if for_test else most
-        )
+            self.domain, data, self.answers_per_chain, split=split, tasks=self.test if for_test else most,
+            dates=dates,
+        )  # fmt: skip
 
     def start(self, domain: Domain) -> Path:
         """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if there is none."""
@@ -87,6 +95,15 @@ class Asked:
             raise ConfigError(f"{folder} holds an adapter; merge it into its base and train on the result")
         check_model_folder(folder)
         return folder
+
+    def ask(self, args: Any) -> Ask:
+        """Return how answers are sampled before and after: as the training samples, but for `sampling`."""
+        more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
+        ask = Ask(
+            -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
+            args.repetition_penalty, more, args.chat_template_kwargs or {},
+        )  # fmt: skip
+        return replace(ask, **checked_sampling(self.sampling))
 
     def config(self, domain: Domain) -> VPOConfig:
         """Return the settings of the trainer. Raises `ConfigError` for one that does not exist or fit."""
@@ -108,6 +125,7 @@ class Asked:
             "per_device_train_batch_size": at_once, "max_completion_length": domain.max_tokens,
             "learning_rate": _RATES["bundled" if is_bundled else "lora" if self.lora else "full"],
             "lr_scheduler_type": "constant" if is_bundled else "linear",
+            "scalar": domain.scalar,
             "use_cpu": not torch.accelerator.is_available(), "report_to": "none", "logging_steps": 1,
             "save_steps": max(1, min(50, self.steps // 4)), "save_total_limit": 2, "disable_tqdm": True,
         } | checked_settings(self.settings)  # fmt: skip
@@ -121,7 +139,7 @@ class Asked:
 
     def as_json(self) -> dict[str, Any]:
         """Return what tells this training from another, the text of its data included."""
-        files = [Path(file) for file in (self.data, self.test_data, self.domain) if file]
+        files = [*files_of(self.data), *files_of(self.test_data), Path(self.domain)]
         files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
         changes = {
@@ -158,6 +176,15 @@ def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
+    """Return settings of sampling. Raises `ConfigError` for one that does not exist."""
+    names = list(Ask(1).settings)
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"sampling: unknown setting {name!r}; {nearest_hint(name, names)}")
+    return dict(given)
+
+
 class Trained(NamedTuple):
     """What came of a training; its fields are the keys of the command's JSON."""
 
@@ -177,6 +204,16 @@ class Trained(NamedTuple):
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
 """Told what is done, how much of it, of how much, and figures; a mere note has no amount."""
+
+
+class _AtBegin(TrainerCallback):
+    """Does something when a training begins."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+
+    def on_train_begin(self, *given: Any, **named: Any) -> None:
+        self._work()
 
 
 class _Told(TrainerCallback):
@@ -210,10 +247,21 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
             with write_errors(f"{output}:"):
                 output.mkdir(parents=True, exist_ok=True)
                 write_json(output / TRAINING_FILE, {"asked": asked_for}, indent=1)
-        before = _measured(asked, trainer, test, "before", watch)
+        # Measured once the weights are where they are trained, sharded over the devices if asked to; a
+        # training that goes on has that behind it.
+        before = _rows_before(output)
+
+        def measure_before() -> None:
+            nonlocal before
+            before = _measured(asked, trainer, test, "before", watch)
+            if is_main:
+                write_json(output / TRAINING_FILE, {"asked": asked_for, "before": before}, indent=1)
+
         last = _last_checkpoint(output)
         if last is not None:
             watch(f"Going on from {last}.", 0, 0, "")
+        elif test is not None:
+            trainer.add_callback(_AtBegin(measure_before))
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
         model: Any = trainer.model
         if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
@@ -223,15 +271,19 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
         after = _measured(asked, trainer, test, "after", watch)
         _write_model(trainer, output)
         found = Trained(asked.steps, None, None, str(output), tokens=int(trainer.state.num_input_tokens_seen))
-        if before is not None and after is not None:
-            gain = minus(after, before, "expected_best_at_k", max(asked.ks)).interval
+        if before and after:
+            most = str(max(asked.ks))
+            ours, theirs = (by_prompt(rows, "expected_best_at_k", most) for rows in (after, before))
             found = found._replace(
-                before=before.means("best_at_k"), after=after.means("best_at_k"),
-                expected_before=before.means("expected_best_at_k"),
-                expected_after=after.means("expected_best_at_k"), gain=ends(gain),
+                before=means(before, "best_at_k"), after=means(after, "best_at_k"),
+                expected_before=means(before, "expected_best_at_k"),
+                expected_after=means(after, "expected_best_at_k"),
+                gain=ends(difference(ours, theirs).interval),
             )  # fmt: skip
         if is_main:
-            write_json(output / TRAINING_FILE, {"asked": asked_for, "result": found._asdict()}, indent=1)
+            rows = {"before": before, "after": after}
+            done = {"asked": asked_for, "result": found._asdict(), **rows}
+            write_json(output / TRAINING_FILE, done, indent=1)
         trainer.accelerator.wait_for_everyone()
         return found
 
@@ -239,14 +291,17 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
 def make_trainer(asked: Asked, domain: Domain, watch: Watch = lambda *said: None) -> VPOTrainer:
     """Return the trainer of a training, ready to train. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = load_tokenizer(folder)
+    domain.check_tokens(tokenizer)
     prompts = [as_text(row["prompt"], tokenizer) for row in domain.prompts]
 
     def reward_vectors(
         completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], row: Sequence[int], **_: Any
     ) -> list[Any]:
-        # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes.
-        return domain.score_rows(completions, completion_ids, [domain.prompts[number] for number in row])
+        # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes. Texts
+        # are made of the tokens, as in `complete`: TRL may have taken thoughts and calls out of them.
+        texts = tokenizer.batch_decode(completion_ids, skip_special_tokens=True)
+        return domain.score_rows(texts, completion_ids, [domain.prompts[number] for number in row])
 
     adapter = None
     if asked.lora:
@@ -297,27 +352,34 @@ def _last_checkpoint(output: Path) -> Path | None:
     return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
 
+def _rows_before(output: Path) -> list[dict[str, Any]] | None:
+    """Return what was measured before a training that was cut off, None if nothing was."""
+    file = output / TRAINING_FILE
+    return json.loads(file.read_text(encoding="utf-8")).get("before") if file.exists() else None
+
+
 def _measured(
     asked: Asked, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
-) -> PolicyFigures | None:
-    """Return the figures of the model as it is now; each process samples its share of the prompts."""
+) -> list[dict[str, Any]] | None:
+    """Return the figures of each prompt by the model as it is now; each process samples a share of them."""
     if test is None:
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)
-    mine = list(range(total))[accelerator.process_index :: accelerator.num_processes]
-    completions = -(-max(asked.ks) // asked.answers_per_chain)
+    count, first = accelerator.num_processes, accelerator.process_index
+    # Equally many in every process, some prompts twice: sharded models are sampled from together.
+    mine = [(place + first) % total for place in range(0, total, count)]
     args: Any = trainer.args
     test = replace(test, max_tokens=min(test.max_tokens, args.max_completion_length))
     tokenizer: Any = trainer.processing_class
-    ask = Ask(completions, args.temperature, asked.seed)
+    ask = asked.ask(args)
     with trainer.model_for_generation() as model:
         policy = LoadedModel(model, tokenizer, end_ids(model, tokenizer))
         found = complete(
             policy, test, [test.prompts[row] for row in mine], ask,
-            lambda done: watch(f"measuring {name}", done * accelerator.num_processes, total, ""),
+            lambda done: watch(f"measuring {name}", min(done * count, total), total, ""),
         )  # fmt: skip
     everyone = dict(gather_object(list(zip(mine, found, strict=True))))
-    return figures(name, [everyone[row] for row in range(total)], asked.ks, ask.temperature)
+    return figures(name, [everyone[row] for row in range(total)], asked.ks, ask, test).rows()
 
 
 def _write_model(trainer: VPOTrainer, output: Path) -> None:

@@ -25,7 +25,7 @@ from transformers.utils.import_utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
 
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, TrainingError
 from trainer.config import ObjectiveConfig
 from trainer.learning.judged import Judge, JudgedBatch, JudgedGroup, RewardVectorFunc, figures_of, groups_of
 from trainer.learning.offline import spread_advantages
@@ -69,6 +69,10 @@ class VPOConfig(GRPOConfig):
     reading: str = _DEFAULT.reading
     weight_sampler: str = _DEFAULT.sampler
     weights: str = _DEFAULT.weights
+    scalar: tuple[float, ...] = ()
+    """Weights of the components where an objective needs one number; empty for their mean."""
+    check_first_batch: bool = True
+    """Stop where no completion of the first batch earns anything; false where that is no surprise."""
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False
@@ -96,13 +100,14 @@ class VPOConfig(GRPOConfig):
                 )
         # A dry run finds whatever the objective refuses, before anything is generated.
         for rollouts in {self.num_generations, self.num_generations_eval or self.num_generations}:
-            nothing = np.zeros((rollouts or 0, self.answers_per_chain, 1))
+            nothing = np.zeros((rollouts or 0, self.answers_per_chain, len(self.scalar) or 1))
             advantages(self.objective, nothing, rng=np.random.default_rng(0), **self.objective_settings())
 
     def objective_settings(self) -> dict[str, Any]:
         """Return the settings as `trainer.objectives.advantages` takes them."""
         return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "c": self.c,
-                "reading": self.reading, "sampler": self.weight_sampler, "weights": self.weights}  # fmt: skip
+                "reading": self.reading, "sampler": self.weight_sampler, "weights": self.weights,
+                "scalar": tuple(self.scalar)}  # fmt: skip
 
 
 class VPOTrainer(GRPOTrainer):
@@ -225,6 +230,8 @@ class VPOTrainer(GRPOTrainer):
         is_valid = np.concatenate([group.valid_G for group in groups])
         if not is_valid.all():
             self._leave_out(out, is_valid[here])
+        if mode == "train" and self._config.check_first_batch and self._generations == (0, 0):
+            self._check_earned(groups, batch)
         if self.rollout_func is not None:
             out["old_per_token_logps"] = behaviour(out)
         self._log_figures(mode, groups, found)
@@ -237,6 +244,22 @@ class VPOTrainer(GRPOTrainer):
         step, count = self._generations
         self._generations = (self.state.global_step, count + 1 if step == self.state.global_step else 0)
         return [self._config.seed, _TRAIN, *self._generations]
+
+    def _check_earned(self, groups: Sequence[JudgedGroup], batch: JudgedBatch) -> None:
+        """Raise `TrainingError` where no completion of the first batch earned anything."""
+        if any(group.rewards_G_M_D.any() for group in groups):
+            return
+        tokenizer: Any = self.processing_class
+        prompt = batch.prompts[0]
+        asked = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+        said = tokenizer.decode(batch.completion_ids[0])
+        judged = sum(int(group.valid_G.sum()) for group in groups)
+        raise TrainingError(
+            f"none of the {judged} completions of the first batch that could be judged earned anything, so "
+            "nothing can be learned from them; look at one, and teach the model the form of an answer, take "
+            "easier prompts or more rollouts, or go on with --set check_first_batch=false.\n"
+            f"Prompt:\n{asked[-1500:]}\nCompletion:\n{said[:1500]}"
+        )
 
     def _leave_out(self, out: dict[str, Any], is_valid: npt.NDArray[np.bool_]) -> None:
         """Mask the tokens of rollouts that left their group, and take them from the loss's denominator."""

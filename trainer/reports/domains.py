@@ -62,7 +62,7 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 
     first, *others = found
     differences = [
-        {"model": one.name, "temperature": one.temperature}
+        {"model": one.name, **one.ask.settings}
         | {name: {str(k): ends(minus(one, first, name, k).interval) for k in one.ks} for name in BY_K}
         | {name: ends(minus(one, first, name).interval) for name in OF_ALL}
         for one in others
@@ -94,7 +94,8 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
     faults = sum(one.faults for policy in found for one in policy.measures)
     lost = f" {counted(faults, 'completion')} could not be judged." if faults else ""
     place = f"{Path(domain).name}: {counted(len(first.measures), 'prompt')}"
-    return Group(*tables, f"{place}; 95 % intervals over the prompts.{lost}")
+    sampled = ", ".join(f"{name} {value:g}" for name, value in list(first.ask.settings.items())[1:])
+    return Group(*tables, f"{place}; {sampled}.", f"95 % intervals over the prompts.{lost}")
 
 
 def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -> None:
@@ -113,7 +114,7 @@ def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -
 def _names(found: Sequence[PolicyFigures]) -> list[str]:
     """Return a name for each policy: the last part of its path, and what else tells it from the others."""
     names = [Path(one.name).name for one in found]
-    if len({one.temperature for one in found}) > 1:
-        names = [f"{name} T {one.temperature:g}" for name, one in zip(names, found, strict=True)]
+    if len({one.ask.temperature for one in found}) > 1:
+        names = [f"{name} T {one.ask.temperature:g}" for name, one in zip(names, found, strict=True)]
     numbered = [f"{place}: {name}" for place, name in enumerate(names, start=1)]
     return names if len(set(names)) == len(names) else numbered

@@ -35,6 +35,7 @@ class LiveCodeBenchRecord(Record):
     private_test_cases: Any
     platform: Any = None
     metadata: Any = None
+    contest_date: str = ""
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ class LiveCodeBenchRecord(Record):
         )
         seed = 'def solve(text):\n    return ""\n'
         tests = [Case((str(case["input"]),), str(case["output"]), Comparison.LINES) for case in cases]
-        return Task(self.name, statement, "solve", ("text",), seed, tests)
+        return Task(self.name, statement, "solve", ("text",), seed, tests, date=self.contest_date)
 
     def _by_call(self, entry: str, cases: _Cases) -> Task:
         parameters = _parameters(self.starter_code, entry)
@@ -84,7 +85,9 @@ class LiveCodeBenchRecord(Record):
             "class.\n"
         )
         seed = f"def {head}:\n    return None\n"
-        return Task(self.name, statement, entry, parameters, seed, tests, (), left_out)
+        return Task(
+            self.name, statement, entry, parameters, seed, tests, (), left_out, date=self.contest_date
+        )
 
     def _function_name(self) -> str:
         metadata = self.metadata or "{}"

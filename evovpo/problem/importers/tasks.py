@@ -75,6 +75,8 @@ class Task(NamedTuple):
     """For reports only; kept where all tests compare by `EQUAL`."""
     left_out: Sequence[str] = ()
     """For each test of the file that is not among them, why."""
+    date: str = ""
+    """When it was published, as YYYY-MM-DD and what follows; empty where the file does not say."""
 
 
 class Skipped(NamedTuple):

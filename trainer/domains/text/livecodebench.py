@@ -5,10 +5,12 @@ the share of its tests that pass. Files are read as `evovpo import-tasks livecod
 standard input is asked for as a function from one text to another. Equal programs have equal syntax trees.
 
 Tests run one after the other in one process. One that ends it (too slow, out of memory) has failed, and those
-after it run in another process, of which there are three at most.
+after it run in another process, of which there are three at most, with 10 seconds and 6 of CPU in all. As
+many programs are judged at a time as there are cores.
 """
 
 import ast
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +26,12 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Status, content_id
 from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import chat, text_domain
+from trainer.domains.text.rows import files_of
 
 COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
-_LIMITS, _PROCESSES = Limits(wall_seconds=10.0, cpu_seconds=6), 3
+_REST = Limits(wall_seconds=1.0, cpu_seconds=1)
+LIMITS = (Limits(wall_seconds=8.0, cpu_seconds=4), _REST, _REST)
+"""Of the processes of one program, in order."""
 _ONE = "Write it in one fenced python block."
 _SEVERAL = (
     "Write {} whole programs, each with a different approach and in a fenced python block of its own, and a "
@@ -39,10 +44,12 @@ def open_file(data: Path, answers: int) -> Domain:
 
     Raises `ProblemError` if none is left, and `SandboxError` where programs cannot be run safely.
     """
-    tasks = [task for task in load_tasks(TaskFormat.LIVECODEBENCH, data) if isinstance(task, Task)]
+    files = files_of(data)
+    loaded = [task for file in files for task in load_tasks(TaskFormat.LIVECODEBENCH, file)]
+    tasks = [task for task in loaded if isinstance(task, Task)]
     if not tasks:
         raise ProblemError(f"{data}: expected tasks with tests that can be used, found none")
-    sandbox = Sandbox(preload=(), hidden=[data.resolve()])
+    sandbox = Sandbox(preload=(), hidden=[file.resolve() for file in files])
     form = _ONE if answers == 1 else _SEVERAL.format(answers)
 
     def read(source: str, row: Row) -> JudgedAnswer:
@@ -53,10 +60,10 @@ def open_file(data: Path, answers: int) -> Domain:
             raise AnswerError("its code is not Python") from error
         passed: list[bool] = []
         reason = ""
-        for _ in range(_PROCESSES):
+        for limits in LIMITS:
             left = task.tests[len(passed) :]
             cases = [test.arguments for test in left]
-            result = sandbox.run(source, task.entry, cases, _LIMITS, per_case=True)
+            result = sandbox.run(source, task.entry, cases, limits, per_case=True)
             if result.status is Status.SANDBOX_ERROR:
                 return JudgedAnswer(key, None, reason=result.detail)
             runs = list(zip(left, result.outputs, result.errors, strict=True))
@@ -72,11 +79,15 @@ def open_file(data: Path, answers: int) -> Domain:
         return JudgedAnswer(key, rewards, reason="" if any(rewards) else reason)
 
     prompts = [
-        chat(f"{task.statement}\n{form}") | {"task": number, "size": len(dealt(len(task.tests)))}
+        chat(f"{task.statement}\n{form}")
+        | {"task": number, "id": task.name, "date": task.date, "size": len(dealt(len(task.tests)))}
         for number, task in enumerate(tasks)
     ]
     limit = 2048 if answers == 1 else 3072
-    domain = text_domain("livecodebench", COMPONENTS, answers, prompts, read, limit, part=_block)
+    cores = max(2, len(os.sched_getaffinity(0)))
+    domain = text_domain(
+        "livecodebench", COMPONENTS, answers, prompts, read, limit, part=_block, threads=cores
+    )
     return replace(domain, close=sandbox.close)
 
 

@@ -8,6 +8,7 @@ not have count 1; without an answer all is 0. Read of `musique_ans_v1.0_*.jsonl`
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -21,6 +22,8 @@ from trainer.domains.text.rows import read_rows
 
 _HOPS = 4
 COMPONENTS = (*(f"hop-{hop}" for hop in range(1, _HOPS + 1)), "answer-f1")
+SCALAR = (1.0, 1.0, 1.0, 1.0, 3.0)
+"""The one number of VPO's authors: (the sum of the hops + 3 F1) / 7."""
 _FORM = (
     "<support>indices of the paragraphs that support it, separated by commas</support>\n"
     "<answer>the answer, in as few words as possible</answer>"
@@ -38,6 +41,7 @@ class _Hop(BaseModel):
 
 
 class _Question(BaseModel):
+    id: str = ""
     question: str
     paragraphs: list[_Paragraph]
     question_decomposition: list[_Hop]
@@ -53,8 +57,10 @@ def open_file(data: Path, answers: int) -> Domain:
         text = f"Paragraphs:\n{paragraphs}\n\nQuestion: {row.question}\n\n{asked(_FORM, answers)}"
         hops = [hop.paragraph_support_idx for hop in row.question_decomposition]
         support = [hop for hop in hops if hop is not None]
-        prompts.append(chat(text) | {"support": support, "golds": [row.answer, *row.answer_aliases]})
-    return text_domain("musique", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 1024)
+        about = {"id": row.id, "stratum": f"{len(hops)} hops"}
+        prompts.append(chat(text) | about | {"support": support, "golds": [row.answer, *row.answer_aliases]})
+    domain = text_domain("musique", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 1024)
+    return replace(domain, scalar=SCALAR)
 
 
 def _read(text: str, row: Row) -> JudgedAnswer:

@@ -15,10 +15,13 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Return the rows of a file as records of one kind, at least one.
+    """Return the rows of a file, or of several (`files_of`), as records of one kind, at least one.
 
     Raises `ProblemError` naming the row and the field for a file that cannot be read or lacks a field.
     """
+    files = files_of(path)
+    if len(files) > 1:
+        return [row for file in files for row in read_rows(file, kind)]
     values: Iterable[object]
     if path.suffix.lower() == ".parquet":
         values = _read_parquet(path)
@@ -30,6 +33,11 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
     if not found:
         raise ProblemError(f"{path}: expected at least one row, found none; is it the right file?")
     return found
+
+
+def files_of(data: str | Path | None) -> list[Path]:
+    """Return the files that data name, with commas between them; none for None."""
+    return [Path(part) for part in str(data or "").split(",") if part]
 
 
 def _read_parquet(path: Path) -> list[object]:

@@ -1,0 +1,137 @@
+"""What people's own models bring along: generation settings, chat templates, tokens of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from shell import Shell
+from tiny_models import CHAT_TEMPLATE, END_ID, hf, write_answering_model, write_tiny_folder
+
+pytest.importorskip("trl")
+
+from evovpo.errors import ConfigError, TrainingError
+from tests.support.benchmark_rows import toolrl, write_jsonl
+from trainer.domains import open_domain
+from trainer.domains.maze.domain import read_route, route_ids, route_rewards
+from trainer.domains.maze.generator import generate_maze
+from trainer.domains.maze.words import route_words, words_of
+from trainer.domains.sampling import Ask, complete, load_policy
+from trainer.domains.training import Asked, train
+from trainer.recipes.maze.pretrain import draw_route
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
+
+OWN = """
+COMPONENTS = ("vowels",)
+MAX_TOKENS = 12
+
+def reward_vectors(completions, **columns):
+    return [[[min(1.0, sum(map(text.count, "aeiou")) / 6)]] for text in completions]
+"""
+NOTHING = OWN.replace('min(1.0, sum(map(text.count, "aeiou")) / 6)', "0.0")
+
+
+def own(folder: Path, code: str = OWN) -> dict[str, str]:
+    (folder / "own.py").write_text(code)
+    rows = write_jsonl(folder / "rows.jsonl", [{"prompt": "abcdefghij"[: n % 4 + 1]} for n in range(10)])
+    return {"domain": str(folder / "own.py"), "data": str(rows)}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {"steps": 1, "prompts": 2, "rollouts": 4, "test": 0, "ks": (1, 2), "settings": {"k": 2}} | changes
+
+
+def test_what_a_model_says_of_generation_has_no_say(tmp_path: Path) -> None:
+    parts, found = own(tmp_path), []
+    written: dict[str, Any] = {"repetition_penalty": 1.8, "top_k": 3, "no_repeat_ngram_size": 2, "top_p": 0.5}
+    for name, settings in (("plain", {}), ("instruct", written)):
+        folder = write_tiny_folder(tmp_path / name, "qwen2")
+        hf.GenerationConfig(eos_token_id=END_ID, pad_token_id=0, do_sample=True, **settings).save_pretrained(
+            folder
+        )
+        with open_domain(parts["domain"], parts["data"]) as domain:
+            policy = load_policy(str(folder))
+            found.append(complete(policy, domain, domain.prompts, Ask(8)))
+            asked = complete(policy, domain, domain.prompts, Ask(8, top_k=1))
+            assert policy.model.generation_config.top_k == settings.get("top_k")
+    assert found[0] == found[1]
+    assert len({one.text for one in asked[0]}) == 1 < len({one.text for one in found[0][0]})
+
+
+def test_the_arguments_of_the_chat_template_are_those_of_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_jsonl(tmp_path / "rows.jsonl", list(map(toolrl, range(10))))
+    answers = [str(toolrl(number)["reward_model"]["ground_truth"]).replace("\n", "") for number in range(10)]
+    refuses = "{% if enable_thinking is not defined %}{{ raise_exception('thinks') }}{% endif %}"
+    without = {"enable_thinking": False}
+    with open_domain("toolrl", rows) as domain:
+        folder = write_answering_model(
+            tmp_path / "model", domain.prompts, answers, refuses + CHAT_TEMPLATE, **without
+        )
+    parts: dict[str, Any] = {"domain": "toolrl", "data": str(rows), "model": str(folder)}
+    settings = {"k": 2, "chat_template_kwargs": without, "max_completion_length": 1}
+    asked = Asked(**parts | small(test=1, settings=settings), output=str(tmp_path / "out"))
+    found = train(asked)
+    assert found.before is not None
+    command = ["measure", "--domain=toolrl", f"--data={rows}", f"--model={folder}", "--k=1", "--json"]
+    assert "its chat template refused the prompt: thinks" in Shell(capsys)(*command).err
+    answer = Shell(capsys)(*command, "--template", "enable_thinking=false")
+    assert answer.code == 0, answer.err
+
+
+@pytest.mark.parametrize("name", ["maze", "maze-conflict", "strings"])
+def test_a_model_with_other_tokens_is_refused_where_answers_are_tokens(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tiny_folder(tmp_path / "model", "qwen2")
+    with pytest.raises(ConfigError, match="in the tokens of its own start model, and this model has others"):
+        train(Asked(domain=name, model=str(folder), output=str(tmp_path / "out"), **small()))
+    answer = Shell(capsys)("measure", "--domain", name, "--model", folder, "--prompts=1", "--k=1")
+    assert answer.code == 2
+    assert "this model has others" in answer.err
+
+
+def test_a_maze_in_words_is_for_any_model(tmp_path: Path) -> None:
+    maze = generate_maze("train-0-0")
+    assert "\n".join(maze.rows) in words_of(maze, 3)
+    found = []
+    with open_domain("maze-words", answers=3, tasks=2) as domain:
+        assert domain.prompts[0]["prompt"][0]["content"] == words_of(maze, 3)
+        routes = ["".join(moves) for moves in ("DDRR", "RRDD", "UULL")]
+        text = "Let me see.\n" + "\n".join(
+            f"<route_{n}>{route_words(moves)}</route_{n}>" for n, moves in enumerate(routes, 1)
+        )
+        (found,) = domain.judge([text], domain.prompts[:1])
+        assert [answer.rewards for answer in found] == [route_rewards(maze, moves) for moves in routes]
+        (broken,) = domain.judge(["<route_1>UP, NORTH</route_1><route_2>UP"], domain.prompts[:1])
+    assert [answer.reason for answer in broken] == [
+        "NORTH: expected UP, DOWN, LEFT and RIGHT alone", "<route_2> is not closed", "it has no <route_3>"
+    ]  # fmt: skip
+    routes = [read_route(maze, route_ids(draw_route(maze, Random(seed)))) or "" for seed in range(30)]
+    words = [f"<route>{route_words(moves)}</route>" for moves in routes]
+    with open_domain("maze-words", tasks=2) as domain:
+        best = max(sum(one.rewards or ()) for (one,) in domain.judge(words, domain.prompts[:1] * len(words)))
+        assert best > 2
+        answers = [word.replace(" ", ",") for word in words]
+        folder = write_answering_model(tmp_path / "model", domain.prompts, answers)
+    settings = {"k": 2, "max_completion_length": 1, "check_first_batch": False}
+    parts: dict[str, Any] = {"domain": "maze-words", "model": str(folder)}
+    done = train(Asked(**parts | small(test=1, settings=settings), output=str(tmp_path / "out")))
+    assert done.before is not None
+
+
+def test_a_first_batch_that_earns_nothing_is_an_error_that_shows_a_prompt_and_a_completion(
+    tmp_path: Path,
+) -> None:
+    parts = own(tmp_path, NOTHING) | {"model": str(write_tiny_folder(tmp_path / "model"))}
+    with pytest.raises(TrainingError, match=r"none of the 8 completions .* earned anything") as raised:
+        train(Asked(**parts, output=str(tmp_path / "out"), **small()))
+    assert "\nPrompt:\nab" in str(raised.value) or "\nPrompt:\na" in str(raised.value)
+    assert "\nCompletion:\n" in str(raised.value)
+    on = small(settings={"k": 2, "check_first_batch": False})
+    assert train(Asked(**parts, output=str(tmp_path / "on"), **on)).steps == 1
