@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
 from evovpo.errors import ConfigError
@@ -32,6 +33,8 @@ class Best:
     rewards: dict[str, float]
     """Component -> reward in [0, 1]."""
     mean_reward: float
+    metrics: dict[str, Json]
+    """What an evaluator of its own returned, as it came; else empty."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,9 @@ def evolve(
     score: ScoreFunction | None = None,
     inputs: Sequence[Sequence[Json]] = (),
     seed_program: str | None = None,
+    evaluator: str | Path | EvaluatorFunction | None = None,
+    initial_program: str | Path | Sequence[str] | None = None,
+    config: str | Path | None = None,
     entry: str = "solve",
     statement: str = "",
     proposer: Proposing | None = None,
@@ -72,8 +78,10 @@ def evolve(
     """Search for a program and return what the run came to.
 
     What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
-    rows that are only reported; or `score`, called in this process with the candidate's outputs on `inputs`
-    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`. The sandbox runs candidates.
+    rows that are only reported; `score`, called in this process with the candidate's outputs on `inputs`
+    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`; or OpenEvolve's two, an
+    `evaluator` (a file, or a function of a program's path, which runs in the sandbox from its source) and an
+    `initial_program` (a file, or source). The sandbox runs candidates. `config` is a file as for `--config`.
 
     Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
     `base_url` offers; or the built-in model. `settings` has further ones by name, as in
@@ -81,8 +89,8 @@ def evolve(
 
     Raises `ConfigError` and `ProblemError` for what cannot be used, a `score` that raises included.
     """
-    if sum(given is not None for given in (problem, examples, score)) != 1:
-        raise ConfigError("expected one of problem, examples and score; give exactly one of them")
+    if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
+        raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
     if proposer is not None and (base_url or model):
         raise ConfigError("expected proposer or a model behind base_url, found both; give one of them")
     given: dict[str, object] = {"run.seed": seed, "store.url": store}
@@ -94,19 +102,25 @@ def evolve(
         given |= {"proposer.name": "openai", "proposer.model": model, "proposer.base_url": base_url}
     overrides = [f"{name}={value}" for name, value in {**given, **(settings or {})}.items()]
 
+    file = None if config is None else Path(config)
+
     def run() -> Evolved:
         if problem is not None:
-            request = open_request(str(problem), None, overrides)
+            request = open_request(str(problem), file, overrides)
+        elif evaluator is not None:
+            name, initial = project_of(evaluator, initial_program)
+            own = [f"evaluator.initial_program={initial}"] * bool(initial)
+            request = open_request(name, file, [*overrides, *own])
         elif examples is not None:
             made = problem_of_examples(examples, heldout, seed_program, entry, statement)
-            request = RunRequest(made, Config.load(None, overrides))
+            request = RunRequest(made, Config.load(file, overrides))
         else:
             assert score is not None
             if seed_program is None or not inputs:
                 raise ConfigError("score needs seed_program, and inputs to run it on; give both")
-            config = Config.load(None, overrides)
-            scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, config)
-            request = RunRequest(scored, config, scorer=scorer)
+            loaded = Config.load(file, overrides)
+            scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, loaded)
+            request = RunRequest(scored, loaded, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
         with Store.open(request.config.store.url) as opened:
@@ -119,7 +133,13 @@ def evolve(
                 id=outcome.run,
                 solved_train=outcome.solved_train,
                 solved_heldout=outcome.solved_heldout,
-                best=Best(outcome.program_id, outcome.program, by_name, outcome.program_mean_reward),
+                best=Best(
+                    id=outcome.program_id,
+                    source=outcome.program,
+                    rewards=by_name,
+                    mean_reward=outcome.program_mean_reward,
+                    metrics=dict(outcome.best_metrics),
+                ),
                 evaluations=outcome.evaluations,
                 store=opened.name,
                 stopped=outcome.stopped,

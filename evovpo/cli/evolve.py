@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from evovpo.store import Store
 
 app = typer.Typer()
-_BUDGET = ("--evaluations", "-n")
+_BUDGET = ("--evaluations", "-n", "--iterations", "-i")
 
 
 @app.command("evolve", rich_help_panel="Runs")
@@ -50,6 +50,10 @@ def evolve(
             "(CSV, Excel, JSON Lines) of examples.",
         ),
     ],
+    evaluator: Annotated[
+        Path | None,
+        argument("[EVALUATOR]", "As for OpenEvolve, with PROBLEM the initial program.", resolve_path=True),
+    ] = None,
     evaluations: Annotated[
         int | None,
         option(
@@ -82,16 +86,24 @@ def evolve(
         option(
             "MODEL",
             "Model folder of your own instead of the built-in one; of a server, the name it has there.",
+            *("--model", "--primary-model"),
         ),
     ] = None,
+    secondary_model: Annotated[str | None, typer.Option(hidden=True)] = None,
     base_url: Annotated[
         str | None,
         option(
             "URL",
             "Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
             "key is read from the environment.",
+            *("--base-url", "--api-base"),
         ),
     ] = None,
+    target: Annotated[
+        float | None,
+        option("SCORE", "Stop at this mean reward, or combined_score.", "--target-score", "-t"),
+    ] = None,
+    output_dir: options.OutputDir = None,
     openevolve_config: options.OpenEvolveConfig = None,
     metrics: options.MetricsFile = None,
     initial_program: options.InitialProgram = None,
@@ -103,7 +115,7 @@ def evolve(
         option(
             "RUN|CHECKPOINT",
             "Begin also with the best programs of another run here, or of OpenEvolve's output folder.",
-            "--from",
+            *("--from", "--checkpoint"),
         ),
     ] = None,
     for_training: Annotated[
@@ -129,9 +141,14 @@ def evolve(
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.run import start
+    from evovpo.runs.stored import stored_run
 
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
+    if secondary_model is not None:
+        raise ConfigError(_two_models(model or "NAME", secondary_model))
+    if evaluator is not None:
+        initial_program, problem_name = Path(problem_name).resolve(), str(evaluator)
     numbers = () if seeds is None else parse_seeds(seeds)
     given = {
         "search.evaluations": evaluations,
@@ -143,6 +160,7 @@ def evolve(
         "evaluator.metrics": metrics,
         "evaluator.initial_program": initial_program,
         "run.origin": origin,
+        "search.target": target,
     }
     if for_training:
         group = SearchConfig().rollouts
@@ -176,8 +194,11 @@ def evolve(
         ] or [request]
         found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
         if not numbers:
-            _finish(store, as_json, found[0], Path(problem_name) if is_table(problem_name) else None, output)
+            table = Path(problem_name) if is_table(problem_name) else None
+            _finish(store, as_json, found[0], table, output, output_dir)
             return
+        for outcome in found:
+            _write_files(store, stored_run(store, outcome.run), output_dir and output_dir / outcome.run)
         repeats = dict(zip(numbers, found, strict=True))
         if as_json:
             print_json(repeats_json(repeats))
@@ -232,6 +253,28 @@ def resume(
         _finish(store, as_json, outcome)
 
 
+def _two_models(first: str, second: str) -> str:
+    """Return what to do for two models, which are tables of a file."""
+    tables = [
+        f'[[models]]\nname = "{name}"\nweight = {weight}' for name, weight in ((first, 1.0), (second, 0.2))
+    ]
+    lead = "--secondary-model: several models go into a file; write models.toml:"
+    return "\n".join([lead, *tables, "and give --config models.toml in place of the two options"])
+
+
+def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
+    """Write what OpenEvolve leaves of a run; of a project, or into the folder that was asked for."""
+    from evovpo.integrations.exporting import write_best, write_checkpoint
+
+    if folder is None and view.problem.evaluator is None:
+        return
+    best = write_best(store, view, folder or Path("evovpo-out", view.run.id))
+    if best is not None:
+        say(f"Best program written to {best}", stderr=True)
+    if folder is not None:
+        say(f"Checkpoint written to {write_checkpoint(store, view, folder)}", stderr=True)
+
+
 def _ask_about_mean(request: RunRequest) -> None:
     """Ask at a terminal, once for a project, whether the mean of its metrics is what to search for."""
     from evovpo.problem.openevolve.metrics import draft
@@ -249,7 +292,12 @@ def _ask_about_mean(request: RunRequest) -> None:
 
 
 def _finish(
-    store: Store, as_json: bool, outcome: Outcome, table: Path | None = None, output: str | None = None
+    store: Store,
+    as_json: bool,
+    outcome: Outcome,
+    table: Path | None = None,
+    output: str | None = None,
+    output_dir: Path | None = None,
 ) -> None:
     """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised.
 
@@ -260,6 +308,7 @@ def _finish(
     from evovpo.runs.stored import read_run, stored_run
 
     view = (stored_run if as_json else read_run)(store, outcome.run)
+    _write_files(store, view, output_dir)
     forms: dict[str, list[int]] = {}
     if table is not None:
         rows = read_table(table)

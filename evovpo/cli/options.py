@@ -36,16 +36,19 @@ Png = Annotated[
 ]
 NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
 ConfigFile = Annotated[
-    Path | None, option("FILE", "TOML file; [bold]evovpo config[/bold] prints one to start from.", "--config")
+    Path | None,
+    option(
+        "FILE",
+        "TOML file, as [bold]evovpo config[/bold] prints one; or the YAML of an OpenEvolve project.",
+        *("--config", "-c"),
+    ),
 ]
 Overrides = Annotated[
     list[str] | None, option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set")
 ]
 OpenEvolveConfig = Annotated[
     Path | None,
-    option(
-        "FILE", "Of an OpenEvolve project, YAML in place of its config.yaml; [bold]none[/bold] reads none."
-    ),
+    option("FILE", "As --config FILE.yaml; [bold]none[/bold] reads none, also not the project's own."),
 ]
 MetricsFile = Annotated[
     Path | None,
@@ -67,6 +70,16 @@ Allow = Annotated[
 InitialProgram = Annotated[
     Path | None,
     option("FILE", "Of an OpenEvolve project, which program (or folder) to begin with.", resolve_path=True),
+]
+OutputDir = Annotated[
+    Path | None,
+    option(
+        "DIR",
+        "Write best/best_program.EXT and best_program_info.json, and a checkpoint, into this folder, as "
+        "OpenEvolve does.",
+        *("--output-dir", "-o"),
+        default="of an OpenEvolve project evovpo-out/RUN, no checkpoint",
+    ),
 ]
 OutputColumn = Annotated[
     str | None, option("COLUMN", "Of a table, the column that programs are to make.", default="the last")

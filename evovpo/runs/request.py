@@ -64,7 +64,12 @@ def open_request(
         folder, said = write_table(Path(name), output, split_words(columns or ""))
         name, remarks = str(folder), (f"{said}. The problem is in {folder}",)
     elif output is not None or columns is not None:
-        raise ConfigError(f"--output and --columns are for tables, and {name} is none; leave them out")
+        raise ConfigError(
+            f"--output and --columns are for tables, and {name} is none; leave them out, or give the folder "
+            "for results as --output-dir"
+        )
+    if config_file is not None and config_file.suffix in (".yaml", ".yml"):
+        yaml, config_file = config_file, None
     path = resolve_problem(name)
     if is_project(path):
         stored = partial(_stored_problems, path)

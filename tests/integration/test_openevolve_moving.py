@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import shell
-from openevolve_problems import BETTER, LOAD, PROGRAM, answering, served, write_project
+from openevolve.config import DatabaseConfig
+from openevolve.database import ProgramDatabase
+from openevolve_problems import BETTER, LOAD, PROGRAM, SHAPES, answering, served, write_project
 
+import evovpo
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.openevolve.loading import is_unchanged
@@ -311,3 +317,86 @@ def test_without_templates_the_prompts_are_ours_and_the_keys_say_so(tmp_path: Pa
     keys = {key.name: key for key in read_settings(folder / "config.yaml").keys}
     assert keys["prompt.template_variations"].effect is Effect.MAPPED
     assert "without {changes}" in keys["prompt.template_dir"].remark
+
+
+MANY = """
+import os
+from math import pi as PI
+
+WANTED = 4
+SCALE = {"near": 1.0}
+
+def _near(value):
+    return max(0.0, SCALE["near"] - abs(WANTED - value) / WANTED)
+"""
+
+
+def test_openevolves_words_are_understood_and_its_files_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    yaml = "diff_based_evolution: false\ndatabase: {num_islands: 1}\n"
+    folder = write_project(tmp_path / "p", FILES | {"config_phase_1.yaml": yaml})
+    command, out = shell.Shell(capsys), folder / "results"
+    assert "not read: config_phase_1.yaml;" in command("check", folder).out
+    words = ("-c", folder / "config_phase_1.yaml", "-i", "4", "-t", "0.5", "-o", out, "--json")
+    with served([f"```python\n{BETTER}```"]) as (address, _):
+        server = ("--api-base", address, "--primary-model", "m")
+        answer = command("evolve", folder / "initial_program.py", folder / "evaluator.py", *server, *words)
+        two = command("evolve", folder, *server, "--secondary-model", "other")
+    assert answer.code == 0, answer.err
+    assert "not read" not in answer.err
+    assert answer.json["stopped"] == "the target of 0.5 is reached"
+    assert (out / "best" / "best_program.py").read_text() == BETTER
+    info = json.loads((out / "best" / "best_program_info.json").read_text())
+    assert info.keys() == {
+        *("id", "generation", "iteration", "timestamp", "parent_id", "metrics", "language", "saved_at")
+    }
+    assert (info["metrics"], info["generation"], info["language"]) == ({"combined_score": 0.75}, 1, "python")
+    assert is_unchanged(open_project(folder / "evaluator.py").problem, Config())
+    assert (two.code, 'name = "other"' in two.err) == (2, True)
+    database = ProgramDatabase(DatabaseConfig(num_islands=1))
+    [checkpoint] = (out / "checkpoints").iterdir()
+    database.load(str(checkpoint))
+    best = database.get_best_program()
+    assert (best.code, best.metrics, best.parent_id) == (BETTER, {"combined_score": 0.75}, info["parent_id"])
+    imported = command("import-openevolve", out, "--json", "--store", "sqlite:///other.db")
+    assert imported.json["programs"] == len(database.programs)
+    again = command("resume", "latest")
+    assert again.code == 0
+    assert f"evovpo-out/{answer.json['run']}/best/best_program.py" in again.err
+
+
+def test_the_best_program_of_a_folder_is_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, out = write_project(tmp_path / "p", SHAPES["folder"]), tmp_path / "out"
+    with served(["no program"]) as (address, _):
+        server = ("--base-url", address, "--model", "m")
+        answer = shell.Shell(capsys)("evolve", folder, *server, "-n", "1", "--output-dir", out)
+    assert answer.code == 3, answer.err  # the one answer held no program
+    for name, text in SHAPES["folder"].items():
+        if name.startswith("initial_program/"):
+            assert (out / "best" / "best_program" / name.removeprefix("initial_program/")).read_text() == text
+
+
+def test_an_evaluator_may_be_a_function_and_its_metrics_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = "PI - PI + _near(_load(program_path).guess()) if os else max("
+    write_project(tmp_path, {"judging.py": MANY + ONE_SCORE.replace("max(", own)})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    function = importlib.import_module("judging").evaluate
+    found = evovpo.evolve(
+        evaluator=function,
+        initial_program=PROGRAM,
+        proposer=lambda messages, n: [f"```python\n{BETTER}```"] * n,
+        evaluations=2,
+        settings={"prompt.style": "rewrite", "sandbox.workers": 1},
+    )
+    assert (found.best.source, found.best.metrics) == (BETTER, {"combined_score": 0.75})
+    for fault in (lambda path: {"score": 1.0}, functools.partial(function)):
+        with pytest.raises(ConfigError, match=r"give the path of a file"):
+            evovpo.evolve(evaluator=fault, initial_program=PROGRAM)

@@ -22,7 +22,9 @@ _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
 """Endings of files that lie beside an initial program and are none, though named like one."""
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "node_modules"})
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
+_RESULT = Path("best", "best_program_info.json")
+"""What a folder with results of a run holds, whatever its name."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
 """Of files that runs leave behind or that are for people: they do not make a project another one."""
 _MOST_BUNDLED_FILES = 200
@@ -63,6 +65,14 @@ def own_settings(path: Path) -> Path | None:
     """Return the YAML file of the project in the folder `path`, or around the evaluator file `path`."""
     folder = (path.parent if path.is_file() else path).resolve()
     return next((folder / name for name in _CONFIGS if (folder / name).is_file()), None)
+
+
+def other_settings(path: Path) -> list[str]:
+    """Return the names of the YAML files of a project that has none of the usual name."""
+    folder = path.parent if path.is_file() else path
+    return sorted(
+        str(file.relative_to(folder)) for part in ("", "configs/") for file in folder.glob(f"{part}*.y*ml")
+    )
 
 
 def read_project(path: Path, initial_program: str = "") -> Project:
@@ -113,7 +123,7 @@ def _files(folder: Path) -> Iterator[Path]:
         if path.name.startswith(".") or path.name in _SKIPPED_FOLDERS:
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from _files(path)
+            yield from () if (path / _RESULT).is_file() else _files(path)
         elif path.is_file():
             yield path
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
-from evovpo.problem.openevolve.folder import own_settings, read_project
+from evovpo.problem.openevolve.folder import other_settings, own_settings, read_project
 from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.metrics import read_metrics
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
@@ -41,6 +41,7 @@ def open_project(
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
+    others = [] if file else other_settings(path)
     base = _with_own_models(settings, config_file, overrides)
     for section, usual in _USUAL.items():
         given = base.get(section)
@@ -61,6 +62,9 @@ def open_project(
     words = read_openings(openings, project.folder).words
     config = config.changed(evaluator={"allow": ", ".join(words)})
     loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
+    if others:
+        unread = f"not read: {', '.join(others)}; if one of them is its configuration, give it with --config"
+        loaded = loaded._replace(remarks=(unread, *loaded.remarks))
     if words:
         is_low = loaded.problem.trust is Trust.LOW
         who = "and for every candidate, which shares its process" if is_low else "candidates have none of it"
