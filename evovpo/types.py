@@ -365,7 +365,6 @@ class Sampling:
 
     temperature: float = 1.0
     max_tokens: int = 256
-    grammar_masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,9 +511,6 @@ class Group:
     """False for a rollout that a persisting sandbox fault took out of the group."""
     programs_G_M: tuple[tuple[str | None, ...], ...] = ()
     """Program ids, repeated ones too; none where no program could be read. Empty if not loaded."""
-    spans_G_M: tuple[tuple[tuple[int, int] | None, ...], ...] = ()
-    """Half-open range of the rollout's tokens that wrote each answer; none if unknown or not written.
-    Empty if not loaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Share, Tree
+from evovpo.config_tree import AboveZero, Count, NotNegative, Section, Share, Tree
 
 ObjectiveName = Literal[
-    "grpo", "max-at-k", "multi-rlvr", "random-weight", "gdpo", "maxrl", "vpo", "vpo-at-c", "vpo-to-go",
-    "vpo-at-k", "union-at-k", "rosa", "join-at-k",
+    "grpo", "max-at-k", "multi-rlvr", "random-weight", "vpo", "vpo-at-k", "rosa", "join-at-k",
 ]  # fmt: skip
 """The objectives of `trainer/objectives.py`; a test holds the two lists together."""
 
@@ -26,16 +25,8 @@ class ObjectiveConfig(Section):
     """K, weightings drawn for a group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
     """Concentration of the weightings; below 1 for a problem of many components."""
-    weights: Literal["uniform", "grouped", "adaptive"] = "uniform"
-    """Over what they are drawn: components, groups of like ones, or such groups by how they conflict."""
     k: Count = 0
     """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
-    c: Positive = 4
-    """Search budget in chains for vpo-at-c; below the rollouts of a prompt."""
-    reading: Literal["max", "sum"] = "max"
-    """How multi-rlvr scores a chain: its best answer or their sum."""
-    sampler: Literal["dirichlet", "sobol"] = "dirichlet"
-    """Independent weightings or a scrambled Sobol sequence; for those who study the estimate's noise."""
 
     scalar: tuple[NotNegative, ...] = ()
     """Weights of the components in the one number of grpo, max-at-k and multi-rlvr; empty for their mean."""
@@ -50,23 +41,11 @@ class UpdateConfig(Section):
     """How the weights are changed."""
 
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
-    """Of AdamW, constant; about 1e-5 for full weights of models of billions of parameters."""
-    warmup_steps: Count = 3
-    """First steps of a training, in which the rate grows; more where its first steps jump."""
+    """AdamW's constant learning rate; about 1e-5 to train all weights of a billion-parameter model."""
     kl: NotNegative = 0.05
     """Weight of the KL term to the start model; raise it if answers grow alike."""
     clip: AboveZero = 0.2
     """The importance ratio counts within 1 ± this; lower for stale data."""
-    dual_clip: NotNegative = 3.0
-    """Most that a negative advantage counts; 0 switches it off, as plain PPO does."""
-    importance: Literal["clip", "truncate"] = "clip"
-    """PPO's clipped ratio, or the ratio truncated from above as a weight; truncate for stale data."""
-    truncate_at: AboveZero = 2.0
-    """Largest weight where importance is truncate."""
-    entropy: NotNegative = 0.0
-    """Weight of an entropy bonus; above 0 if answers grow alike."""
-    max_grad_norm: AboveZero = 1.0
-    """Longer gradients are shortened to this; lower it if steps jump."""
     bf16: bool = False
     """Compute in bfloat16; for models of billions of parameters on a GPU."""
     lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0
@@ -75,8 +54,6 @@ class UpdateConfig(Section):
     """Groups in one optimiser step; more for steadier and fewer steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
     """How often each group is used; more for few groups, at the cost of staler ones."""
-    checkpoint_steps: Positive = 10
-    """Steps between checkpoints; raise it for a large model on a slow disk."""
 
 
 class DataConfig(Section):

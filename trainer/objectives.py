@@ -19,8 +19,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.grouping import group_rewards
-from evovpo.analysis.weighting import find_weighting
 from evovpo.errors import ConfigError, nearest_hint
 from trainer.config import ObjectiveConfig
 
@@ -36,30 +34,12 @@ DRAWN_SETS = 1 << 12
 """About so many it draws where there are more."""
 
 
-class _Concentrated(ObjectiveConfig):
-    """Settings with a concentration for each component, in place of one for all."""
-
-    concentrations: tuple[float, ...] = ()
-
-
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
     """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
 
-    K is `draws`. The sampler `sobol` maps a scrambled Sobol sequence through the inverse of the Gamma
-    distribution function and normalises. `rng` is advanced; the same state gives the same weightings.
+    K is `draws`. `rng` is advanced; the same state gives the same weightings.
     """
-    draws, alpha = settings.draws, np.full(components, settings.alpha)
-    if isinstance(settings, _Concentrated):
-        alpha = np.array(settings.concentrations)
-    if settings.sampler == "dirichlet":
-        return rng.dirichlet(alpha, draws)
-    from scipy.special import gammaincinv
-    from scipy.stats import qmc
-
-    power = max(0, (draws - 1).bit_length())
-    uniform = qmc.Sobol(components, scramble=True, rng=rng).random_base2(power)[:draws]
-    gammas = gammaincinv(alpha, np.clip(uniform, 1e-12, 1 - 1e-12))
-    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True), dtype=np.float64)
+    return rng.dirichlet(np.full(components, settings.alpha), settings.draws)
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
@@ -142,21 +122,17 @@ class Objective:
     name: str
     answers: Literal["one", "many"]
     """`one`: a rollout holds one answer, more are an error. `many`: any number."""
-    credit: Literal["chain", "answer"]
-    """`chain`: one advantage a rollout. `answer`: one for each answer slot."""
     settings: frozenset[str]
     """The settings that it reads."""
     function: Callable[[Floats, np.random.Generator, ObjectiveConfig], Floats]
-    """From `[n, M, D]` of the n valid rollouts to `[n]` or `[n, M]`."""
+    """From `[n, M, D]` of the n valid rollouts to `[n]`."""
     usual_answers: int = 1
     """Answers a rollout that it is meant for."""
     least_answers: int = 1
     """Fewest answers a rollout with which it is another than GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return how many rollouts of so many answers its budget k or c needs, for it to learn anything."""
-        if "c" in self.settings:
-            return settings.c + 1
+        """Return how many rollouts of so many answers its budget k needs, for it to learn anything."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -170,7 +146,7 @@ def advantages(
     valid: npt.ArrayLike | None = None,
     **settings: Any,
 ) -> Floats:
-    """Return the advantages of one group: `[G]`, or `[G, M]` for an objective with credit per answer.
+    """Return the advantages `[G]` of one group.
 
     `valid` (G, booleans) takes rollouts out of the group, for example after a sandbox fault: they count
     in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `rng` is drawn from
@@ -178,7 +154,7 @@ def advantages(
     `ObjectiveConfig`; an objective ignores those that it does not read, so that arms can share them.
 
     Raises `ConfigError` for an unknown objective or setting, a one-answer objective given more than one
-    answer, or a budget k or c that the group cannot estimate; `ValueError` for rewards that are not
+    answer, or a budget k that the group cannot estimate; `ValueError` for rewards that are not
     finite, of different D, or no group at all.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
@@ -192,22 +168,15 @@ def batch_advantages(
     valid: Sequence[npt.ArrayLike | None] | None = None,
     **settings: Any,
 ) -> list[Floats]:
-    """Return the advantages of the groups of one training step, in order, as `advantages` does for one.
-
-    Only `gdpo` looks beyond a group: it is whitened over the batch. So do `weights` other than `uniform`,
-    which are found in the groups of the batch that have as many components.
-    """
+    """Return the advantages of the groups of one training step, in order, as `advantages` does for one."""
     objective = find_objective(name)
     chosen = ObjectiveConfig(**settings)
     batch = [_padded(rewards) for rewards in groups]
     used = [
         _checked_valid(padded, None if valid is None else valid[index]) for index, padded in enumerate(batch)
     ]
-    if "weights" not in objective.settings:
-        chosen = chosen.model_copy(update={"weights": "uniform"})
-    drawn = _weighted(batch, used, chosen)
     found: list[Floats] = []
-    for padded, is_valid, (weighed, own) in zip(batch, used, drawn, strict=True):
+    for padded, is_valid in zip(batch, used, strict=True):
         if objective.answers == "one" and padded.shape[1] > 1:
             raise ConfigError(
                 f"objective {name} scores one answer a rollout, and the group holds {padded.shape[1]}; "
@@ -217,12 +186,11 @@ def batch_advantages(
         if padded.shape[1] < objective.least_answers:
             raise ConfigError(f"objective {name} {ONE_ANSWER_ADVICE}")
         _check_budget(objective, chosen, *padded.shape[:2])
-        shape = padded.shape[:2] if objective.credit == "answer" else padded.shape[:1]
-        result = np.zeros(shape)
+        result = np.zeros(len(padded))
         if is_valid.sum() > 1:
-            result[is_valid] = objective.function(weighed[is_valid], rng, own)
+            result[is_valid] = objective.function(padded[is_valid], rng, chosen)
         found.append(result)
-    return _whitened(found, used) if name == "gdpo" else found
+    return found
 
 
 def find_objective(name: str) -> Objective:
@@ -246,13 +214,11 @@ def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 
 
 def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Multi-answer RLVR (after arXiv 2603.24844) on the mean of the vector, in either reading.
+    """Multi-answer RLVR (after arXiv 2603.24844) on the mean of the vector of a chain's best answer.
 
-    VPO's paper scores the best answer, its released code sums over distinct answers. A repeated answer
-    is a row of zeros here already, so that the plain sum is the sum over distinct answers.
+    That is how VPO's paper scores it; its released code sums over distinct answers.
     """
-    scores = _scalars(rewards, settings)
-    return _z_scores(scores.max(axis=1) if settings.reading == "max" else scores.sum(axis=1))
+    return _z_scores(_scalars(rewards, settings).max(axis=1))
 
 
 def _random_weight(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
@@ -261,37 +227,14 @@ def _random_weight(rewards: Floats, rng: np.random.Generator, settings: Objectiv
     return _z_scores(rewards[:, 0] @ weights[0])
 
 
-def _gdpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """GDPO (arXiv 2601.05242): a z-score for each component, summed; whitened over the batch outside."""
-    summed: Floats = np.sum([_z_scores(component) for component in rewards[:, 0].T], axis=0)
-    return summed
-
-
-def _maxrl(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """MaxRL (arXiv 2602.02710): the deviation from the group's mean, over that mean."""
-    scores = rewards[:, 0].mean(axis=1)
-    relative: Floats = (scores - scores.mean()) / (scores.mean() + EPSILON)
-    return relative
-
-
 def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """VPO (arXiv 2605.22817): the set is one chain."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), 1)
 
 
-def _vpo_at_c(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Ours: VPO for a search that draws c chains. It is `vpo-at-k` with k = c·m; c = 1 is VPO."""
-    return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), settings.c)
-
-
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """VPO's objective for sets of k answers drawn independently, as in ROSA, estimated with max@k."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
-
-
-def _union_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """The limit of `vpo-at-k` for alpha to 0: each weighting is one component, and all count alike."""
-    return _of_sets(rewards, np.eye(rewards.shape[2]), _set_rollouts(rewards, settings))
 
 
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
@@ -310,42 +253,18 @@ def _join_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCon
     return _z_scores(join_at_k(rewards, min(_set_rollouts(rewards, settings), len(rewards) - 1), rng))
 
 
-def _vpo_to_go(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Ours: VPO with credit per answer, `[n, M]`.
-
-    Answer i gets the chain's set score less that of the answers before it, which it could not change;
-    less the slot's mean over the group; over one standard deviation of the set score.
-    """
-    weights = draw_weights(rewards.shape[2], settings, rng)
-    so_far = np.maximum.accumulate(rewards @ weights.T, axis=1)
-    before = np.zeros(so_far.shape[:2])
-    before[:, 1:] = so_far.mean(axis=2)[:, :-1]
-    scores = so_far[:, -1].mean(axis=1)
-    spread = scores.std()
-    if spread < EPSILON:
-        return np.zeros(before.shape)
-    returns = scores[:, None] - before
-    scaled: Floats = (returns - returns.mean(axis=0)) / (spread + EPSILON)
-    return scaled
-
-
-_DRAWS = frozenset({"draws", "alpha", "sampler", "weights"})
+_DRAWS = frozenset({"draws", "alpha"})
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
-        Objective("grpo", "one", "chain", frozenset(), _grpo),
-        Objective("max-at-k", "one", "chain", frozenset({"k"}), _max_at_k),
-        Objective("random-weight", "one", "chain", _DRAWS - {"draws"}, _random_weight),
-        Objective("gdpo", "one", "chain", frozenset(), _gdpo),
-        Objective("maxrl", "one", "chain", frozenset(), _maxrl),
-        Objective("multi-rlvr", "many", "chain", frozenset({"reading"}), _multi_rlvr, 3),
-        Objective("vpo", "many", "chain", _DRAWS, _vpo, 3, 2),
-        Objective("vpo-at-c", "many", "chain", _DRAWS | {"c"}, _vpo_at_c, 3),
-        Objective("vpo-to-go", "many", "answer", _DRAWS, _vpo_to_go, 3, 2),
-        Objective("vpo-at-k", "many", "chain", _DRAWS | {"k"}, _vpo_at_k),
-        Objective("union-at-k", "many", "chain", frozenset({"k", "weights"}), _union_at_k),
-        Objective("rosa", "many", "chain", _DRAWS, _rosa),
-        Objective("join-at-k", "many", "chain", frozenset({"k"}), _join_at_k),
+        Objective("grpo", "one", frozenset(), _grpo),
+        Objective("max-at-k", "one", frozenset({"k"}), _max_at_k),
+        Objective("random-weight", "one", frozenset({"alpha"}), _random_weight),
+        Objective("multi-rlvr", "many", frozenset(), _multi_rlvr, 3),
+        Objective("vpo", "many", _DRAWS, _vpo, 3, 2),
+        Objective("vpo-at-k", "many", _DRAWS | {"k"}, _vpo_at_k),
+        Objective("rosa", "many", _DRAWS, _rosa),
+        Objective("join-at-k", "many", frozenset({"k"}), _join_at_k),
     )
 }
 """Every objective by name."""
@@ -395,15 +314,6 @@ def _z_scores(scores: Floats) -> Floats:
     return np.asarray((scores - scores.mean()) / (spread + EPSILON), dtype=np.float64)
 
 
-def _whitened(found: list[Floats], valid: list[npt.NDArray[np.bool_]]) -> list[Floats]:
-    """Return the advantages of a batch with mean 0 and standard deviation 1 over its valid rollouts."""
-    together = np.concatenate([values[used] for values, used in zip(found, valid, strict=True)])
-    if together.size == 0 or together.std() < EPSILON:
-        return [np.zeros_like(values) for values in found]
-    mean, spread = together.mean(), together.std() + EPSILON
-    return [np.where(used, (values - mean) / spread, 0.0) for values, used in zip(found, valid, strict=True)]
-
-
 def _padded(rewards: Rewards) -> Floats:
     """Return `[G, M, D]` in float64, shorter chains filled with rows of zeros."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards]  # type: ignore[union-attr]
@@ -423,26 +333,6 @@ def _padded(rewards: Rewards) -> Floats:
     return padded
 
 
-def _weighted(
-    batch: Sequence[Floats], used: Sequence[npt.NDArray[np.bool_]], settings: ObjectiveConfig
-) -> list[tuple[Floats, ObjectiveConfig]]:
-    """Return each group's rewards and settings, in groups of components where `weights` asks for it."""
-    if settings.weights == "uniform":
-        return [(padded, settings) for padded in batch]
-    pools: dict[int, list[Floats]] = {}
-    for padded, is_valid in zip(batch, used, strict=True):
-        components = padded.shape[2]
-        answers = padded[is_valid] if is_valid.any() else np.zeros_like(padded[:1])
-        pools.setdefault(components, []).append(answers.reshape(-1, components))
-    adapts = settings.weights == "adaptive"
-    found = {size: find_weighting(pool, settings.alpha, adapts=adapts) for size, pool in pools.items()}
-    own = {
-        size: _Concentrated(**dict(settings), concentrations=one.concentrations)
-        for size, one in found.items()
-    }
-    return [(group_rewards(padded, found[padded.shape[2]].groups), own[padded.shape[2]]) for padded in batch]
-
-
 def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
     is_valid = np.ones(len(padded), dtype=bool) if given is None else np.asarray(given, dtype=bool)
     if is_valid.shape != (len(padded),):
@@ -459,8 +349,7 @@ def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int
     """
     needed = objective.least_rollouts(settings, answers)
     if 1 < rollouts < needed:
-        name = "c" if "c" in objective.settings else "k"
         raise ConfigError(
-            f"objective {objective.name} with {name} = {getattr(settings, name)} needs at least {needed} "
-            f"rollouts a prompt, found {rollouts}; lower {name} or sample more rollouts"
+            f"objective {objective.name} with k = {settings.k} needs at least {needed} rollouts a prompt, "
+            f"found {rollouts}; lower k or sample more rollouts"
         )

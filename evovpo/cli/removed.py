@@ -7,6 +7,7 @@ from evovpo.errors import ConfigError
 _REMOVED = {
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",
+    ("retrain", "--anyway"): "training is no longer refused: leave it out",
 }
 """By command and option; an empty option stands for the whole command."""
 

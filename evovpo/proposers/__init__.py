@@ -100,10 +100,8 @@ def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
         raise SearchError(f"indices of prompt {prompt.id} repeat: {list(indices)}; ask for each reply once")
 
 
-def check_sampling(sampling: Sampling, proposer: str) -> None:
+def check_sampling(sampling: Sampling) -> None:
     """Raise `ConfigError` for sampling that no proposer does, or log-probabilities of which mean nothing."""
-    if sampling.grammar_masked:
-        raise ConfigError(f"grammar_masked is true; the {proposer} proposer does not mask: set it to false")
     if not sampling.temperature > 0:
         raise ConfigError(
             f"temperature is {sampling.temperature}; it must be above 0: log-probabilities of greedy "

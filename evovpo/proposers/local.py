@@ -50,7 +50,7 @@ class LocalPolicy:
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> Request:
         """Return what the sampler needs for these replies; raises as `check_request`."""
-        check_sampling(sampling, "local")
+        check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
         request = Request(ids, prompt.seed, tuple(indices), sampling.temperature, sampling.max_tokens)

@@ -117,7 +117,7 @@ class OpenAIProposer:
         `BudgetError`, before anything is sent, when the run has used its tokens or its money.
         """
         check_ticket(prompt, indices)
-        check_sampling(sampling, "openai")
+        check_sampling(sampling)
         if self._is_closed:
             raise RuntimeError("this proposer is closed; make a new one")
         if not indices:

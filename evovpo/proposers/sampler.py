@@ -390,7 +390,7 @@ def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
 
 def check_request(request: Request, context: int) -> None:
     """Raise what `sample` would raise for this request, of a model with that context length."""
-    check_sampling(Sampling(request.temperature, request.max_tokens), "local")
+    check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(
             f"the prompt has {len(request.prompt_ids)} tokens; the model reads from 1 to {context - 1}; "

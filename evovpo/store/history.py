@@ -217,7 +217,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return what a group holds of a rollout: itself, rewards, validity, program ids and token spans.
+    """Return what a group holds of a rollout: itself, rewards, validity and program ids.
 
     A row is zero where the slot is missing, holds no program, was rejected, failed, or repeats an
     earlier slot of the same chain. The twin of a program from another rollout keeps its vector.
@@ -225,10 +225,8 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length
-    spans: list[tuple[int, int] | None] = [None] * length
     is_valid = True
     for candidate, evaluation in ((judged.candidate, judged.evaluation) for judged in tell.judged):
-        spans[candidate.slot] = candidate.token_span
         is_repeat = candidate.program is not None and candidate.program.id in programs
         programs[candidate.slot] = None if candidate.program is None else candidate.program.id
         if evaluation is None:
@@ -236,7 +234,7 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
         is_valid &= evaluation.status is not Status.SANDBOX_ERROR
         if not is_repeat and candidate.parse_status is not ParseStatus.REJECTED:
             rewards_M_D[candidate.slot] = evaluation.rewards or zero
-    return tell.rollout, tuple(rewards_M_D), is_valid, tuple(programs), tuple(spans)
+    return tell.rollout, tuple(rewards_M_D), is_valid, tuple(programs)
 
 
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:

@@ -123,7 +123,8 @@ class Tells(Database):
             rollout, place = tell.rollout, {"run_id": run_id, "position": position}
             if rollout is not None:
                 tokens = None if rollout.token_ids is None else len(rollout.token_ids)
-                sampling = row_of(rollouts, rollout.sampling)
+                # No proposer masks tokens any more.
+                sampling = row_of(rollouts, rollout.sampling, grammar_masked=False)
                 rows[rollouts].append(row_of(rollouts, rollout, tokens=tokens, **sampling))
             rows[tells].append(
                 {

@@ -87,9 +87,6 @@ def group(
         programs_G_M=tuple(
             tuple(f"{index}-{slot}" for slot in range(len(rows))) for index, rows in enumerate(rewards_G_M_D)
         ),
-        spans_G_M=tuple(
-            tuple((2 * slot, 2 * slot + 2) for slot in range(len(rows))) for rows in rewards_G_M_D
-        ),
     )
 
 
@@ -115,9 +112,8 @@ def test_the_configuration_knows_the_objectives_and_the_settings_that_they_read(
     assert read == set(ObjectiveConfig().settings)
 
 
-def test_the_defaults_of_an_update_are_those_of_the_updater_but_for_the_warm_up() -> None:
-    update = {**dict(TrainConfig().update), "warmup_steps": 0}  # on policy no step needs one
-    assert UpdateSettings(**update, temperature=1.0) == UpdateSettings()
+def test_the_defaults_of_an_update_are_those_of_the_updater() -> None:
+    assert UpdateSettings(**dict(TrainConfig().update)) == UpdateSettings()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +122,6 @@ def test_the_defaults_of_an_update_are_those_of_the_updater_but_for_the_warm_up(
         ("objective.name=vpoo", "expected one of grpo, .*found 'vpoo'; did you mean 'vpo'"),
         ("update.learning_rate=0", "expected a number above 0 and at most 1e\\+30, found 0.0"),
         ("update.clip=-1", "expected a number above 0, found -1.0"),
-        ("update.importance=truncated", "did you mean 'truncate'"),
         ("search.islands=2", "unknown section 'search'"),
         ("kl=0", "expected section.key=value, for example objective.name=vpo"),
     ],
@@ -176,7 +171,7 @@ def test_groups_of_one_prompt_and_policy_are_joined_up_to_a_size() -> None:
     found = joined(groups, 2)
     assert [one.prompt.id for one in found] == ["p0", "p1", "p3", "p4"]
     assert found[0].rewards_G_M_D == ((HALF,), (ONES,))
-    assert [len(field) for field in (found[0].rollouts, found[0].valid_G, found[0].spans_G_M)] == [2, 2, 2]
+    assert [len(field) for field in (found[0].rollouts, found[0].valid_G, found[0].programs_G_M)] == [2, 2, 2]
     assert [len(group.rollouts) for group in joined(groups, 3)] == [3, 1, 1]
 
 
@@ -192,13 +187,10 @@ def changed(found: Group, **changes: object) -> Group:
         (group([[HALF, ONES]], versions=[0]), "vpo", Skip.ONE_ROLLOUT),
         (group(), "grpo", Skip.ANSWERS),
         (group([[HALF], [ONES]]), "vpo", Skip.ONE_ANSWER),
-        (group([[HALF], [ONES]]), "vpo-to-go", Skip.ONE_ANSWER),
         (changed(group(), logprobs=None), "vpo", Skip.NO_LOGPROBS),
         (changed(group(), token_ids=None), "vpo", Skip.NO_LOGPROBS),
         (changed(group(), prompt_token_ids=None), "vpo", Skip.NO_LOGPROBS),
         (changed(group(), logprobs=(-0.5,)), "vpo", Skip.NO_LOGPROBS),
-        (changed(group(), sampling=Sampling(grammar_masked=True)), "vpo", Skip.MASKED),
-        (dataclasses.replace(group(), spans_G_M=((None, None),) * 2), "vpo-to-go", Skip.NO_SPANS),
         (group(valid=[True, False]), "vpo", Skip.SANDBOX_FAULT),
     ],
 )
@@ -206,13 +198,6 @@ def test_a_group_that_cannot_be_trained_on_is_left_out_with_its_reason(
     found: Group, objective: str, reason: Skip
 ) -> None:
     assert skip_reason(found, reader(objective)) is reason
-
-
-def test_spans_are_needed_only_for_credit_per_answer_and_only_of_answers_that_were_read() -> None:
-    bare = dataclasses.replace(group(), spans_G_M=((None, None),) * 2)
-    assert skip_reason(bare, reader("vpo")) is None
-    unread = dataclasses.replace(bare, programs_G_M=((None, None),) * 2)
-    assert skip_reason(unread, reader("vpo-to-go")) is None
 
 
 def test_a_rollout_with_a_sandbox_fault_does_not_take_its_group_along() -> None:
@@ -267,7 +252,7 @@ def test_spread_is_in_the_eye_of_the_objective(
 ) -> None:
     found = training_group(rewards)
     assert has_spread(found, ObjectiveConfig(name="vpo")) is vpo
-    assert has_spread(found, ObjectiveConfig(name="multi-rlvr", reading="max")) is mean
+    assert has_spread(found, ObjectiveConfig(name="multi-rlvr")) is mean
 
 
 def test_a_rollout_that_is_not_valid_makes_no_spread() -> None:
@@ -352,14 +337,9 @@ def test_a_run_that_was_made_so_that_nothing_can_be_learned_from_it_is_one_clear
 
 
 def test_a_run_with_several_such_faults_is_one_clear_error_too(store: Store, tmp_path: Path) -> None:
-    def some(rollout: Rollout) -> Rollout:
-        masked = dataclasses.replace(rollout.sampling, grammar_masked=True)
-        is_masked = rollout.prompt_id.endswith("0")
-        return dataclasses.replace(rollout, sampling=masked) if is_masked else without_logprobs(rollout)
-
-    run = write_run(store, tmp_path / "model", groups=3, edit=some)
-    with pytest.raises(TrainingError, match=r"\(2 no log-probabilities, 1 grammar mask\); sample with"):
-        read_run(store, RunPart(run), tiny_reader())
+    runs = write_run(store, tmp_path / "model", groups=3, edit=without_logprobs)
+    with pytest.raises(TrainingError, match=r"of 3 groups .*3 no log-probabilities\); sample with"):
+        read_run(store, RunPart(runs), tiny_reader())
 
 
 def test_a_run_whose_groups_are_only_alike_is_no_error(store: Store, tmp_path: Path) -> None:
@@ -372,11 +352,9 @@ def test_groups_too_small_for_the_budget_are_left_out_and_a_run_of_such_is_refus
     store: Store, tmp_path: Path
 ) -> None:
     run = write_run(store, tmp_path / "model", groups=2, rollouts=4)
-    with pytest.raises(
-        TrainingError, match=r"2 too few rollouts for k or c\); lower objective.k or objective.c"
-    ):
-        read_run(store, RunPart(run), tiny_reader("vpo-at-c", c=4))
-    found = read_run(store, RunPart(run), tiny_reader("vpo-at-c", c=3))
+    with pytest.raises(TrainingError, match=r"2 too few rollouts for k\); lower objective.k, or search"):
+        read_run(store, RunPart(run), tiny_reader("vpo-at-k", k=9))
+    found = read_run(store, RunPart(run), tiny_reader("vpo-at-k", k=8))
     assert Skip.FEW_ROLLOUTS not in found.skipped
 
 
@@ -429,14 +407,6 @@ def test_rows_carry_the_advantage_of_their_rollout_on_every_token() -> None:
         assert {row.prompt_ids for row in rows} == {(97, 98)}
 
 
-def test_credit_per_answer_reaches_the_tokens_of_that_answer() -> None:
-    (rows,) = training_rows(StepData((training_group(),), ()), config(ObjectiveConfig(name="vpo-to-go")), 0)
-    for row in rows:
-        first, second = row.advantages[0], row.advantages[-1]
-        assert row.advantages.tolist() == [first, first, first, second]
-        assert first != second
-
-
 def test_a_rollout_that_is_not_valid_is_no_row_and_counts_in_no_mean() -> None:
     rewards = [[HALF, ZEROS], [ONES, HALF], [ONES, ONES]]
     objective = ObjectiveConfig(name="multi-rlvr")
@@ -476,12 +446,12 @@ def test_the_figures_of_a_step_are_those_worked_out_by_hand() -> None:
 
 def test_coin_flips_train(store: Store, tmp_path: Path) -> None:
     run = write_run(store, tmp_path / "model", groups=4, judge=coin_flips)
-    found = read_run(store, RunPart(run), tiny_reader("vpo-to-go"))
+    found = read_run(store, RunPart(run), tiny_reader("vpo"))
     steps = plan_steps(found.groups, found.alike, config(groups_per_step=2))
     rows = [
         row
         for step in steps
-        for g in training_rows(step, config(ObjectiveConfig(name="vpo-to-go")), 0)
+        for g in training_rows(step, config(ObjectiveConfig(name="vpo")), 0)
         for row in g
     ]
     assert len(rows) == 4 * len(found.groups)

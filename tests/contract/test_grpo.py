@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from grpo_reference import Row, step, to_go, token_logprobs, z_scores
+from grpo_reference import Row, step, token_logprobs, z_scores
 from tiny_models import END_ID, VOCABULARY, tiny_model, write_tiny_folder
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
@@ -20,7 +20,6 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 import trainer.learning.grpo
 from evovpo.errors import ConfigError, TrainingError
 from trainer.learning.grpo import VPOConfig, VPOTrainer
-from trainer.learning.judged import Answers
 from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import OBJECTIVES, batch_advantages
@@ -80,7 +79,7 @@ def rewards_of(ids: Sequence[int], most: int = ANSWERS) -> list[list[float]]:
 
 
 def judge(completion_ids: list[list[int]], **_: Any) -> list[Any]:
-    return [Answers(rewards_of(ids), spans_of(ids)) for ids in completion_ids]
+    return [rewards_of(ids) for ids in completion_ids]
 
 
 def judge_single(completion_ids: list[list[int]], **_: Any) -> list[Any]:
@@ -95,32 +94,11 @@ def judge_with_faults(completion_ids: list[list[int]], **_: Any) -> list[Any]:
     return [None if is_faulty(ids) else rewards_of(ids) for ids in completion_ids]
 
 
-def expected_advantages(objective: str, completions: Sequence[Sequence[int]]) -> list[list[float]]:
+def expected_advantages(completions: Sequence[Sequence[int]]) -> list[list[float]]:
     """Return, by hand, the advantage of every token of the completions of one prompt."""
-    means = [[sum(r) / 2 for r in rewards_of(ids)] for ids in completions]
-    if objective == "multi-rlvr":
-        chain = z_scores([max(values) for values in means])
-        return [[value] * len(ids) for value, ids in zip(chain, completions, strict=True)]
-    # vpo-to-go over one component: the set score is the best answer's reward.
-    slots = [values + [0.0] * (ANSWERS - len(values)) for values in means]
-    per_answer = to_go([[max(values[: i + 1]) for i in range(ANSWERS)] for values in slots])
-    found = []
-    for ids, credit in zip(completions, per_answer, strict=True):
-        answer, tokens = 0, []
-        last = len(spans_of(ids)) - 1
-        for token in ids:
-            tokens.append(credit[answer])
-            if token in SEPARATORS and answer < last:
-                answer += 1
-        found.append(tokens)
-    return found
-
-
-def judge_mean(completion_ids: list[list[int]], **_: Any) -> list[Any]:
-    return [Answers([[sum(r) / 2] for r in rewards_of(ids)], spans_of(ids)) for ids in completion_ids]
-
-
-JUDGES: dict[str, Callable[..., list[Any]]] = {"multi-rlvr": judge, "vpo-to-go": judge_mean}
+    means = [[sum(rewards) / 2 for rewards in rewards_of(ids)] for ids in completions]
+    chain = z_scores([max(values) for values in means])
+    return [[value] * len(ids) for value, ids in zip(chain, completions, strict=True)]
 
 
 # ---------------------------------------------------------------- what a training did
@@ -233,20 +211,19 @@ def gradients_of(model: Any, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
 
 
-@pytest.mark.parametrize("objective", JUDGES)
 @pytest.mark.parametrize(
     ("rows", "accumulated", "parts", "iterations"), [(16, 1, 1, 2), (4, 4, 4, 1), (8, 1, 2, 2), (4, 2, 4, 2)]
 )
 def test_loss_and_gradient_equal_a_hand_written_step(
-    folder: Path, tmp_path: Path, objective: str, rows: int, accumulated: int, parts: int, iterations: int
+    folder: Path, tmp_path: Path, rows: int, accumulated: int, parts: int, iterations: int
 ) -> None:
     """Batches of 16 rollouts in `parts`, `accumulated` parts a step, each batch used `iterations` times."""
     args = config(
-        tmp_path, objective=objective, per_device_train_batch_size=rows, learning_rate=0.03,
+        tmp_path, per_device_train_batch_size=rows, learning_rate=0.03,
         gradient_accumulation_steps=accumulated, steps_per_generation=parts, num_iterations=iterations,
         max_steps=2 * parts * iterations // accumulated,
     )  # fmt: skip
-    done = train(folder, JUDGES[objective], args)
+    done = train(folder, judge, args)
     start, model = tiny_model(), tiny_model()
     steps_a_batch = parts * iterations // accumulated
     clipped = 0
@@ -259,7 +236,7 @@ def test_loss_and_gradient_equal_a_hand_written_step(
         for prompt in {prompt for prompt, _ in batch}:
             completions = [ids for other, ids in batch if other == prompt]
             assert len(completions) == ROLLOUTS
-            for ids, values in zip(completions, expected_advantages(objective, completions), strict=True):
+            for ids, values in zip(completions, expected_advantages(completions), strict=True):
                 expected[prompt, ids] = values
         model.load_state_dict(steps[0].weights)
         with torch.no_grad():
@@ -297,7 +274,7 @@ def test_rollouts_with_a_fault_leave_their_group_and_the_loss(folder: Path, tmp_
     advantages: dict[Any, list[float]] = {}
     for prompt in {prompt for prompt, _ in kept}:
         completions = [ids for other, ids in kept if other == prompt]
-        for ids, values in zip(completions, expected_advantages("multi-rlvr", completions), strict=True):
+        for ids, values in zip(completions, expected_advantages(completions), strict=True):
             advantages[prompt, ids] = values
     with torch.no_grad():
         rows = [Row(*row, advantages[row], token_logprobs(start, *row).tolist()) for row in kept]
@@ -353,10 +330,10 @@ class Rollouts:
         } | self.changes
         return {key: value for key, value in output.items() if value != "left out"}
 
-    def rows(self, objective: str) -> list[Row]:
+    def rows(self) -> list[Row]:
         found = []
         for prompt, rollouts in self.table.items():
-            credit = expected_advantages(objective, [ids for ids, _ in rollouts])
+            credit = expected_advantages([ids for ids, _ in rollouts])
             found += [
                 Row(tuple(self.prompt_ids(prompt)), ids, values, old)
                 for (ids, old), values in zip(rollouts, credit, strict=True)
@@ -364,14 +341,14 @@ class Rollouts:
         return found
 
 
-@pytest.mark.parametrize(("objective", "temperature"), [("multi-rlvr", 1.0), ("vpo-to-go", 0.7)])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_rollouts_are_weighed_against_their_own_log_probabilities(
-    folder: Path, tmp_path: Path, objective: str, temperature: float
+    folder: Path, tmp_path: Path, temperature: float
 ) -> None:
     rollouts = Rollouts(temperature)
-    args = config(tmp_path, objective=objective, temperature=temperature)
-    done = train(folder, JUDGES[objective], args, rollout_func=rollouts)
-    rows = rollouts.rows(objective)
+    args = config(tmp_path, temperature=temperature)
+    done = train(folder, judge, args, rollout_func=rollouts)
+    rows = rollouts.rows()
     model, start = tiny_model(), tiny_model()
     tokens = sum(len(row.completion_ids) for row in rows)
     by_hand = step(model, start, rows, tokens, kl=KL, temperature=temperature)
@@ -381,21 +358,18 @@ def test_rollouts_are_weighed_against_their_own_log_probabilities(
     assert_same_gradients(recorded.gradients, gradients_of(model, by_hand.loss), 2e-5)
 
 
-@pytest.mark.parametrize("objective", JUDGES)
-def test_updates_from_logs_have_the_gradient_of_the_trl_route(
-    folder: Path, tmp_path: Path, objective: str
-) -> None:
+def test_updates_from_logs_have_the_gradient_of_the_trl_route(folder: Path, tmp_path: Path) -> None:
     """On one batch, with clipped tokens, dual clip and a KL term to a model that is not the start."""
     rollouts = Rollouts()
-    args = config(tmp_path, objective=objective, max_steps=2, num_iterations=2, learning_rate=0.03)
-    done = train(folder, JUDGES[objective], args, rollout_func=rollouts)
+    args = config(tmp_path, max_steps=2, num_iterations=2, learning_rate=0.03)
+    done = train(folder, judge, args, rollout_func=rollouts)
     for recorded in done.recorder.steps:
         model = tiny_model()
         model.load_state_dict(recorded.weights)
         updater = Updater(model, UpdateSettings(kl=KL, max_grad_norm=1e9), reference=tiny_model())
         rows = [
             TrainingRow(row.prompt_ids, row.completion_ids, tuple(row.old), np.array(row.advantages))
-            for row in rollouts.rows(objective)
+            for row in rollouts.rows()
         ]
         figures = updater.update([rows[i : i + ROLLOUTS] for i in range(0, len(rows), ROLLOUTS)])
         gradients = {name: p.grad for name, p in model.named_parameters()}
@@ -451,9 +425,7 @@ def test_every_objective_trains_and_logs_the_same_figures(
     folder: Path, tmp_path: Path, objective: str
 ) -> None:
     is_single = OBJECTIVES[objective].answers == "one"
-    args = config(
-        tmp_path, objective=objective, c=2, answers_per_chain=1 if is_single else ANSWERS, max_steps=2
-    )
+    args = config(tmp_path, objective=objective, answers_per_chain=1 if is_single else ANSWERS, max_steps=2)
     done = train(folder, judge_single if is_single else judge, args)
     for name in ("set_score", "pool_score", "mean_reward", "pass_rate", "diversity", "zero_spread_share"):
         values = logged(done, name)
@@ -463,7 +435,7 @@ def test_every_objective_trains_and_logs_the_same_figures(
     first, last = (done.recorder.steps[i].weights["lm_head.weight"] for i in (0, 1))
     assert not torch.equal(first, last)
     spread = done.recorder.steps[0].inputs[0]["advantages"]
-    assert spread.dim() == (2 if objective == "vpo-to-go" else 1)
+    assert spread.dim() == 1
     assert spread.std() > 0.1
 
 
@@ -588,11 +560,9 @@ def test_an_adapter_trains_against_the_model_without_it(folder: Path, tmp_path: 
         ({"objective": "grpo"}, "objective grpo expects answers_per_chain to be 1, found 3; change it"),
         ({"answers_per_chain": 0}, "expects answers_per_chain to be 1 or more, found 0"),
         ({"objective": "vpo", "answers_per_chain": 1}, "grpo under another name; train with vpo-at-k"),
-        ({"objective": "vpo-at-c", "c": 4}, "needs at least 5 rollouts a prompt, found 4"),
-        ({"objective": "vpo-at-c", "c": 3, "num_generations_eval": 2}, "needs at least 4 rollouts"),
+        ({"objective": "vpo-at-k", "k": 13}, "needs at least 5 rollouts a prompt, found 4"),
+        ({"objective": "vpo-at-k", "k": 10, "num_generations_eval": 2}, "needs at least 4 rollouts"),
         ({"draws": 0}, r"objective\.draws: expected"),
-        ({"weight_sampler": "halton"}, r"objective\.sampler: expected"),
-        ({"reading": "mean"}, r"objective\.reading: expected"),
         (
             {"scale_rewards": "none"},
             "scale_rewards = 'none' has no effect: advantages are those of objective",
@@ -621,7 +591,7 @@ def test_defaults_are_those_of_the_paper_and_of_a_machine_without_accelerator(tm
 def test_settings_that_an_objective_does_not_read_are_shared_by_arms(tmp_path: Path) -> None:
     for name, objective in OBJECTIVES.items():
         answers = 1 if objective.answers == "one" else ANSWERS
-        made = config(tmp_path, objective=name, answers_per_chain=answers, k=2, c=2, reading="sum")
+        made = config(tmp_path, objective=name, answers_per_chain=answers, k=2)
         assert made.objective_settings()["k"] == 2
 
 
@@ -699,10 +669,6 @@ NONE_YET: list[Any] = [[]] * 16
         ("vpo", [[[1.5]], *NONE_YET[1:]], r"rewards lie in \[0, 1\], found 1.5 to 1.5; rescale them"),
         ("vpo", [[[float("nan")]], *NONE_YET[1:]], r"rewards lie in \[0, 1\]"),
         ("vpo", [[[0.5]], [[0.5, 0.5]], *NONE_YET[2:]], r"have \[1, 2\] components; return the same"),
-        ("vpo-to-go", [[[0.5]], *NONE_YET[1:]], r"credits each answer, .* return Answers\(rewards, spans\)"),
-        ("vpo-to-go", [Answers([[0.5]], [])] * 16, "expected 1 ascending spans .* one an answer, found"),
-        ("vpo-to-go", [Answers([[0.5]], [(0, 99)])] * 16, "expected 1 ascending spans"),
-        ("vpo-to-go", [Answers([[0.5]] * 2, [(0, 2), (1, 3)])] * 16, "expected 2 ascending spans"),
     ],
 )
 def test_a_verdict_outside_the_contract_is_refused(
@@ -716,11 +682,7 @@ def test_several_functions_give_one_vector(folder: Path, tmp_path: Path) -> None
     def component(index: int) -> Callable[..., list[Any]]:
         def function(completion_ids: list[list[int]], **_: Any) -> list[Any]:
             rows = [torch.tensor(rewards_of(ids), dtype=torch.bfloat16)[:, [index]] for ids in completion_ids]
-            return (
-                [Answers(r, spans_of(ids)) for r, ids in zip(rows, completion_ids, strict=True)]
-                if index
-                else rows
-            )
+            return list(rows)
 
         return function
 
@@ -733,18 +695,11 @@ def test_several_functions_give_one_vector(folder: Path, tmp_path: Path) -> None
     assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ([[[0.5]] * 2] * 16, "found 1 and 2 answers in one completion; they must split it alike"),
-        ([Answers([[0.5]], [(1, 1)])] * 16, r"found answers at \(\(0, 1\),\) and \(\(1, 1\),\)"),
-    ],
-)
-def test_functions_that_split_a_completion_differently_are_refused(
-    folder: Path, tmp_path: Path, other: list[Any], message: str
-) -> None:
-    one = [Answers([[0.5]], [(0, 1)])] * 16
-    with pytest.raises(ConfigError, match=message):
+def test_functions_that_split_a_completion_differently_are_refused(folder: Path, tmp_path: Path) -> None:
+    one, other = ([[[0.5]] * answers] * 16 for answers in (1, 2))
+    with pytest.raises(
+        ConfigError, match="found 1 and 2 answers in one completion; they must split it alike"
+    ):
         train(folder, [lambda **_: one, lambda **_: other], config(tmp_path))
 
 

@@ -16,7 +16,6 @@ from trainer.learning.offline import (
     Updater,
     UpdateSettings,
     completion_logits,
-    spread_advantages,
     token_logprobs,
 )
 from trainer.learning.packing import TrainingRow, collate, pack
@@ -59,17 +58,13 @@ def slow_loss(model: Any, groups: Groups, settings: UpdateSettings, reference: A
         for t, token in enumerate(row.completion_ids):
             logprob, advantage = distribution[t, token], float(row.advantages[t])
             ratio = torch.exp(logprob - row.logprobs[t])
-            if settings.importance == "truncate":
-                gain = min(ratio.item(), settings.truncate_at) * advantage * logprob
-            else:
-                cut = ratio.clamp(1 - settings.clip, 1 + settings.clip)
-                gain = torch.minimum(ratio * advantage, cut * advantage)
-                if advantage < 0 and settings.dual_clip and gain.item() < settings.dual_clip * advantage:
-                    gain = torch.tensor(settings.dual_clip * advantage)
+            cut = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+            gain = torch.minimum(ratio * advantage, cut * advantage)
+            if advantage < 0 and gain.item() < 3 * advantage:
+                gain = torch.tensor(3 * advantage)
             difference = held[t, token] - logprob
             kl = torch.exp(difference) - difference - 1
-            entropy = -(distribution[t].exp() * distribution[t]).sum()
-            total = total - gain + settings.kl * kl - settings.entropy * entropy
+            total = total - gain + settings.kl * kl
             tokens += 1
     return total / tokens
 
@@ -87,10 +82,7 @@ def gradient_of_update(model: Any, groups: Groups, settings: UpdateSettings, ref
 SETTINGS = {
     "clip": UpdateSettings(kl=0.0),
     "kl": UpdateSettings(kl=0.7),
-    "tight clip, dual clip acting": UpdateSettings(kl=0.1, clip=0.05, dual_clip=1.1),
-    "no dual clip": UpdateSettings(kl=0.0, dual_clip=0.0),
-    "truncate": UpdateSettings(kl=0.1, importance="truncate", truncate_at=1.1),
-    "entropy": UpdateSettings(kl=0.0, entropy=0.5),
+    "tight clip": UpdateSettings(kl=0.1, clip=0.05),
     "temperature": UpdateSettings(kl=0.2, temperature=0.7),
 }
 
@@ -238,26 +230,6 @@ def test_bfloat16_is_near_float32() -> None:
 
 
 # ---------------------------------------------------------------- advantages of tokens
-
-
-def test_a_chain_s_advantage_is_that_of_all_its_tokens() -> None:
-    found = spread_advantages(np.array([0.5, -1.0]), [[(0, 1)], [None]], [3, 2])
-    assert [row.tolist() for row in found] == [[0.5] * 3, [-1.0] * 2]
-
-
-def test_an_answer_s_advantage_is_that_of_its_tokens_and_of_the_mark_behind_them() -> None:
-    # Two answers of three tokens and one, each with a mark behind it: a a a | b |
-    found = spread_advantages(np.array([[1.0, 2.0]]), [[(0, 3), (4, 5)]], [6])
-    assert found[0].tolist() == [1, 1, 1, 1, 2, 2]
-
-
-def test_what_follows_the_last_answer_gets_that_of_the_last() -> None:
-    found = spread_advantages(np.array([[1.0, 2.0, 3.0]]), [[(0, 2), (3, 4), None]], [9])
-    assert found[0].tolist() == [1, 1, 1, 2, 2, 2, 2, 2, 2]
-
-
-def test_a_completion_without_answers_counts_as_its_first() -> None:
-    assert spread_advantages(np.array([[1.0, 2.0]]), [[None, None]], [2])[0].tolist() == [1.0, 1.0]
 
 
 def test_the_rate_grows_over_the_warm_up_and_carried_moments_do_not_change_it() -> None:

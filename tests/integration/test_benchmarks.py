@@ -202,21 +202,6 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
-def test_objectives_are_timed_in_real_steps(run: Run) -> None:
-    found = last_json(run("objective_cost.py", "--prompts", "1", "--rollouts", "6", "--steps", "1",
-                          "--repetitions", "50", "--json"))  # fmt: skip
-    assert 0 < found["objective_share"]["vpo"] < 1
-
-
-def test_predictions_of_the_doctor_stand_beside_what_trainings_gained(run: Run, tmp_path: Path) -> None:
-    lines = run("doctor_prediction.py", "--png", tmp_path / "predicted.png").splitlines()
-    assert {tuple(line.split(" | ")[:2]) for line in lines} >= {
-        ("| maze", "`grpo`"),
-        ("| maze", "`max-at-k`"),
-    }
-    assert (tmp_path / "predicted.png").stat().st_size > 10_000
-
-
 def test_bin_packing_makes_rows_and_reports_them(run: Run, tmp_path: Path) -> None:
     out, folder = tmp_path / "out", tmp_path / "report"
     run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",
@@ -290,14 +275,6 @@ def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp
     assert all(line in page for line in lines)
     at_first = {line.split(" | ")[0][2:]: float(line.split(" | ")[5]) for line in lines[5:8]}
     assert at_first["grpo"] < at_first["max-at-k"] < at_first["vpo-at-k"]  # E_w best@12
-
-
-def test_weightings_are_compared_on_mazes_with_added_components(run: Run, tmp_path: Path) -> None:
-    small = ("--seeds", "1", "--mazes", "1", "--routes", "20", "--steps", "1", "--out", tmp_path)
-    lines = run("adaptive_weights.py", *small).splitlines()
-    assert [line.split(" | ")[0] for line in lines[2::5]] == ["| nothing", "| all of it"]
-    rows = json.loads((tmp_path / "rows.json").read_text())
-    assert all(0 <= row[0] <= 1 for by_arm in rows.values() for arm in by_arm.values() for row in arm)
 
 
 def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(run: Run, tmp_path: Path) -> None:

@@ -39,9 +39,14 @@ pytestmark = pytest.mark.slow
 
 CONFIG = TrainConfig.load(
     None,
-    ["update.groups_per_step=2", "update.passes=2", "update.checkpoint_steps=2", "update.learning_rate=1e-3"],
+    ["update.groups_per_step=2", "update.passes=2", "update.learning_rate=1e-3"],
 )
 RUN = "toy-run"
+
+
+@pytest.fixture(autouse=True)
+def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps_module, "CHECKPOINT_STEPS", 2)
 
 
 class Place(NamedTuple):
@@ -418,11 +423,7 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "overrides",
-    [
-        ("objective.name=vpo-to-go", "update.importance=truncate"),
-        ("objective.sampler=sobol", "update.bf16=true", "update.entropy=0.01"),
-    ],
+    "overrides", [("objective.k=2", "update.clip=0.1"), ("objective.alpha=0.5", "update.bf16=true")]
 )
 def test_what_is_computed_is_a_matter_of_settings(place: Place, overrides: Sequence[str]) -> None:
     result = place.retrain(configured(*overrides))
@@ -583,7 +584,7 @@ def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_on
 
 
 def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
-    refused(place, TrainingError, "too few rollouts for k or c", configured("objective.name=vpo-at-c"))
+    refused(place, TrainingError, "too few rollouts for k", configured("objective.k=99"))
 
 
 def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:

@@ -100,7 +100,7 @@ def test_a_training_follows_from_arm_seed_and_domain(domain: ToyDomain) -> None:
     first = weights(VPO, 0)
     assert torch.equal(first, weights(VPO, 0))
     assert not torch.equal(first, weights(VPO, 1))
-    assert not torch.equal(first, weights(Arm("to-go", "vpo-to-go", 2, 4, learning_rate=1e-3), 0))
+    assert not torch.equal(first, weights(Arm("best", "multi-rlvr", 2, 4, learning_rate=1e-3), 0))
 
 
 def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyDomain) -> None:
@@ -122,7 +122,7 @@ def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
 
 
 def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyDomain) -> None:
-    arm = Arm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, entropy=0.01, single_share=0.5, passes=2)
+    arm = Arm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, single_share=0.5, passes=2)
     _, log = train(arm, domain, BUDGET, 0)
     assert log[-1]["kl"] > 0
     assert log[0]["ratio_max"] > 1.0

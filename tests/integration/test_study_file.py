@@ -209,14 +209,14 @@ def test_only_different_recipes_have_different_names(tmp_path: Path) -> None:
     study = study_of(
         tmp_path,
         FILE + '[[arms]]\nname = "x"\nobjective = "grpo"\nrollouts = 6\nsearch_answers = 3\n'
-        '[[arms]]\nname = "y"\nobjective = "vpo-at-c"\nanswers = 3\nsettings = {c = 2}\nsingle_share = 0.5\n'
-        '[[arms]]\nname = "z"\nobjective = "multi-rlvr"\nanswers = 3\nsettings.reading = "sum"\n',
+        '[[arms]]\nname = "y"\nobjective = "vpo-at-k"\nanswers = 3\nsettings = {k = 6}\nsingle_share = 0.5\n'
+        '[[arms]]\nname = "z"\nobjective = "multi-rlvr"\nanswers = 3\n',
     )
     arms = {name: study.arm(name).arm for name in ("grpo", "x", "y", "z")}
     names = {name: Training(arm, 0).name for name, arm in arms.items() if arm is not None}
     assert names["x"] == names["grpo"]
-    assert names["y"] == "vpo-at-c-m3x8-c2-single-share0.5-lr0.0003-kl0-seed0"
-    assert names["z"] == "multi-rlvr-m3x8-readingsum-lr0.0003-kl0-seed0"
+    assert names["y"] == "vpo-at-k-m3x8-k6-single-share0.5-lr0.0003-kl0-seed0"
+    assert names["z"] == "multi-rlvr-m3x8-lr0.0003-kl0-seed0"
 
 
 def small_export(tmp_path: Path, problems: int = 8) -> tuple[Study, Export]:

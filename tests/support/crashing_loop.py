@@ -24,6 +24,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.store import Store
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
+from trainer.loop import steps
 from trainer.loop.loop import Loop
 from trainer.loop.turns import Turns
 
@@ -41,7 +42,7 @@ def make_loop(store: Store) -> Loop:
         store=StoreConfig(url=store.name),
     )
     train = TrainConfig(
-        update=UpdateConfig(learning_rate=1e-3, groups_per_step=1, checkpoint_steps=1),
+        update=UpdateConfig(learning_rate=1e-3, groups_per_step=1),
         probe=ProbeConfig(problems=1, answers=2, evaluations=0, serve_worse=True),
     )
     return Loop(tuple(problems[:2]), tuple(problems[2:]), search, train)
@@ -50,6 +51,7 @@ def make_loop(store: Store) -> Loop:
 def work(folder: Path, last: int | None) -> int:
     """Search and train in turns in this process; return the ticks that it took."""
     clock = Clock(last)
+    steps.CHECKPOINT_STEPS = 1
     event.listen(Engine, "before_cursor_execute", clock.tick)
     event.listen(Engine, "commit", clock.tick)
 

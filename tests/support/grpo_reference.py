@@ -67,20 +67,3 @@ def z_scores(scores: Sequence[float]) -> list[float]:
     mean = sum(scores) / len(scores)
     spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / len(scores))
     return [(score - mean) / (spread + 1e-6) if spread >= 1e-6 else 0.0 for score in scores]
-
-
-def to_go(best_so_far_G_M: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return an advantage per answer: what the chain gained from it on, less the slot's mean over the group,
-    over one standard deviation of the chains' scores."""
-    chains = best_so_far_G_M
-    scores = [chain[-1] for chain in chains]
-    mean = sum(scores) / len(scores)
-    spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / len(scores))
-    if spread < 1e-6:
-        return [[0.0] * len(chain) for chain in chains]
-    returns = [[chain[-1] - (chain[i - 1] if i else 0.0) for i in range(len(chain))] for chain in chains]
-    means = [sum(column) / len(column) for column in zip(*returns, strict=True)]
-    return [
-        [(value - average) / (spread + 1e-6) for value, average in zip(row, means, strict=True)]
-        for row in returns
-    ]

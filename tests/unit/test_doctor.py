@@ -412,7 +412,7 @@ def test_specialists_that_never_share_a_chain_ask_for_sets_of_several_chains() -
     found, text = verdict(*[[["1100", "0000"], ["0011", "0000"], ["0100", "0000"]]] * 10)
     assert found is Verdict.CHANGE
     assert "single chains have a headroom of +0.000" in text
-    assert "--objective vpo-at-c" in text
+    assert "--objective vpo-at-k" in text
 
 
 def test_specialists_that_never_share_a_prompt_ask_for_more_completions() -> None:

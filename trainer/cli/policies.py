@@ -11,7 +11,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_answer, store_option
-from evovpo.errors import ConfigError, NothingToTrainError
+from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
     from evovpo.proposers.server import VLLMServer
@@ -87,9 +87,6 @@ def retrain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be trained on, and what not and why.")
     ] = False,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train even where the doctor predicts that nothing is gained.")
-    ] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print all settings as a TOML file, and exit.")
     ] = False,
@@ -100,7 +97,7 @@ def retrain(
     Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint.
 
     [dim]Examples:[/dim]  evovpo retrain latest --dry-run
-               evovpo retrain 3f2a 81c0 --objective union-at-k --set update.passes=2
+               evovpo retrain 3f2a 81c0 --objective max-at-k --set update.passes=2
                evovpo retrain 3f2a 81c0 --imitate 1
                evovpo evolve invoices --set proposer.policy=served
     """
@@ -123,7 +120,7 @@ def retrain(
     from trainer.cli.progress import WorkBar
     from trainer.learning.data import RunPart
     from trainer.loop import retrain as training
-    from trainer.loop.training_plan import Watch, make_plan, nothing_to_learn
+    from trainer.loop.training_plan import Watch, make_plan
     from trainer.reports.training import plan_line, plan_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
@@ -137,13 +134,7 @@ def retrain(
             else:
                 show_answer(plan_table(plan))
                 say(f"Would make {plan_line(plan)}.")
-                if nothing := nothing_to_learn(plan):
-                    say(f"Beware: {nothing}.")
             return
-        # Only where the doctor has a say: a plan reads every group and runs validation rows.
-        doctor_decides = not anyway and config.imitate.share < 1
-        if doctor_decides and (nothing := nothing_to_learn(make_plan(store, found, config))):
-            raise NothingToTrainError(nothing)
         bar = WorkBar()
 
         def planned(plan: Plan, done: int) -> None:

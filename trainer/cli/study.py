@@ -64,8 +64,7 @@ def study(
         str | None,
         option(
             "A,B,...",
-            "Only these arms.  Further ones: grpo-entropy, vpo-entropy, vpo-mixed, vpo-at-c-mixed, "
-            "vpo-reuse.",
+            "Only these arms.  Further ones: vpo-mixed, vpo-reuse.",
             default="the objectives",
         ),
     ] = None,

@@ -99,10 +99,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Be the reward function of a `trainer.VPOTrainer` whose dataset is made of `prompts`.
-
-        With the tokens of answers where the domain knows them.
-        """
+        """Be the reward function of a `trainer.VPOTrainer` whose dataset is made of `prompts`."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}
@@ -116,11 +113,7 @@ class Domain:
         """Return the same of completions that come with their rows."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
-        from trainer.learning.judged import Answers
-
-        chains = [self.judge_ids(ids, row) for ids, row in zip(completion_ids, rows, strict=True)]
-        found = [(_rewards(chain), [answer.span for answer in chain]) for chain in chains]
-        return [None if rewards is None else Answers(rewards, spans) for rewards, spans in found]
+        return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
 
 
 def open_domain(

@@ -23,7 +23,7 @@ from evovpo.search.selection import lexicase
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
 from trainer.domains.tokens import TokenDomain
-from trainer.learning.offline import Updater, UpdateSettings, spread_advantages
+from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
 from trainer.learning.step_data import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights
@@ -46,7 +46,6 @@ class Arm:
     """Of the objective."""
     learning_rate: float = 3e-4
     kl: float = 0.0
-    entropy: float = 0.0
     single_share: float = 0.0
     """Share of prompts that ask for single answers, m·G of them, and are trained by `grpo`."""
     passes: int = 1
@@ -142,7 +141,7 @@ def train(
     torch.manual_seed(seed)
     model = load_start_model(domain)
     reference = copy.deepcopy(model).eval() if arm.kl > 0 else None
-    settings = UpdateSettings(learning_rate=arm.learning_rate, kl=arm.kl, entropy=arm.entropy)
+    settings = UpdateSettings(learning_rate=arm.learning_rate, kl=arm.kl)
     updater = Updater(model, settings, reference)
     tasks = domain.tasks("train", budget.tasks)
     log: list[dict[str, float]] = []
@@ -273,12 +272,9 @@ def _training_rows(
         for index, values in zip(places, found, strict=True):
             group = groups[index]
             with_spread += bool(values.any())
-            spans = [[answer.span for answer in chain] for chain in group.answers_G_M]
-            lengths = [len(completion.token_ids) for completion in group.completions]
-            spread = spread_advantages(values, spans, lengths)
             rows[index] = [
-                TrainingRow(group.prompt_ids, completion.token_ids, completion.logprobs, advantages)
-                for completion, advantages in zip(group.completions, spread, strict=True)
+                TrainingRow(group.prompt_ids, one.token_ids, one.logprobs, np.full(len(one.token_ids), value))
+                for one, value in zip(group.completions, values, strict=True)
             ]
     return rows, with_spread / len(groups)
 

@@ -41,7 +41,6 @@ class StudyArm(Part):
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24
-    entropy: Share = 0.0
     single_share: Share = 0.0
     parent_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     passes: Positive = 1
@@ -65,7 +64,7 @@ class StudyArm(Part):
     @property
     def arm(self) -> Arm | None:
         """What is trained, without learning rate and KL; None for a given model."""
-        chosen = ("answers", "rollouts", "settings", "entropy", "single_share", "parent_share", "passes")
+        chosen = ("answers", "rollouts", "settings", "single_share", "parent_share", "passes")
         values = {key: getattr(self, key) for key in chosen}
         return Arm("", self.objective, **values) if self.objective else None
 
@@ -200,7 +199,7 @@ def recipe(arm: Arm) -> str:
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
     parts += [f"{name}{value}" for name, value in sorted(plain.items())]
-    for field, usual in (("single_share", 0.0), ("parent_share", 0.0), ("entropy", 0.0), ("passes", 1)):
+    for field, usual in (("single_share", 0.0), ("parent_share", 0.0), ("passes", 1)):
         value = getattr(arm, field)
         if value != usual:
             parts.append(f"{field.replace('_', '-')}{value:g}")

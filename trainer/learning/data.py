@@ -26,7 +26,7 @@ class Skip(StrEnum):
 
     ONE_ROLLOUT = "one rollout"
     """There is nothing to compare it with."""
-    FEW_ROLLOUTS = "too few rollouts for k or c"
+    FEW_ROLLOUTS = "too few rollouts for k"
     """The objective's search budget is not below them; the last group of a run is often a smaller one."""
     ANSWERS = "several answers a rollout"
     """The objective is one of single answers."""
@@ -34,10 +34,6 @@ class Skip(StrEnum):
     """The objective would be GRPO under another name."""
     NO_LOGPROBS = "no log-probabilities"
     """A rollout came without its tokens or their log-probabilities."""
-    MASKED = "grammar mask"
-    """Its log-probabilities are those of a masked distribution, which the trainer does not compute."""
-    NO_SPANS = "answers without token positions"
-    """The objective gives credit per answer."""
     SANDBOX_FAULT = "sandbox fault"
     """Fewer than two rollouts were judged."""
     STALE = "stale"
@@ -54,12 +50,10 @@ class Skip(StrEnum):
 _REMEDIES = {
     Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual), or join groups of the same "
     "prompt with data.rollouts=8",
-    Skip.FEW_ROLLOUTS: "lower objective.k or objective.c, or search with more search.rollouts",
+    Skip.FEW_ROLLOUTS: "lower objective.k, or search with more search.rollouts",
     Skip.ANSWERS: "choose an objective of sets, such as vpo-at-k, or search with search.answers=1",
     Skip.ONE_ANSWER: f"the objective {ONE_ANSWER_ADVICE}",
     Skip.NO_LOGPROBS: "sample with a proposer that gives token ids and log-probabilities, such as local",
-    Skip.MASKED: "search without sampling.grammar_masked",
-    Skip.NO_SPANS: "choose an objective with one advantage a rollout, such as vpo",
     Skip.SANDBOX_FAULT: "see `evovpo show` for what failed, and search again",
     Skip.STALE: "raise data.staleness_limit, or search with the version that is served now",
     Skip.NO_SPREAD: "search a problem that is neither solved nor hopeless for the model",
@@ -183,7 +177,6 @@ def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
             first.rewards_G_M_D + group.rewards_G_M_D,
             first.valid_G + group.valid_G,
             first.programs_G_M + group.programs_G_M,
-            first.spans_G_M + group.spans_G_M,
         )
     return found
 
@@ -197,11 +190,6 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
     objective = find_objective(reader.objective.name)
     judged = list(compress(group.rollouts, group.valid_G))
     answers = max((len(rows) for rows in group.rewards_G_M_D), default=1)
-    slots = (
-        pair
-        for programs, spans in zip(group.programs_G_M, group.spans_G_M, strict=True)
-        for pair in zip(programs, spans, strict=True)
-    )
     if len(group.rollouts) < 2:
         return Skip.ONE_ROLLOUT
     if len(group.rollouts) < objective.least_rollouts(reader.objective, answers):
@@ -218,10 +206,6 @@ def skip_reason(group: Group, reader: Reader) -> Skip | None:
         for rollout in judged
     ):
         return Skip.NO_LOGPROBS
-    if any(rollout.sampling.grammar_masked for rollout in judged):
-        return Skip.MASKED
-    if objective.credit == "answer" and any(program is not None and span is None for program, span in slots):
-        return Skip.NO_SPANS
     if len(judged) < 2:
         return Skip.SANDBOX_FAULT
     _check_format(group, judged, reader)

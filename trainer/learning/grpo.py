@@ -28,7 +28,6 @@ from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
 from evovpo.errors import ConfigError, TrainingError
 from trainer.config import ObjectiveConfig
 from trainer.learning.judged import Judge, JudgedBatch, JudgedGroup, RewardVectorFunc, figures_of, groups_of
-from trainer.learning.offline import spread_advantages
 from trainer.learning.trl_checks import HOOK, behaviour, changed, check_output, checked_rollouts
 from trainer.objectives import Floats, advantages, batch_advantages, draw_weights, find_objective
 
@@ -62,13 +61,9 @@ class VPOConfig(GRPOConfig):
     answers_per_chain: int = 1
     """M: answers that a completion may hold; 3 for objectives of chains such as `vpo`."""
     draws: int = _DEFAULT.draws
-    """As the other settings down to `weights` (`weight_sampler` is its `sampler`), see `ObjectiveConfig`."""
+    """As `alpha` and `k`, see `ObjectiveConfig`."""
     alpha: float = _DEFAULT.alpha
     k: int = _DEFAULT.k
-    c: int = _DEFAULT.c
-    reading: str = _DEFAULT.reading
-    weight_sampler: str = _DEFAULT.sampler
-    weights: str = _DEFAULT.weights
     scalar: tuple[float, ...] = ()
     """Weights of the components where an objective needs one number; empty for their mean."""
     check_first_batch: bool = True
@@ -105,9 +100,7 @@ class VPOConfig(GRPOConfig):
 
     def objective_settings(self) -> dict[str, Any]:
         """Return the settings as `trainer.objectives.advantages` takes them."""
-        return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "c": self.c,
-                "reading": self.reading, "sampler": self.weight_sampler, "weights": self.weights,
-                "scalar": tuple(self.scalar)}  # fmt: skip
+        return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "scalar": tuple(self.scalar)}
 
 
 class VPOTrainer(GRPOTrainer):
@@ -128,9 +121,7 @@ class VPOTrainer(GRPOTrainer):
     `GRPOTrainer` but `reward_funcs` works as there.
 
     A rollout whose judgement is None counts in no mean and its tokens neither in the loss nor in its
-    denominator. With credit per answer (`vpo-to-go`) the tokens of an answer and the one token behind it,
-    its separator, get the answer's advantage, whatever follows the last answer gets that of the last, the
-    end token too, and what comes before the first that of the first.
+    denominator.
 
     `rollout_func` (TRL's hook for own generation) must return, beside `logprobs`, the `temperature` it
     sampled at, one number or one a completion. The log-probabilities then are the denominator of the
@@ -176,7 +167,6 @@ class VPOTrainer(GRPOTrainer):
         self._judge = Judge(
             functions,
             args.answers_per_chain,
-            needs_spans=find_objective(args.objective).credit == "answer",
             weights=lambda components: _weights(args, components),
         )
         self._config = args
@@ -226,7 +216,8 @@ class VPOTrainer(GRPOTrainer):
         everyone = np.concatenate(found)
         first = self.accelerator.process_index * len(inputs)
         here = slice(first, first + len(inputs))
-        out["advantages"] = _advantage_tensor(everyone[here], batch, out)
+        like = out["advantages"]
+        out["advantages"] = torch.as_tensor(everyone[here], dtype=like.dtype, device=like.device)
         is_valid = np.concatenate([group.valid_G for group in groups])
         if not is_valid.all():
             self._leave_out(out, is_valid[here])
@@ -271,9 +262,8 @@ class VPOTrainer(GRPOTrainer):
     def _log_figures(self, mode: str, groups: Sequence[JudgedGroup], found: Sequence[Floats]) -> None:
         for name, value in figures_of(groups, found, lambda size: _weights(self._config, size)).items():
             self._metrics[mode][name].append(value)
-        # The table of completions shows what was trained on: for credit per answer, the whole chain's.
-        shown: Any = self._logs["advantages"]
-        rows = [float(row if np.ndim(row) == 0 else row[0]) for group in found for row in group]
+        shown: Any = self._logs["advantages"]  # the table of completions shows what was trained on
+        rows = [float(value) for group in found for value in group]
         for _ in range(min(len(rows), len(shown))):
             shown.pop()
         shown.extend(rows)
@@ -306,19 +296,6 @@ def _in_folder(model: Any) -> Iterator[None]:
             yield
         finally:
             model.config._name_or_path = ""
-
-
-def _advantage_tensor(rows: Floats, batch: JudgedBatch, out: Mapping[str, Any]) -> torch.Tensor:
-    """Return advantages (B), or (B, T) with credit per answer, as TRL's loss takes them."""
-    like = out["advantages"]
-    if rows.ndim == 1:
-        return torch.as_tensor(rows, dtype=like.dtype, device=like.device)
-    spans = [() if chain is None else chain.spans or () for chain in batch.chains]
-    spread = spread_advantages(rows, spans, [len(ids) for ids in batch.completion_ids])
-    table = torch.zeros(out["completion_ids"].shape, dtype=like.dtype)
-    for target, values in zip(table, spread, strict=True):
-        target[: len(values)] = torch.as_tensor(values)
-    return table.to(like.device)
 
 
 def _weights(args: VPOConfig, components: int) -> Floats:

@@ -1,7 +1,6 @@
 """What reward functions say of completions, as reward vectors and groups, without TRL's classes."""
 
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -15,33 +14,18 @@ from trainer.learning.step_data import group_figures, mean_figures
 from trainer.learning.trl_checks import HOOK, changed
 from trainer.objectives import Floats, set_scores
 
-Span: TypeAlias = tuple[int, int]
-
-
-class Answers(NamedTuple):
-    """What a reward function says about one completion when it knows where each answer stands."""
-
-    rewards_M_D: npt.ArrayLike
-    """Reward vector of each answer in [0, 1], in the order written."""
-    spans: Sequence[Span | None]
-    """Half-open range of `completion_ids` that wrote each answer, ascending; none if it is unknown."""
-
-
-RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | Answers | None]"]
+RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
 """Called as TRL calls a reward function: with `prompts`, `completions`, `completion_ids`, every other column
 of the dataset, `trainer_state`, `log_metric` and `log_extra`, all by name. Returns for each completion
 
 - an array `[m, D]` with m at most `answers_per_chain`, values in [0, 1]. A completion without answers is an
   empty array; a repeated answer is a row of zeros. D may differ between prompts;
-- or `Answers`, which objectives with credit per answer need;
 - or None for a fault outside the candidate, such as a sandbox that broke: the rollout leaves its group.
 """
 
 
-class Chain(NamedTuple):
-    rewards_M_D: Floats
-    """`[m, D]`, or `[0, 0]` for no answers."""
-    spans: tuple[Span | None, ...] | None
+Chain: TypeAlias = Floats
+"""Rewards `[m, D]` of a completion's answers, or `[0, 0]` for no answers."""
 
 
 class JudgedBatch(NamedTuple):
@@ -58,7 +42,6 @@ class Judge:
 
     functions: Sequence[RewardVectorFunc]
     answers: int
-    needs_spans: bool
     weights: Callable[[int], Floats]
     batches: list[JudgedBatch] | None = None
     """What was judged in the hook; None outside it."""
@@ -87,39 +70,29 @@ class Judge:
                 raise ConfigError(
                     f"{name} judged {len(found)} completions; expected {len(prompts)}, one entry each"
                 )
-            parsed = [
-                None if entry is None else parsed_chain(entry, name, self.answers, len(ids))
-                for entry, ids in zip(found, completion_ids, strict=True)
-            ]
+            parsed = [None if entry is None else parsed_chain(entry, name, self.answers) for entry in found]
             chains = parsed if chains is None else list(map(_joined, chains, parsed))
         assert chains is not None
-        for chain in chains:
-            if self.needs_spans and chain is not None and chain.spans is None and len(chain.rewards_M_D):
-                raise ConfigError(
-                    "the objective credits each answer, and no reward function said which tokens wrote "
-                    "it; return Answers(rewards, spans), or choose an objective with one credit a chain"
-                )
         self.batches.append(JudgedBatch(list(prompts), list(completion_ids), chains))
         return [None if chain is None else self._score(chain) for chain in chains]
 
     def _score(self, chain: Chain) -> float:
-        answers, components = chain.rewards_M_D.shape
-        return float(set_scores([chain.rewards_M_D], self.weights(components))[0]) if answers else 0.0
+        answers, components = chain.shape
+        return float(set_scores([chain], self.weights(components))[0]) if answers else 0.0
 
 
-def parsed_chain(entry: Any, name: str, most: int, tokens: int = sys.maxsize) -> Chain:
+def parsed_chain(entry: Any, name: str, most: int) -> Chain:
     """Return one completion's judgement by the function `name`, checked. Raises `ConfigError` if it is none.
 
-    `most` is the most answers, `tokens` the length of the completion, where it is known.
+    `most` is the most answers.
     """
-    rewards, spans = (entry.rewards_M_D, entry.spans) if isinstance(entry, Answers) else (entry, None)
-    if isinstance(rewards, torch.Tensor):
-        rewards = rewards.detach().float().cpu().numpy()
+    if isinstance(entry, torch.Tensor):
+        entry = entry.detach().float().cpu().numpy()
     try:
-        array = np.asarray(rewards, dtype=np.float64)
+        array = np.asarray(entry, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"{name}: expected an array [m, D] of numbers for a completion, found {rewards!r}"
+            f"{name}: expected an array [m, D] of numbers for a completion, found {entry!r}"
         ) from error
     if array.size == 0 and array.ndim < 3 and not len(array):
         array = array.reshape(0, 0)
@@ -133,38 +106,19 @@ def parsed_chain(entry: Any, name: str, most: int, tokens: int = sys.maxsize) ->
             f"{name}: rewards lie in [0, 1], found {array.min()} to {array.max()}; rescale them: a missing "
             "answer counts as zeros, which must not be a good reward"
         )
-    return Chain(array, None if spans is None else _checked_spans(spans, name, len(array), tokens))
-
-
-def _checked_spans(
-    spans: Sequence[Span | None], name: str, answers: int, tokens: int
-) -> tuple[Span | None, ...]:
-    known = [span for span in spans if span is not None]
-    ends = [0, *(position for span in known for position in span), tokens]
-    if len(spans) != answers or any(len(span) != 2 for span in known) or ends != sorted(ends):
-        raise ConfigError(
-            f"{name}: expected {answers} ascending spans (start, end) within {tokens} completion tokens, one "
-            f"an answer, found {list(spans)}"
-        )
-    return tuple(None if span is None else (int(span[0]), int(span[1])) for span in spans)
+    return array
 
 
 def _joined(one: Chain | None, other: Chain | None) -> Chain | None:
     """Return the judgements of two functions side by side; none if either is."""
     if one is None or other is None:
         return None
-    if len(one.rewards_M_D) != len(other.rewards_M_D):
+    if len(one) != len(other):
         raise ConfigError(
-            f"reward functions found {len(one.rewards_M_D)} and {len(other.rewards_M_D)} answers in one "
+            f"reward functions found {len(one)} and {len(other)} answers in one "
             "completion; they must split it alike"
         )
-    if one.spans is not None and other.spans is not None and one.spans != other.spans:
-        raise ConfigError(
-            f"reward functions found answers at {one.spans} and {other.spans} in one completion; they must "
-            "split it alike"
-        )
-    rewards = np.concatenate([one.rewards_M_D, other.rewards_M_D], axis=1)
-    return Chain(rewards, other.spans if one.spans is None else one.spans)
+    return np.concatenate([one, other], axis=1)
 
 
 class JudgedGroup(NamedTuple):
@@ -184,15 +138,15 @@ def groups_of(
         members = chains[start : start + size]
         if any(prompt != prompts[start] for prompt in prompts[start : start + size]):
             raise changed("the rollouts of one prompt are not consecutive rows")
-        sizes = {chain.rewards_M_D.shape[1] for chain in members if chain is not None} - {0}
+        sizes = {chain.shape[1] for chain in members if chain is not None} - {0}
         if len(sizes) > 1:
             raise ConfigError(
                 f"rewards of one prompt have {sorted(sizes)} components; return the same number for all"
             )
         rewards = np.zeros((size, answers, next(iter(sizes), 1)))
         for row, chain in zip(rewards, members, strict=True):
-            if chain is not None and chain.rewards_M_D.size:
-                row[: len(chain.rewards_M_D)] = chain.rewards_M_D
+            if chain is not None and chain.size:
+                row[: len(chain)] = chain
         groups.append(JudgedGroup(rewards, np.array([chain is not None for chain in members])))
     return groups
 

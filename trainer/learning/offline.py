@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,14 +18,19 @@ from evovpo.errors import DivergedError
 from trainer.config import UpdateConfig
 from trainer.learning.packing import Batch, TrainingRow, batches, collate
 
+_DUAL_CLIP = 3.0
+"""Most that a negative advantage counts, in multiples of it."""
+
 
 class UpdateSettings(UpdateConfig):
     """How one step is made; defaults as in VPO's code; learning rate and KL (1e-3 there) tuned here."""
 
     temperature: AboveZero = 1.0
-    """That the rollouts were sampled at."""
+    """Temperature that the rollouts were sampled at."""
     warmup_steps: Count = 0
-    """None on policy, where the first steps are no bolder than others."""
+    """First steps of a training, in which the rate grows; none on policy."""
+    max_grad_norm: AboveZero = 1.0
+    """Longer gradients are shortened to this."""
 
 
 class Updater:
@@ -136,32 +139,6 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
     return found
 
 
-def spread_advantages(
-    advantages: npt.NDArray[np.float64],
-    spans_G_M: Sequence[Sequence[tuple[int, int] | None]],
-    lengths_G: Sequence[int],
-) -> list[npt.NDArray[np.float64]]:
-    """Return one array (T) a rollout from advantages `[G]` or `[G, M]`.
-
-    Per answer: the tokens of an answer and the separator or end token behind it get its advantage, and
-    whatever follows the last answer gets that of the last. A rollout without any span is one answer.
-    """
-    found = []
-    for row, spans, length in zip(advantages, spans_G_M, lengths_G, strict=True):
-        values = np.asarray(row, dtype=np.float64)
-        if values.ndim == 0:
-            found.append(np.full(length, float(values)))
-            continue
-        spread = np.full(length, values[0])
-        start = 0
-        for answer, span in enumerate(spans[: len(values)]):
-            if span is not None:
-                spread[start:] = values[answer]
-                start = span[1] + 1
-        found.append(spread)
-    return found
-
-
 def completion_logits(model: Any, batch: Batch, bf16: bool = False) -> Tensor:
     """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
 
@@ -192,18 +169,13 @@ def _token_losses(
     logprobs = _chosen(distribution, batch.completion_ids)
     ratio = torch.exp(logprobs - batch.logprobs)
     advantages = batch.advantages
-    if settings.importance == "clip":
-        clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
-        gain = torch.min(ratio * advantages, clipped * advantages)
-        is_cut = (ratio * advantages > clipped * advantages).float()
-        if settings.dual_clip > 0:
-            gain = torch.where(advantages < 0, torch.max(gain, settings.dual_clip * advantages), gain)
-    else:
-        gain = ratio.detach().clamp(max=settings.truncate_at) * advantages * logprobs
-        is_cut = (ratio > settings.truncate_at).float()
-    with contextlib.nullcontext() if settings.entropy else torch.no_grad():
+    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+    gain = torch.min(ratio * advantages, clipped * advantages)
+    is_cut = (ratio * advantages > clipped * advantages).float()
+    gain = torch.where(advantages < 0, torch.max(gain, _DUAL_CLIP * advantages), gain)
+    with torch.no_grad():
         entropy = -(distribution.exp() * distribution).sum(-1)
-    loss = -gain - settings.entropy * entropy
+    loss = -gain
     kl = torch.zeros_like(loss)
     if reference is not None:
         difference = reference - logprobs

@@ -14,7 +14,6 @@ from evovpo.types import Rollout
 from trainer.config import ObjectiveConfig, TrainConfig
 from trainer.learning.data import TrainingGroup
 from trainer.learning.imitation import Targets
-from trainer.learning.offline import spread_advantages
 from trainer.learning.packing import TrainingRow
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
@@ -90,17 +89,15 @@ def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list
     )
     batch: list[list[TrainingRow]] = []
     for group, values in zip(step.groups, found, strict=True):
-        lengths = [len(rollout.token_ids or ()) for rollout in group.judged.rollouts]
-        spread = spread_advantages(values, group.judged.spans_G_M, lengths)
-        rows = compress(map(row_of, group.judged.rollouts, spread), group.judged.valid_G)
+        rows = compress(map(row_of, group.judged.rollouts, values.tolist()), group.judged.valid_G)
         batch.append([row for row in rows if row.completion_ids])
     return batch
 
 
-def row_of(rollout: Rollout, advantages: npt.NDArray[np.float64] | None = None) -> TrainingRow:
-    """Return a rollout with an advantage for every token, zeros unless they are given."""
+def row_of(rollout: Rollout, advantage: float = 0.0) -> TrainingRow:
+    """Return a rollout with its advantage on every token."""
     tokens = rollout.token_ids or ()
-    given = np.zeros(len(tokens)) if advantages is None else advantages
+    given = np.full(len(tokens), advantage)
     return TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), given)
 
 

@@ -37,6 +37,10 @@ LOGPROB_TOLERANCE = 0.05
 """Mean difference, in nats a token, up to which logged log-probabilities count as those of their version:
 far above what bfloat16 servers differ by, far below another temperature or model."""
 _CHECKED_ROWS = 16
+_WARMUP_STEPS = 3
+"""First steps of a training, in which the learning rate grows."""
+CHECKPOINT_STEPS = 10
+"""Steps between two checkpoints."""
 MOMENTS_FILE = "moments.pt"
 """In the folder of a training: the optimiser's state at its end, from which one of its version goes on."""
 
@@ -51,7 +55,9 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
 
     _check_logprobs(plan, trained.model)
     settings = plan.config.update
-    update = UpdateSettings(**dict(settings), temperature=plan.sampling.temperature)
+    update = UpdateSettings(
+        **dict(settings), temperature=plan.sampling.temperature, warmup_steps=_WARMUP_STEPS
+    )
     updater = Updater(trained.model, update, trained.reference)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     done = 0
@@ -71,7 +77,7 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
             for name, value in dataclasses.asdict(step).items():
                 if name not in ("training_id", "step"):
                     writer.add_scalar(name, value, number)
-            if (number + 1) % settings.checkpoint_steps == 0 or number + 1 == len(plan.steps):
+            if (number + 1) % CHECKPOINT_STEPS == 0 or number + 1 == len(plan.steps):
                 save_checkpoint(folder / "checkpoints", number + 1, updater.state_dict())
             watch.stepped(step)
     with writing(folder / MOMENTS_FILE), written_whole(folder / MOMENTS_FILE) as partial:

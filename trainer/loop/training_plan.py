@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.analysis.doctor.prediction import predict
 from evovpo.builtin.choice import built_in_model
 from evovpo.config import Config
 from evovpo.errors import ConfigError, NothingToTrainError, TrainingError
@@ -168,21 +167,6 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
         else Sampling(settings.sampling.temperature, settings.sampling.max_tokens or Sampling().max_tokens),
         published=made[0] if made else None,
         targets=targets,
-    )
-
-
-def nothing_to_learn(plan: Plan) -> str:
-    """Return a sentence where the doctor predicts that no objective gains from a plan's groups, else "".
-
-    It has no say in a training that was made already, nor in one that imitates alone.
-    """
-    pools = [group.rewards for data in plan.data for group in data.groups]
-    if not pools or plan.published is not None or predict(pools).objective is not None:
-        return ""
-    return (
-        f"the doctor finds nothing to learn in {', '.join(plan.training.runs)}: from {len(pools)} groups no "
-        "objective is predicted to gain anything; search a problem that is neither solved nor hopeless for "
-        "the model, imitate what the searches hold (--imitate 1), or train all the same (--anyway)"
     )
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from evovpo.analysis.doctor.advice import Advice, advise
 from evovpo.analysis.doctor.figures import SET_SIZE, Figures, Sample, measure
-from evovpo.analysis.doctor.prediction import BUDGET, SMALLEST_GAIN, Prediction, predict
-from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, group_rewards, merge_tree
+from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, merge_tree
 
 COLLINEAR = 0.9
 """Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
@@ -60,8 +59,6 @@ class Diagnosis:
     order: tuple[int, ...]
     """The components: those that behave alike side by side, those that do not vary last."""
     advice: Advice
-    prediction: Prediction
-    """What training could bring, with the advised groups."""
     findings: tuple[Finding, ...]
     """What weighs most comes first."""
 
@@ -87,17 +84,6 @@ def diagnose(sample: Sample) -> Diagnosis:
     """Return what a sample says about training on its vector. It holds at least one program."""
     figures = measure(sample)
     advice = advise(sample, figures)
-    prediction = predict([[group_rewards(chain, advice.groups) for chain in pool] for pool in sample.pools])
-    findings = [*_findings(sample, figures, advice)]
-    if prediction.objective is None:
-        findings.append(
-            Finding(
-                Verdict.NOT,
-                f"no objective is predicted to gain {SMALLEST_GAIN:g} in what {BUDGET} answers reach: those"
-                " to a prompt are worth the same, or nearly always as good as the best of them already",
-                "train on problems that are neither solved nor hopeless for this proposer",
-            )
-        )
     correlation_D_D = correlations(sample.different_N_D)
     varying = [index for index, value in enumerate(np.diagonal(correlation_D_D)) if not np.isnan(value)]
     tree = merge_tree(correlation_D_D[np.ix_(varying, varying)])
@@ -111,8 +97,9 @@ def diagnose(sample: Sample) -> Diagnosis:
         correlation_D_D=correlation_D_D,
         order=tuple(order),
         advice=advice,
-        prediction=prediction,
-        findings=tuple(sorted(findings, key=lambda finding: rank.index(finding.allows))),
+        findings=tuple(
+            sorted(_findings(sample, figures, advice), key=lambda finding: rank.index(finding.allows))
+        ),
     )
 
 
@@ -241,7 +228,7 @@ def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Itera
             Verdict.CHANGE,
             f"single chains have a headroom of {single:+.3f}: what VPO rewards in them is hardly more than"
             f" their best mean; all answers to a prompt together have {whole:+.3f}",
-            "train with --objective vpo-at-k or --objective vpo-at-c, whose sets are several chains"
+            "train with --objective vpo-at-k, whose sets are several chains"
             if whole >= SMALLEST_HEADROOM
             else f"sample more than {advice.rollouts} completions a prompt (search.rollouts), and look again",
         )

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from evovpo.analysis.doctor.figures import SET_SIZE, Scores, SetScores
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
-from evovpo.analysis.doctor.prediction import BUDGET
 from evovpo.config_tree import toml_value
 from evovpo.reports.doctor.examine import Report
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
@@ -17,10 +16,6 @@ _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
     "E max: expected best reward over random weightings, what VPO pays for; headroom: how far it is above the"
     " best mean; union: what it would be if each weighting saw one component only."
-)
-_GAINS_EXPLAINED = (
-    "Predicted from the answers seen, for direction and rank, not size: E max as above; pair: the probability"
-    " that two of the answers are together right on every component."
 )
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 HEADLINES = {
@@ -45,13 +40,11 @@ def report_view(report: Report) -> RenderableType:
     if diagnosis.findings:
         parts += [findings, Text()]
     parts += [figures_table(diagnosis), Text(), sets_table(diagnosis), Text(_SETS_EXPLAINED, style="dim")]
-    parts += [Text(), prediction_table(diagnosis), Text(_GAINS_EXPLAINED, style="dim")]
     parts += [Text(), components_table(diagnosis)]
     if diagnosis.verdict is not Verdict.NOT:
         advice = diagnosis.advice
         settings = (
-            f"To train from it: objective.name={diagnosis.prediction.objective},"
-            f" objective.alpha={advice.alpha:g}, search.answers={advice.answers},"
+            f"To train from it: objective.alpha={advice.alpha:g}, search.answers={advice.answers},"
             f" search.rollouts={advice.rollouts}"
         )
         setting = grouping_setting(diagnosis)
@@ -113,17 +106,6 @@ def sets_table(diagnosis: Diagnosis) -> Table:
     for name, scores in named_scores(diagnosis):
         best, expected, union = scores.best_mean, scores.expected_best, scores.union
         table.add_row(name, f"{best:.3f}", f"{expected:.3f}", f"{scores.headroom:+.3f}", f"{union:.3f}")
-    return table
-
-
-def prediction_table(diagnosis: Diagnosis) -> Table:
-    """Return what training with each objective could bring."""
-    found = diagnosis.prediction
-    table = plain_table(f"of {BUDGET} answers to a prompt", right("E max"), right("pair"), "")
-    table.add_row("now", f"{found.now.expected_best:.3f}", f"{found.now.pair:.3f}", "")
-    for name, gain in found.gains.items():
-        chosen = "advised" if name == found.objective else ""
-        table.add_row(f"after {name}", f"{gain.expected_best:+.3f}", f"{gain.pair:+.3f}", chosen)
     return table
 
 
@@ -206,12 +188,7 @@ def report_json(report: Report) -> dict[str, Json]:
         "sets": _scores_json(figures.scores),
         **{f"{name}_share": getattr(figures, name) for name in shares},
         "faulty_completions": sample.faulty,
-        "prediction": {
-            "k": BUDGET,
-            "objective": diagnosis.prediction.objective,
-            "now": diagnosis.prediction.now._asdict(),
-            "gains": {name: gain._asdict() for name, gain in diagnosis.prediction.gains.items()},
-        },
+        "prediction": None,  # of older versions
         "advice": {
             "groups": [[*group] for group in diagnosis.objective_groups],
             **{name: getattr(advice, name) for name in settings},

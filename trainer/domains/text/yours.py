@@ -53,7 +53,7 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
     def _chain(entry: Any) -> list[JudgedAnswer]:
         if entry is None:
             return [JudgedAnswer(None, None, reason="reward_vectors returned None")] * answers
-        rewards = parsed_chain(entry, f"{file}: reward_vectors", answers).rewards_M_D
+        rewards = parsed_chain(entry, f"{file}: reward_vectors", answers)
         if len(rewards) and rewards.shape[1] != len(components):
             wrong = f"expected {len(components)} components an answer, found {rewards.shape[1]}"
             raise ConfigError(f"{file}: reward_vectors: {wrong}; correct COMPONENTS or the rewards")
