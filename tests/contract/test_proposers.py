@@ -270,9 +270,7 @@ def test_a_prompt_longer_than_the_context_is_refused(tiny_folder: Path) -> None:
         replies(lambda: make_local(tiny_folder), make_prompt(text="x" * 200), [0])
 
 
-@pytest.mark.parametrize(
-    "sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0), Sampling(grammar_masked=True)]
-)
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])
 def test_sampling_that_the_local_proposer_cannot_do_is_refused(tiny_folder: Path, sampling: Sampling) -> None:
     with pytest.raises(ConfigError):
         replies(lambda: make_local(tiny_folder), make_prompt(), [0], sampling)
@@ -554,9 +552,7 @@ def test_logprobs_that_ignore_the_temperature_are_refused(url: str, server: Fake
     assert len(replies(partial(make_openai, url), make_prompt(), range(4))) == 4
 
 
-@pytest.mark.parametrize(
-    "sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0), Sampling(grammar_masked=True)]
-)
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])
 def test_sampling_that_a_server_is_not_asked_for_is_refused(url: str, sampling: Sampling) -> None:
     with pytest.raises(ConfigError):
         replies(partial(make_openai, url), make_prompt(), [0], sampling)
