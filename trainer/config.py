@@ -27,7 +27,6 @@ class ObjectiveConfig(Section):
     """Concentration of the weightings; below 1 for a problem of many components."""
     k: Count = 0
     """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
-
     scalar: tuple[NotNegative, ...] = ()
     """Weights of the components in the one number of grpo, max-at-k and multi-rlvr; empty for their mean."""
 

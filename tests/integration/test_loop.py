@@ -322,5 +322,6 @@ def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path)
         by_answers = list(done.json[name]["solved_by_answers"].values())
         assert by_answers == sorted(by_answers)
     assert done.json["frozen_at_equal_cpu"]["answers"] >= done.json["before"]["answers"] == 96
+    assert 0 < done.json["frozen_at_equal_cpu"]["cpu_share"] <= 1
     assert done.json["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))
     assert "rounds: 1, problems: 2, searches of each in a round: 2, evaluations: 40, held out: 2," in done.err

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 from trainer.loop.guard import FEWEST_PROBLEMS, clearly_worse, losses
 from trainer.loop.probe import (
     ProbeResult,
+    cpu_seconds,
     generated_problems,
     probe,
     root_prompts,
@@ -321,6 +324,15 @@ def test_a_loop_says_why_it_did_not_win(
     before: ProbeResult, after: ProbeResult, targets: float | None, said: str
 ) -> None:
     assert re.search(said, loop_verdict(before, after, targets))
+
+
+def test_equal_cpu_says_of_how_much_and_counts_the_processes_of_sandboxes() -> None:
+    assert "a start model that has 40% of the loop's CPU time as 4 answers" in loop_verdict(
+        solved(2), solved(9), 40, cpu_share=0.4
+    )
+    before = cpu_seconds()
+    subprocess.run([sys.executable, "-c", "while __import__('time').process_time() < 0.5: pass"], check=True)
+    assert cpu_seconds() - before >= 0.5
 
 
 # ---------------------------------------------------------------- problems to probe on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import resource
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import logged_runs
 import numpy as np
 import pytest
 import torch
@@ -30,6 +32,7 @@ from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import load_trainable
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
+from trainer.loop.guard import uncompared
 from trainer.loop.probe import generated_problems
 from trainer.loop.retrain import RetrainResult, default_policies, only_trainer, retrain
 from trainer.loop.steps import MOMENTS_FILE, latest_checkpoint, save_checkpoint
@@ -431,6 +434,32 @@ def test_what_is_computed_is_a_matter_of_settings(place: Place, overrides: Seque
 
 
 # The guard
+
+
+@pytest.mark.parametrize(
+    ("kind", "style", "why"),
+    [("llama", "rewrite", "asked in the style rewrite"), ("qwen3", "auto", "not from Qwen3ForCausalLM")],
+)
+def test_what_a_probe_cannot_compare_is_said_before_and_served(
+    kind: str, style: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Place(tmp_path)
+    write_tiny_folder(here.model)
+    problem = generated_problems(1)[0]
+    monkeypatch.setattr(logged_runs, "PROBLEM", problem)
+    with here.store() as store:
+        server = ProposerConfig(name="openai", base_url="http://127.0.0.1:9/v1", model="base")
+        write_run(store, here.model, RUN, proposer=server, style=style)
+    if kind == "qwen3":
+        config = json.loads((here.model / "config.json").read_text())
+        config |= {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+        (here.model / "config.json").write_text(json.dumps(config))
+    asked = configured("probe.problems=6", f"run.model={here.model}")
+    with here.store() as store:
+        assert why in uncompared(store, make_plan(store, [RunPart(RUN)], asked))
+    if kind == "llama":  # of the other only the configuration was changed
+        result = here.retrain(asked)
+        assert (result.policy_version, result.probe) == (1, None)
 
 
 def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(tmp_path: Path) -> None:

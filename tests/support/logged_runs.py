@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 from tiny_models import write_tiny_folder
 
-from evovpo.config import Config, ProposerConfig
+from evovpo.config import Config, PromptConfig, ProposerConfig
 from evovpo.proposers.local import load_local_policy
 from evovpo.proposers.sampler import Completion, sample
 from evovpo.store import Store
@@ -69,6 +70,7 @@ def write_run(
     edit: Callable[[Rollout], Rollout] = lambda rollout: rollout,
     sampling: Sampling = SAMPLING,
     proposer: ProposerConfig | None = None,
+    style: Literal["auto", "rewrite"] = "auto",
 ) -> str:
     """Store a run whose completions the model in `folder` (or a version of it) wrote, and return its id.
 
@@ -77,7 +79,8 @@ def write_run(
     """
     if not folder.exists():
         write_tiny_folder(folder)
-    config = Config(proposer=proposer or ProposerConfig(name="local", model=str(folder)))
+    proposer = proposer or ProposerConfig(name="local", model=str(folder))
+    config = Config(proposer=proposer, prompt=PromptConfig(style=style))
     store.add_problem(PROBLEM)
     store.add_run(
         Run(run_id, PROBLEM.id, PROBLEM.version, seed, groups * rollouts * answers, config.to_json(),

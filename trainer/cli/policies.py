@@ -120,11 +120,19 @@ def retrain(
     from trainer.cli.progress import WorkBar
     from trainer.learning.data import RunPart
     from trainer.loop import retrain as training
+    from trainer.loop.guard import uncompared
     from trainer.loop.training_plan import Watch, make_plan
     from trainer.reports.training import plan_line, plan_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
     began = time.monotonic()
+
+    def warn_uncompared(plan: Plan) -> None:
+        """Say before anything is spent that the new version will be served without a comparison."""
+        why = uncompared(store, plan) if config.probe.problems else ""
+        if why:
+            say(f"The new version is served without being compared with its parent: {why}", stderr=True)
+
     with open_store(store_url) as store:
         found = [RunPart(find_run(store, run)) for run in runs]
         if dry_run:
@@ -134,6 +142,7 @@ def retrain(
             else:
                 show_answer(plan_table(plan))
                 say(f"Would make {plan_line(plan)}.")
+                warn_uncompared(plan)
             return
         bar = WorkBar()
 
@@ -144,6 +153,7 @@ def retrain(
                 say(f"This training was made before: policy version {plan.published.number}.", stderr=True)
             else:
                 say(plan_line(plan) + (f"; {done} are done" if done else ""), stderr=True)
+                warn_uncompared(plan)
             bar.show("training", done, len(plan.steps))
 
         try:

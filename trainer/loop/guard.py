@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from transformers import AutoConfig
 
 from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig, StoreConfig
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, PolicyError
 from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
+from evovpo.proposers.policies import base_version
+from evovpo.proposers.sampler import check_supported
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
@@ -126,6 +129,31 @@ def differences_by_k(
     return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
+def uncompared(store: Store, plan: Plan) -> str:
+    """Return why a new version cannot be compared with earlier ones, or nothing if it can.
+
+    A probe asks in the built-in model's format for strings, and samples in this process: for runs that asked
+    otherwise, or models that are served because this process cannot sample from them, it says nothing.
+    """
+    for run_id in plan.training.runs:
+        run = store.run(run_id)
+        config = Config.from_json(run.config_json)
+        problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
+        if fault := expression_fault(problem):
+            return f"probes are of strings by example, and {problem.id} is not: {fault}"
+        is_chat = config.proposer.name == "own" or config.proposer.endpoint == "chat"
+        if is_chat or config.prompt.style not in ("auto", "alignment"):
+            asked = "by chat" if is_chat else f"in the style {config.prompt.style}"
+            return f"probes ask in the built-in model's format, and run {run_id} asked {asked}"
+    model = AutoConfig.from_pretrained(base_version(plan.start).path, local_files_only=True)
+    try:
+        for name in model.architectures or ():
+            check_supported(name, model)
+    except PolicyError as error:
+        return str(error)
+    return ""
+
+
 def compare_with_earlier(
     store: Store,
     plan: Plan,
@@ -136,15 +164,13 @@ def compare_with_earlier(
 ) -> dict[str, float]:
     """Probe the trained model and earlier versions, keep the comparison in a file, and return its figures.
 
-    None for `problems` stands for generated ones. Without problems, or where the built-in format does not fit
-    the runs, nothing is compared. What an earlier training of the folder probed on the same problems in the
-    same way is read from its file.
+    None for `problems` stands for generated ones. Without problems, or where generated ones say nothing
+    (`uncompared`), nothing is compared. What an earlier training of the folder probed on the same problems in
+    the same way is read from its file.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:
-        of_runs = [with_folder_grouping(store.problem(run.problem_id, run.problem_version)) for run in runs]
-        fits = not any(expression_fault(problem) for problem in of_runs)
-        problems = generated_problems(plan.config.probe.problems if fits else 0)
+        problems = generated_problems(0 if uncompared(store, plan) else plan.config.probe.problems)
     if not problems:
         return {}
     candidate = folder / "candidate"

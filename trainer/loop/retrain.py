@@ -23,6 +23,7 @@ from trainer.config import TrainConfig
 from trainer.learning.data import RunPart
 from trainer.learning.policies import Trainable, load_trainable
 from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
+from trainer.loop.probe import cpu_seconds
 from trainer.loop.publish import publish_policy, serve_policy
 from trainer.loop.steps import make_steps, writing
 from trainer.loop.training_plan import Plan, Watch, make_plan
@@ -98,7 +99,9 @@ def retrain(
                 "entropy": steps[-1].entropy,
                 "cpu_seconds": cpu,  # of this process: less than the training took if it was cut short
             }
+            cpu = cpu_seconds()
             metrics |= compare_with_earlier(store, plan, trained, folder, problems, watch.probed)
+            metrics["guard_cpu_seconds"] = cpu_seconds() - cpu
             through = [last for last in plan.training.through if last]
             made = PolicyVersion(
                 number=-1,

@@ -1,7 +1,6 @@
 """What a loop was worth on problems that it never searched, and whether longer searches would have done."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -20,7 +19,7 @@ from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem
 from trainer.loop.guard import solved_in_searches
 from trainer.loop.loop import Loop
-from trainer.loop.probe import KS, ProbeResult, probe
+from trainer.loop.probe import KS, ProbeResult, cpu_seconds, probe
 from trainer.loop.training_plan import ignore
 from trainer.loop.turns import Turns
 
@@ -53,7 +52,8 @@ class LoopResult(NamedTuple):
     served: int
     """Number of the version that searches follow."""
     frozen_at_equal_cpu: Json
-    """The same of the start model with as many answers more as the trainings' CPU time would have given."""
+    """The same of the start model with as many answers more as the CPU time of the loop would have given: of
+    its searches, trainings and guards. `cpu_share` is below 1 where their most was reached before."""
     verdict: str
 
 
@@ -90,8 +90,8 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
         return replace(probes[0], problems=problems, measures=measures), sum(spent for _, spent in found)
 
     after, seconds = probed("last trained version", last, ANSWERS)
-    trained_seconds = sum(dict(version.metrics).get("cpu_seconds", 0.0) for version in made)
-    times = min(1.0 + trained_seconds / max(seconds, 1e-9), _MOST_TIMES)
+    equal = 1.0 + _spent(turns, rounds, made) / max(seconds, 1e-9)
+    times = min(equal, _MOST_TIMES)
     before = probed("start model", start_model, ceil(ANSWERS * times))[0] if made else after
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
@@ -102,23 +102,36 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
             sum(map(sum, _in_parts(turns, f"searches with version {version.number}", search, work)))
         )
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
-    verdict = loop_verdict(before, after, targets) if made else "Nothing was trained, so nothing was won."
+    share = times / equal
+    none = "Nothing was trained, so nothing was won."
+    verdict = loop_verdict(before, after, targets, share) if made else none
     return result._replace(
         before=_figures(before, ANSWERS) | {"solved_in_searches": solved[0]},
         after=_figures(after, ANSWERS) | {"solved_in_searches": solved[-1]},
-        frozen_at_equal_cpu=_figures(before, before.sampled),
+        frozen_at_equal_cpu=_figures(before, before.sampled) | {"cpu_share": share},
         verdict=verdict,
     ), (before, after)
+
+
+def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> float:
+    """Return the CPU seconds of what a loop did: searches (as their runs say), trainings, guards."""
+    seconds = 0.0
+    for metrics in (dict(version.metrics) for version in made):
+        seconds += metrics.get("cpu_seconds", 0.0) + metrics.get("guard_cpu_seconds", 0.0)
+    for run in (run for number in range(1, rounds + 1) for run in turns.loop.run_ids(number)):
+        summary = turns.store.run_summary(run)
+        seconds += summary.sampling_seconds + summary.evaluation_seconds
+    return seconds
 
 
 def _timed_probe(
     version: PolicyVersion, problems: tuple[Problem, ...], most: int, seed: int, config: Config
 ) -> tuple[ProbeResult, float]:
     """Return what a version answered, and the CPU seconds that took."""
-    began = time.process_time()
+    began = cpu_seconds()
     answers = config.search.answers
     result = probe(version, problems, answers=answers, k_max=most, seed=seed, config=config)
-    return result, time.process_time() - began
+    return result, cpu_seconds() - began
 
 
 @dataclass(frozen=True)
@@ -185,8 +198,12 @@ def _figures(result: ProbeResult, answers: int) -> dict[str, Json]:
     return figures | curves
 
 
-def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
+def loop_verdict(
+    before: ProbeResult, after: ProbeResult, targets: float | None, cpu_share: float = 1.0
+) -> str:
     """Return in a few sentences whether the loop won: held-out problems solved, paired over problems.
+
+    `cpu_share` of the loop's CPU time is what the answers of `before` took.
 
     What decides is the area under the problems solved by the logarithm of the answers, from 1 to `ANSWERS`:
     a model that needs fewer answers is better, and the largest number alone is noise.
@@ -205,8 +222,9 @@ def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None)
     if not gain.is_clear or gain.mean < 0:
         return f"The loop did not clearly win, {said}: {_why_not(before, after, targets)}."
     word = "behind" if beyond.is_below_zero else "ahead of" if beyond.is_clear else "level with"
+    part = "" if cpu_share >= 1 else f"{cpu_share:.0%} of "
     return (
-        f"The loop won: {said}. With {ANSWERS} it is {word} a start model that has the training's CPU time "
+        f"The loop won: {said}. With {ANSWERS} it is {word} a start model that has {part}the loop's CPU time "
         f"as {before.sampled} answers (share {beyond:+.3f})."
     )
 
