@@ -2,7 +2,8 @@
 
 import contextlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from evovpo.types import Evaluation, Json, Problem, Status
@@ -11,6 +12,11 @@ COMBINED = "combined_score"
 """The metric that OpenEvolve ranks programs by."""
 ERROR = "error"
 """Its mark of a failure: a text, or the number 0 alone."""
+_FAULT = re.compile(
+    r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
+    r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
+)
+"""What a line of a feedback has that tells of a failure."""
 NO_SCORE = -math.inf
 """What a program ranks at that failed, or whose metrics make no finite score: below all others."""
 
@@ -89,10 +95,18 @@ def merit(problem: Problem, evaluation: Evaluation) -> float:
     return sum(values) / len(values)
 
 
-def is_failure(metrics: Mapping[str, Json]) -> bool:
-    """True if metrics only say that something failed: no score, or one of at most 0 beside an error text."""
+def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
+    """Return, in a line, what failed where metrics only say that something did; empty for a real judgement.
+
+    They do without a score, and with one of at most 0 beside an error: that metric, or in the feedback
+    an exception, a traceback, or a file or host that was not found.
+    """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
-    return score is None or (isinstance(said, str) and bool(said.strip()) and score <= 0.0)
+    if score is not None and score > 0.0:
+        return ""
+    told = [said] if isinstance(said, str) and said.strip() else []
+    told += [line for line in feedback.splitlines() if _FAULT.search(line)][-1:]
+    return " ".join(told[0].split()) if told else "it returned no score" * (score is None)
 
 
 class Scored(NamedTuple):
@@ -135,8 +149,8 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
     return tuple(item for _, item in points)
 
 
-def only_failures(scores: Sequence[Scored]) -> bool:
-    """True if no program has a better score than one that failed: 0, or what came with an error."""
-    errors = [item.combined for item in scores if is_failure(item.metrics)]
-    worst = max((score for score in errors if score is not None), default=NO_SCORE)
-    return not any(item.combined and item.combined > worst for item in scores)
+def only_failures(scores: Sequence[Scored], feedback_of: Callable[[str], str]) -> bool:
+    """True if every program failed or what was said of it, by its id, only says so; an honest 0 does not."""
+    return all(
+        item.status is not Status.OK or failure(item.metrics, feedback_of(item.program_id)) for item in scores
+    )

@@ -327,7 +327,12 @@ def _finish(
             say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
-    reason = nothing_judged(outcome, view.summary, view.scores)
+
+    def feedback_of(program_id: str) -> str:
+        judged = store.known_evaluation(view.problem.version, program_id)
+        return judged.feedback if judged else ""
+
+    reason = nothing_judged(outcome, view.summary, view.scores, feedback_of)
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
     if outcome.is_memorised:

@@ -161,8 +161,8 @@ def check(
         print_json(check_json(report))
     else:
         show_answer(check_view(report))
-    if not report.is_usable:
-        leave(Exit.NOTHING_EVALUATED, "error: the evaluator only says that the initial program fails")
+    if report.fault:
+        leave(Exit.NOTHING_EVALUATED, f"error: not usable: {report.fault}")
     if as_json:
         return
     needs_server = named.config.proposer.name != "openai" and (

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evovpo.analysis.scores import is_failure
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.examples import Row, twins
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Loaded
+from evovpo.problem.openevolve.loading import Loaded, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import seed_paths
 from evovpo.types import Evaluation, Problem, Status
@@ -38,8 +37,8 @@ class CheckReport:
     seeds: tuple[SeedReport, ...]
     warnings: tuple[str, ...]
     """Doubtful things that do not stop a run, each with what to do."""
-    is_usable: bool = True
-    """False for an OpenEvolve project whose initial program fails, or whose metrics only say so."""
+    fault: str = ""
+    """Why an OpenEvolve project cannot be used: its initial program fails, or its metrics only say so."""
 
 
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
@@ -70,8 +69,8 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
     if evaluation is None:
         with open_openevolve(problem, config or Config()) as evaluator:
             evaluation = evaluator.evaluate(problem.seeds[0], every_stage=True)
-    is_usable = evaluation.status is Status.OK and not is_failure(dict(evaluation.metrics or ()))
-    return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks, is_usable)
+    fault = initial_fault(evaluation, loaded.config)
+    return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks, fault)
 
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A run, or one for each of several seeds: its end, best program, figures, lineage, curve; also as JSON."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -29,17 +29,23 @@ def finished_text(run: Run) -> str:
     return ends.get(run.status, "")
 
 
-def nothing_judged(outcome: Outcome, summary: RunSummary, scores: Sequence[Scored] = ()) -> str:
+def nothing_judged(
+    outcome: Outcome,
+    summary: RunSummary,
+    scores: Sequence[Scored] = (),
+    feedback_of: Callable[[str], str] = lambda program_id: "",
+) -> str:
     """Return why a run that proposed candidates judged none of them; empty if it judged some.
 
-    With `scores`, what an evaluator of its own said of every program, also if all it said are failures.
+    With `scores`, what an evaluator of its own returned for every program, also if all are failures;
+    `feedback_of` gives what it said besides of a program, by its id.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
-        if only_failures(scores) if outcome.score is not None else not outcome.best_mean_reward:
-            return bool(scores) * (
-                "every program of this run failed, or scored 0 or no more than a failure does; `evovpo check`"
-                " shows what the evaluator says of the initial program"
+        if scores and only_failures(scores, feedback_of):
+            return (
+                "every program of this run failed; `evovpo check` shows what the evaluator says of the "
+                "initial program"
             )
         return ""
     if summary.by_status:

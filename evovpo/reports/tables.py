@@ -217,8 +217,9 @@ def check_view(report: CheckReport) -> RenderableType:
             cells += [f"{seed.evaluation.passed} of {len(problem.train)}"]
             cells += [f"{seed.heldout_passed} of {len(problem.heldout)}"]
         table.add_row(*map(Text, cells))
-    usable = "can be used." if report.is_usable else "cannot be used: its initial program fails."
-    title = Text(f"{problem.id} {usable}", style="bold green" if report.is_usable else "bold red")
+    title = Text(f"{problem.id} can be used.", style="bold green")
+    if report.fault:
+        title = Text(f"{problem.id} is not usable: {printable(report.fault)}", style="bold red")
     lines: list[RenderableType] = [title, table]
     if problem.evaluator is not None:
         first = report.seeds[0].evaluation
@@ -237,7 +238,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
     return {
-        "usable": report.is_usable,
+        "usable": not report.fault,
         "initial": dict(found),
         "problem": {"id": problem.id, "version": problem.version, "objectives": [*names]},
         "feedback": first.feedback,

@@ -14,14 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evovpo.analysis.scores import failure
 from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.group import Embed, Found, GroupJudge
+from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Tell
+from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
@@ -29,6 +31,8 @@ _LOOK_SECONDS = 1.0
 """How often `is_interrupted` is asked."""
 _ASKS_AT_ONCE = 64
 """Asks in a row after which the requests of earlier ones go on, and replies to them are told first."""
+_SAME_FAULTS = 20
+"""Programs in a row with the same fault, after which the run stops: it is the evaluator's, not theirs."""
 _PATIENCE_SECONDS = 0.05
 """How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
 
@@ -89,6 +93,8 @@ class Driver:
     _told_at: float = field(default_factory=time.monotonic)
     _looked_at: float = field(default_factory=time.monotonic)
     _is_paused: bool = False
+    _faults: list[str] = field(default_factory=list)
+    """What an evaluator of its own said of the latest programs that all failed alike."""
     _arrived: deque[_Arrived] = field(default_factory=deque)
     """Groups that are being judged, in the order in which they arrived."""
 
@@ -249,11 +255,34 @@ class Driver:
         if isinstance(self.proposer, Learner):
             self.proposer.learned(rollouts, self.search.gains[-len(rollouts) :])
 
+    def _note_faults(self, tell: Tell) -> None:
+        """Stop the run where an evaluator says the same fault of many programs, and of the first of all."""
+        if self.search.problem.evaluator is None:
+            return
+        for evaluation in (one.evaluation for one in tell.judged):
+            if evaluation is None or evaluation.status is not Status.OK:
+                continue
+            fault = failure(dict(evaluation.metrics or ()), evaluation.feedback)
+            lacks = what_is_missing(evaluation.feedback, split_words(self.config.evaluator.allow))
+            best = self.search.best
+            has_worked = best is not None and not failure(
+                dict(best.evaluation.metrics or ()), best.evaluation.feedback
+            )
+            if not fault or (has_worked and not lacks) or self._faults[-1:] not in ([], [fault]):
+                self._faults.clear()
+            if fault and (lacks or not has_worked):
+                self._faults.append(fault)
+            if len(self._faults) >= _SAME_FAULTS:
+                self.stop_reason = f"{_SAME_FAULTS} programs in a row failed alike ({fault[:200]})" + (
+                    f"; {lacks}" * bool(lacks)
+                )
+
     def _commit(self, tells: Sequence[Tell]) -> None:
         """Store consecutive tells in one transaction, then apply them."""
         self._told_at = time.monotonic()
         self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:
             self.search.tell(tell)
+            self._note_faults(tell)
             self.on_tell(Progress(self.search, self.executed))
         self.keep(False)

@@ -13,7 +13,7 @@ from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Loaded
+from evovpo.problem.openevolve.loading import Loaded, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import check_proposer, choose_format, with_style
@@ -79,7 +79,9 @@ def open_request(
         judges = opened.config.evaluator.judges
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges
         judged = (initial,) if initial is not None and is_whole else ()
-        remarks = (*opened.settings.remarks(name), *opened.remarks)
+        fault = "" if initial is None else initial_fault(initial, opened.config)
+        doubts = [f"not usable: {fault}"] if fault else []
+        remarks = (*opened.settings.remarks(name), *doubts, *opened.remarks)
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
     config = Config.load(config_file, overrides)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:

@@ -1,6 +1,8 @@
 """What an owner opens of the sandbox for an evaluator that is trusted that far."""
 
 import os
+import re
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,16 @@ _NETWORK_FILES = (
 """What finding hosts and checking certificates reads."""
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
 """Patterns below `/dev`."""
+
+
+_PROGRAM = re.compile(
+    r"(?:No such file or directory|Permission denied): '([\w.+-]*[\w+-])'|\b([\w+-]+): (?:command )?not found"
+)
+_FILE = re.compile(r"Permission denied: '(/[^']+)'|'(/[^']+)'[^'\n]*Permission denied")
+_NETWORK = re.compile(
+    r"name resolution|Name or service not known|getaddrinfo|Network is unreachable|URLError"
+    r"|Max retries exceeded|ConnectionError|Could not resolve host"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,27 @@ class Openings:
     def is_off(self) -> bool:
         """True if nothing isolates the evaluator; limits hold."""
         return "sandbox=off" in self.words
+
+
+def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
+    """Return what an evaluator says in `text` that it lacks, and how to give it; empty if it lacks nothing.
+
+    That is a program, a file or the network that is not among the words `allowed`.
+    """
+    for name in map("".join, _PROGRAM.findall(text)):
+        path = shutil.which(name)
+        if path is None:
+            return f"there is no program {name} on the PATH of this machine: install it"
+        words = [f"path={Path(path).parent}"]
+        if Path(path).resolve().name == "rustup":  # it would look for its toolchains in the private home
+            words = ["path=$(rustc --print sysroot)/bin", "read=$(rustc --print sysroot)"]
+        if words[0] not in allowed:
+            return f"{path} is closed in the sandbox: open it with --allow {' --allow '.join(words)}"
+    for name in map("".join, _FILE.findall(text)):
+        if Path(name).exists() and f"read={name}" not in allowed:
+            return f"{name} is closed in the sandbox: open it with --allow read={name}"
+    is_closed = "network" not in allowed and _NETWORK.search(text)
+    return "the network is closed in the sandbox: open it with --allow network" * bool(is_closed)
 
 
 def split_words(text: str) -> list[str]:

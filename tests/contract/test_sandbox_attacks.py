@@ -213,6 +213,7 @@ def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(arch
     assert verdict("whole", "clone", 17) == allow
     assert verdict("whole", "clone", 0x10000000) == refuse
     assert verdict("whole", "socketpair", 1, 1 | 0o2000000) == allow
+    assert verdict("whole", "socketpair", 1, 5 | 0o2000000) == allow
     assert verdict("whole", "socketpair", 1, 2) == refuse
     for process in (build.WATCHER_PLACEHOLDER, build.SUPERVISOR_PLACEHOLDER, 0xFFFFFFFF, 2**64 - 1):
         assert verdict("outside", "kill", process, 9) == refuse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -127,17 +128,24 @@ def evolve(command: shell.Shell, folder: Path, texts: list[str], *options: str |
         )
 
 
-@pytest.mark.parametrize("failure", ["{'combined_score': 0.0, 'error': 'x'}", "{'combined_score': 0}"])
-def test_a_run_of_failures_alone_says_so_and_ends_with_3(
-    failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("returned", "code"),
+    [("{'combined_score': 0.0, 'error': 'x'}", 3), ("{'combined_score': 0}", 0)],
+)
+def test_a_run_of_failures_alone_says_so_and_ends_with_3_and_one_of_honest_zeros_with_0(
+    returned: str,
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    evaluator = LOAD + f"\ndef evaluate(path):\n    return {failure} if _load(path).guess() < 9 else 1 / 0\n"
+    evaluator = LOAD + f"\ndef evaluate(path):\n    return {returned} if _load(path).guess() < 9 else 1 / 0\n"
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
     texts = [f"```python\n{PROGRAM.replace('1.0', text)}```" for text in ("2.0", "3.0", "9.0")]
     answer = evolve(shell.Shell(capsys), folder, texts, "--json")
-    assert answer.code == 3
-    assert "every program of this run failed, or scored 0" in answer.err
+    assert answer.code == code
+    assert ("every program of this run failed" in answer.err) is (code == 3)
     assert answer.json["best_metrics"]["combined_score"] == 0.0
 
 
@@ -214,3 +222,45 @@ def test_a_terminal_is_asked_once_whether_a_mean_is_meant(
     assert evolve(command, folder, [f"```python\n{BETTER}```"]).code == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert evolve(command, folder, [f"```python\n{BETTER}```"], "--seed", "1").code == 0
+
+
+CAUGHT = """
+import subprocess, traceback
+from openevolve.evaluation_result import EvaluationResult
+
+def evaluate(path):
+    try:
+        subprocess.run(["turbo-tool"], check=True)
+        return {"score": 1.0}
+    except Exception as error:
+        artifacts = {"error": str(error), "full_traceback": traceback.format_exc()}
+        return EvaluationResult(metrics={"score": 0.0, "speed": 0.0}, artifacts=artifacts)
+"""
+
+
+def test_a_zero_for_want_of_a_tool_is_not_usable_and_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": CAUGHT})
+    tool = tmp_path / "bin" / "turbo-tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    command = shell.Shell(capsys)
+    answer = command("check", folder)
+    assert answer.code == 3
+    assert "error: not usable: the initial program fails" in answer.err
+    assert f"{tool} is closed in the sandbox: open it with --allow path={tool.parent}" in answer.err
+    assert "can be used" not in answer.out
+    assert command("check", folder, "--allow", f"path={tool.parent}").code == 0
+    with numbered(lambda number: f"```python\n{PROGRAM.replace('1.0', str(number))}```") as address:
+        run = command(
+            *("evolve", folder, "--base-url", address, "--model", "m", *SETTINGS, "-n", "64", "--json"),
+            *("--store", f"sqlite:///{tmp_path}/evovpo.db"),
+        )
+    assert run.code == 3
+    assert "not usable" in run.err
+    assert run.json["stopped"].startswith("20 programs in a row failed alike (FileNotFoundError")
+    assert run.json["evaluations"] < 64

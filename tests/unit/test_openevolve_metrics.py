@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openevolve.utils.metrics_utils import get_fitness_score
 
-from evovpo.analysis.scores import combined_score, is_failure, number
+from evovpo.analysis.scores import combined_score, failure, number
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import (
     Declared,
@@ -24,6 +24,7 @@ from evovpo.problem.openevolve.metrics import (
     suggest_bounds,
     suggests_lower,
 )
+from evovpo.sandbox.openings import what_is_missing
 from evovpo.types import EvaluatorFolder, EvaluatorMode, Json, Metric
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -301,4 +302,39 @@ def test_the_number_that_ranks_is_openevolves_own(metrics: dict[str, Json], dime
     ],
 )
 def test_metrics_that_only_say_that_something_failed(metrics: dict[str, Json], expected: bool) -> None:
-    assert is_failure(metrics) is expected
+    assert bool(failure(metrics)) is expected
+
+
+@pytest.mark.parametrize(
+    ("feedback", "expected"),
+    [
+        ("error: [Errno 2] No such file or directory: 'cargo'", True),
+        ("full_traceback: Traceback (most recent call last):\n  File\nValueError: x", True),
+        ("printed:\nrequest failed: <urlopen error [Errno -3] Temporary failure in name resolution>", True),
+        ("stderr: sh: 1: Rscript: not found", True),
+        ("max error 0.3\nerror: 0.25\nall cases ran", False),
+        ("", False),
+    ],
+)
+def test_a_zero_with_a_fault_beside_it_is_a_failure(feedback: str, expected: bool) -> None:
+    assert bool(failure({"combined_score": 0.0}, feedback)) is expected
+    assert not failure({"combined_score": 0.1}, feedback)
+
+
+def test_what_an_evaluator_lacks_is_named_with_what_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "turbo-tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    text = "FileNotFoundError: [Errno 2] No such file or directory: 'turbo-tool'"
+    assert what_is_missing(text).endswith(f"open it with --allow path={tool.parent}")
+    assert what_is_missing(text, [f"path={tool.parent}"]) == ""
+    assert "no program absent-tool on the PATH" in what_is_missing("sh: 1: absent-tool: not found")
+    assert what_is_missing(f"PermissionError: [Errno 13] Permission denied: '{tool}'").endswith(
+        f"read={tool}"
+    )
+    assert what_is_missing("<urlopen error: failure in name resolution>").endswith("--allow network")
+    assert what_is_missing("ValueError: no") == ""

@@ -141,7 +141,7 @@ def test_prompts_show_numbers_as_they_are() -> None:
     )
     assert (
         shown_rewards(PROBLEM, judged(START, a=1.0, b=2.0))
-        == "combined_score = 1.5.\nAs measured: a = 1, b = 2."
+        == "mean of 2 metrics = 1.5.\nAs measured: a = 1, b = 2."
     )
     assert (
         shown_rewards(PROBLEM, judged(START, Status.CRASH))
@@ -154,8 +154,8 @@ def test_prompts_show_numbers_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ([{"combined_score": 0.0}, {"combined_score": 0}], True),
-        ([{"combined_score": -1.0, "error": "x"}, {"combined_score": -1.0}, {"combined_score": -2.0}], True),
+        ([{"combined_score": 0.0}, {"combined_score": 0}], False),
+        ([{"combined_score": -1.0, "error": "x"}, {"combined_score": 0.0, "error": "y"}], True),
         ([{"combined_score": -1.0}, {"combined_score": -2.0}], False),
         ([{"combined_score": 0.0, "error": "x"}, {"combined_score": 0.1}], False),
         ([{}], True),
@@ -163,4 +163,4 @@ def test_prompts_show_numbers_as_they_are() -> None:
 )
 def test_a_run_of_failures_is_known(found: list[dict[str, Json]], expected: bool) -> None:
     scores = [Scored(number, str(number), Status.OK, metrics, ()) for number, metrics in enumerate(found)]
-    assert only_failures(scores) is expected
+    assert only_failures(scores, lambda program_id: "") is expected

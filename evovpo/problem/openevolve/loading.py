@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from evovpo.analysis.scores import COMBINED, counted_metrics, is_failure, number
+from evovpo.analysis.scores import COMBINED, counted_metrics, failure, number
 from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
@@ -22,6 +22,7 @@ from evovpo.problem.openevolve.metrics import (
     suggests_lower,
 )
 from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings
+from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -102,7 +103,7 @@ def load_openevolve(
         initial = evaluator.evaluate(project.initial, every_stage=True)
         remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
-    _check_initial(project, initial)
+    _check_initial(project, initial, config)
     learned = learned or learn(metrics, declared, left_out or ())
     if not learned:
         found = ", ".join(f"{name} = {json.dumps(value)[:40]}" for name, value in metrics.items())
@@ -209,27 +210,39 @@ def _version(problem: Problem, content: tuple[str, ...]) -> str:
     return content_id(json.dumps(values, sort_keys=True), *content)
 
 
-def _check_initial(project: Project, initial: Evaluation) -> None:
+def _check_initial(project: Project, initial: Evaluation, config: Config) -> None:
     if initial.status is Status.SANDBOX_ERROR:
         raise SandboxError(
             f"the initial program {project.initial_name} could not be run: {initial.feedback}; run "
             "`python -m evovpo.sandbox --selftest` to see what this machine refuses"
         )
     if initial.status is not Status.OK:
+        lacks = what_is_missing(initial.feedback, split_words(config.evaluator.allow))
         raise InitialProgramError(
             f"{project.folder / project.evaluator}: expected a judgement of its own initial program "
-            f"{project.initial_name}, found a failure: {initial.feedback}; correct the evaluator or the "
-            "program (the sandbox has no network, nothing outside the folder and the Python installation, "
-            "and the limits evaluator.timeout_seconds and evaluator.memory_mb)",
+            f"{project.initial_name}, found a failure: {initial.feedback}; "
+            + (
+                lacks
+                or "correct the evaluator or the program (the sandbox has no network, nothing outside the "
+                "folder and the Python installation, and the limits evaluator.timeout_seconds and "
+                "evaluator.memory_mb)"
+            ),
             dict(initial.metrics or ()),
         )
+
+
+def initial_fault(initial: Evaluation, config: Config) -> str:
+    """Return why the judgement of an initial program is none, and what to do; empty if it is one."""
+    said = failure(dict(initial.metrics or ()), initial.feedback)
+    if initial.status is not Status.OK:
+        said = initial.feedback or str(initial.status)
+    lacks = what_is_missing(initial.feedback, split_words(config.evaluator.allow))
+    return said and f"the initial program fails ({said[:300]})" + f"; {lacks}" * bool(lacks)
 
 
 def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluation | None) -> Iterable[str]:
     assert problem.evaluator is not None
     metrics = dict((initial.metrics if initial else None) or ())
-    if is_failure(metrics) and initial is not None:
-        yield f"the initial program's metrics only say that it fails: {initial.feedback}"
     names = [metric.name for metric in problem.evaluator.metrics]
     if problem.has_one_score and names == [COMBINED]:
         yield (

@@ -153,6 +153,7 @@ WHOLE: list[Rule] = [
     *COMMON,
     (ALLOW, [*EVALUATION, *METADATA, "open", "openat", "setrlimit"]),
     (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_STREAM)),
+    (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_SEQPACKET)),  # programs in Rust start others so
     (ALLOW, "seccomp", equal(0, 2)),  # SECCOMP_GET_ACTION_AVAIL
     (ALLOW, "ioctl", equal(1, 0x5421)),  # FIONBIO, which makes sockets non-blocking
     *((ALLOW, "fcntl", equal(1, command)) for command in FCNTL_EVALUATION),
