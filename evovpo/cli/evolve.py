@@ -25,6 +25,7 @@ from evovpo.cli.terminal import (
     print_json,
     say,
     show_answer,
+    shown_opening,
     store_option,
 )
 from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
@@ -168,8 +169,11 @@ def evolve(
         say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     changes = settings(overrides, given)
     request = granting(
-        lambda words: open_request(
-            problem_name, config_file, changes, openevolve_config, words, output, columns
+        lambda words: shown_opening(
+            problem_name,
+            lambda: open_request(
+                problem_name, config_file, changes, openevolve_config, words, output, columns
+            ),
         ),
         allow,
     )

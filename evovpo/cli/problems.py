@@ -9,7 +9,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
-from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer
+from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer, shown_opening
 from evovpo.errors import ConfigError
 from evovpo.problem.importers.tasks import TaskFormat
 
@@ -139,8 +139,11 @@ def check(
     changes = settings(overrides, {"store.url": store_url, **given})
     try:
         named = granting(
-            lambda words: open_request(
-                path, config_file, changes, openevolve_config, words, output, columns, is_run=False
+            lambda words: shown_opening(
+                path,
+                lambda: open_request(
+                    path, config_file, changes, openevolve_config, words, output, columns, is_run=False
+                ),
             ),
             allow,
         )

@@ -97,6 +97,18 @@ def writing(path: Path) -> Iterator[TextIO]:
         yield file
 
 
+def shown_opening(name: str, work: Callable[[], T]) -> T:
+    """Do the work of opening what `name` is; where a program is judged for it, say so while that lasts."""
+    from evovpo.problem.openevolve.folder import is_project
+    from evovpo.reports.live import LiveProgress
+
+    if not is_project(Path(name)):
+        return work()
+    with LiveProgress(console(stderr=True)) as live:
+        live.waiting("judging the initial program")
+        return work()
+
+
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
     """Do work with what the user allows; at a terminal a yes allows what else is asked for."""
     import typer

@@ -82,6 +82,8 @@ class Client:
     gate: Gate
     wait_seconds: float
     record: Callable[[Call], None]
+    said: set[str]
+    """Warnings that were given already."""
 
     def __post_init__(self) -> None:
         self.base_url = self.model.base_url or self.settings.base_url
@@ -89,7 +91,6 @@ class Client:
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
-        self._said: set[str] = set()
         self._temperatures = {1.0}
         """Those that log-probabilities were seen to follow; 1 makes no difference."""
         # A client looks through all its connections at every request, and has 1,000 at most.
@@ -309,9 +310,9 @@ class Client:
         self._say_once(why + "; the search goes on, but nothing can be trained from its rows")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            _log.warning("%s %s", self.server.address, text)
+        if (told := f"{self.server.address} {text}") not in self.said:
+            self.said.add(told)
+            _log.warning("%s", told)
 
     def _wait(self, draw_of: str, failed: int, sent: _Sent) -> float:
         """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""

@@ -65,13 +65,13 @@ class Budget:
         spent = self._so_far(run_id)
         if 0 < self.limit.tokens <= spent.tokens:
             raise BudgetError(
-                f"run {run_id} has used {spent.tokens} of {self.limit.tokens} tokens; to go on, start "
-                "another run with a larger budget.tokens"
+                f"run {run_id} has used {spent.tokens} of {self.limit.tokens} tokens; to go on with more: "
+                f"evovpo resume {run_id} --set budget.tokens={2 * spent.tokens}"
             )
         if 0 < self.limit.money <= spent.money:
             raise BudgetError(
-                f"run {run_id} has spent {spent.money:g} of {self.limit.money:g}; to go on, start another "
-                "run with a larger budget.money"
+                f"run {run_id} has spent {spent.money:g} of {self.limit.money:g}; to go on with more: "
+                f"evovpo resume {run_id} --set budget.money={2 * spent.money:g}"
             )
 
     def _so_far(self, run_id: str) -> Spent:

@@ -46,7 +46,8 @@ class OpenAIProposer:
 
     A request is sent up to `settings.attempts` times where the server is busy, failing or not answering in
     time, after waits of `wait_seconds` that double. `record` is called with every request that was sent,
-    `spent_before` with a run's id for what earlier processes spent of `budget`.
+    `spent_before` with a run's id for what earlier processes spent of `budget`. `said` has the warnings that
+    were given already.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class OpenAIProposer:
         budget: BudgetConfig = BudgetConfig(),  # noqa: B008  # frozen
         record: Callable[[Call], None] = lambda call: None,
         spent_before: Callable[[str], Spent] = lambda run_id: Spent(),
+        said: set[str] | None = None,
     ) -> None:
         self._models = tuple(models) or (ModelConfig(name=settings.model),)
         if len(self._models) > 1 and (version is not None or follow is not None):
@@ -68,7 +70,10 @@ class OpenAIProposer:
                 "proposer.policy=start, or leave one of [[models]]"
             )
         gate = Gate(settings, Budget(budget, spent_before))
-        self._clients = {one.name: Client(one, settings, gate, wait_seconds, record) for one in self._models}
+        said = set() if said is None else said
+        self._clients = {
+            one.name: Client(one, settings, gate, wait_seconds, record, said) for one in self._models
+        }
         self._settings = settings
         self._version = version or PolicyVersion(0, None, self._models[0].name)
         self._follow = follow

@@ -136,6 +136,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
             "root": "the examples alone",
             "join": "join of ",
             "other run": "another run, as it was",
+            "shown": "another lineage of this run",
         }
         total = len(problem.objectives)
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)

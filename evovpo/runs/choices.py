@@ -161,8 +161,12 @@ def check_proposer(problem: Problem, config: Config) -> None:
         )
 
 
-def open_proposer(problem: Problem, config: Config, store: Store | None = None) -> Proposer:
+def open_proposer(
+    problem: Problem, config: Config, store: Store | None = None, said: set[str] | None = None
+) -> Proposer:
     """Return the proposer that the configuration names, sampling from the policy version that it names.
+
+    `said` holds what proposers that share it have said of servers, so that each thing is said once.
 
     Without a store the only policy is `start`. Raises `PolicyError` for a model folder that is not one or is
     gone, `StoreError` for a policy version that the store does not hold, `ConfigError` for a name without a
@@ -202,6 +206,7 @@ def open_proposer(problem: Problem, config: Config, store: Store | None = None) 
             budget=config.budget,
             record=(lambda call: None) if store is None else store.add_call,
             spent_before=(lambda run_id: Spent()) if store is None else partial(_spent, store),
+            said=said,
         )
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
 
@@ -211,9 +216,11 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
     if not config.evaluator.judges:
         return judge
 
+    said: set[str] = set()
+
     def ask(model: ModelConfig) -> Proposer:
         proposer = {"name": "openai", "model": "", "policy": "start"}
-        return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store)
+        return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store, said)
 
     first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # that of the starting programs
     return ModelJudge(judge, problem, config, first, ask)

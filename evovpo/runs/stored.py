@@ -107,8 +107,8 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, or `other run`,
-    where it came from one as it was."""
+    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `other run`, where it
+    came from one as it was, or `shown`: a program of this run that a prompt only showed."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
@@ -265,11 +265,16 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
         ids |= dict.fromkeys([program_id, *(parent.program_id for parent in origin.parents)])
     ancestors = []
     for program_id in ids:
+        step = origins.get(program_id)
+        if (
+            step is None and program_id not in starts
+        ):  # shown beside a parent; its own lineage is not followed
+            step = next(iter(store.lineage(run_id, program_id)), None)
         evaluation = store.known_evaluation(problem.version, program_id)
         ancestors.append(
             Ancestor(
                 program if program_id == program.id else store.program(program_id),
-                _origin(origins.get(program_id), program_id in starts),
+                _origin(step, program_id in starts, program_id in origins or program_id == program.id),
                 origins[program_id].parents if program_id in origins else (),
                 evaluation.mean_reward if evaluation else 0.0,
                 evaluation.passed if evaluation else 0,
@@ -279,9 +284,11 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     return ancestors
 
 
-def _origin(step: Candidate | None, is_start: bool) -> str:
+def _origin(step: Candidate | None, is_start: bool, is_followed: bool) -> str:
     if step is None or (step.rollout_id is None and not step.parents):
         return "seed" if is_start else "other run"
+    if not is_followed:
+        return "shown"
     if step.rollout_id is None:
         return "join"
     roles = {parent.role for parent in step.parents}

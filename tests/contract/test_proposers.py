@@ -528,6 +528,16 @@ def test_what_a_trainer_will_miss_is_said_once(
     assert [rollout.token_ids is not None for rollout in rollouts] == [has_tokens] * 4
 
 
+def test_proposers_that_share_what_was_said_say_it_once(
+    url: str, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.faults, said = Faults(has_token_ids=False), set[str]()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            replies(partial(make_openai, url, said=said), make_prompt(), [0])
+    assert len(caplog.records) == 1
+
+
 def test_a_reply_ends_where_the_context_ends(url: str, tiny_folder: Path) -> None:
     prompt, sampling = make_prompt(text="x" * (CONTEXT - 10), rollouts=8), Sampling(max_tokens=30)
     one, other = (

@@ -27,6 +27,7 @@ from evovpo.runs.choices import choose_format
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request
 from evovpo.runs.run import start
+from evovpo.runs.stored import lineage
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem, Program, Prompt, PromptKind, Rollout, Sampling, Status
 
@@ -365,6 +366,33 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     again = command("resume", "latest")
     assert again.code == 0
     assert f"evovpo-out/{answer.json['run']}/best/best_program.py" in again.err
+
+
+def test_a_folder_where_one_file_is_wanted_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "initial_program/tour.cpp": "int main() {}\n",
+        "evaluator.py": "def evaluate(path):\n    open(path)\n",
+    }
+    refused = shell.Shell(capsys)("check", write_project(tmp_path / "tsp", files))
+    assert refused.code == 3
+    assert "judging the initial program" in refused.err
+    assert "the evaluator takes one file: name that with --initial-program FILE" in refused.err
+
+
+def test_what_a_prompt_only_showed_comes_from_this_run(tmp_path: Path) -> None:
+    folder, replies = write_project(tmp_path / "p", FILES), [f"return {digit}.5" for digit in range(4)]
+    texts = [f"```python\n{PROGRAM.replace('return 1.0', text)}```" for text in replies * 8]
+    settings = ["search.islands=1", "search.in_flight=1", "search.evaluations=24", "prompt.style=rewrite"]
+    url = f"sqlite:///{tmp_path}/runs.db"
+    named = open_request(str(folder), None, [*settings, f"store.url={url}", "sandbox.workers=1"])
+    with Store.open(url, create=True) as store:
+        outcome = start(named, store, ScriptedProposer(texts))
+        program = store.program(outcome.program_id)
+        origins = {one.origin for one in lineage(store, outcome.run, named.problem, program)}
+    assert "other run" not in origins
+    assert "shown" in origins
 
 
 def test_the_best_program_of_a_folder_is_a_folder(

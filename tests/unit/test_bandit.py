@@ -188,7 +188,9 @@ def test_a_budget_counts_what_earlier_processes_spent() -> None:
     budget.add("resumed", 39, None)
     budget.check("resumed")
     budget.add("resumed", 1, None)
-    with pytest.raises(BudgetError, match=r"used 100 of 100 tokens.*larger budget\.tokens"):
+    with pytest.raises(
+        BudgetError, match=r"used 100 of 100 tokens.*evovpo resume resumed --set budget\.tokens=200"
+    ):
         budget.check("resumed")
     budget.check("another")
 

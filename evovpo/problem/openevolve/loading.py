@@ -217,7 +217,7 @@ def _check_initial(project: Project, initial: Evaluation, config: Config) -> Non
             "`python -m evovpo.sandbox --selftest` to see what this machine refuses"
         )
     if initial.status is not Status.OK:
-        lacks = what_is_missing(initial.feedback, split_words(config.evaluator.allow))
+        lacks = _what_it_lacks(initial, config)
         raise InitialProgramError(
             f"{project.folder / project.evaluator}: expected a judgement of its own initial program "
             f"{project.initial_name}, found a failure: {initial.feedback}; "
@@ -231,12 +231,21 @@ def _check_initial(project: Project, initial: Evaluation, config: Config) -> Non
         )
 
 
+def _what_it_lacks(initial: Evaluation, config: Config) -> str:
+    if "IsADirectoryError" in initial.feedback or "Is a directory" in initial.feedback:
+        return (
+            "the folder initial_program/ is taken for a program of several files, and the evaluator takes "
+            "one file: name that with --initial-program FILE"
+        )
+    return what_is_missing(initial.feedback, split_words(config.evaluator.allow))
+
+
 def initial_fault(initial: Evaluation, config: Config) -> str:
     """Return why the judgement of an initial program is none, and what to do; empty if it is one."""
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)
-    lacks = what_is_missing(initial.feedback, split_words(config.evaluator.allow))
+    lacks = _what_it_lacks(initial, config)
     return said and f"the initial program fails ({said[:300]})" + f"; {lacks}" * bool(lacks)
 
 
