@@ -47,23 +47,24 @@ def _selftest(level: Level | None, is_json: bool) -> int:
         if not is_json:
             print(f"level {level}, user {os.geteuid()}; {probe().describe()}")
         outcomes = []
-        modes = run.run_mode_attacks(level, target) if level.has_landlock else ()
-        for outcome in itertools.chain(run.run_attacks(sandbox, target), modes):
+        modes = (run.run_mode_attacks, run.run_controls) if level.has_landlock else ()
+        found = (attack(level, target) for attack in modes)
+        for outcome in itertools.chain(run.run_attacks(sandbox, target), *found):
             outcomes.append(outcome)
             if not is_json:
                 print(_row(outcome), flush=True)
     costs = run.measure_costs(level)
-    found = report(outcomes, costs, level)
+    summary = report(outcomes, costs, level)
     if is_json:
-        print(json.dumps(found))
+        print(json.dumps(summary))
     else:
         cost = f"CPU per evaluation {costs['trivial']:.2f} ms, {costs['numpy']:.2f} ms with numpy"
-        print(f"{found['passed']} of {found['total']} held; {cost}")
+        print(f"{summary['passed']} of {summary['total']} held; {cost}")
         if costs["whole"] is not None:
             print(
                 f"with an evaluator that imports it {costs['whole']:.0f} ms, by proxy {costs['proxy']:.0f} ms"
             )
-    return 1 if found["failed"] else 0
+    return 1 if summary["failed"] else 0
 
 
 def report(found: Sequence[run.Outcome], costs: Mapping[str, float | None], level: Level) -> dict[str, Json]:

@@ -92,7 +92,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
         hidden_paths = tuple(os.fspath(path) for path in hidden)
         kernels = ("/proc", "/sys") if level is Level.BWRAP_LANDLOCK_SECCOMP else SYSTEM_FACTS
         roots = [*paths.python_paths(), *paths.SYSTEM_PATHS, *PROGRAM_PATHS, *kernels, str(self._folder)]
-        rules = paths.reading_rules([*roots, *openings.readable], [*hidden_paths, str(paths.PACKAGE)])
+        rules = paths.reading_rules([*roots, *openings.readable], [*hidden_paths, *paths.OWN])
         if not any(path == str(self._folder) for path, _ in rules):
             raise SandboxError(
                 f"the evaluator's folder {folder} is hidden from programs; move it out of {paths.PACKAGE} "

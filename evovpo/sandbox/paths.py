@@ -20,7 +20,8 @@ SYSTEM_PATHS = (
     "/dev/urandom",
 )
 PACKAGE = Path(__file__).resolve().parents[1]
-"""The installed evovpo: always hidden, because problems with their answers can be installed with it."""
+OWN = (str(PACKAGE), str(PACKAGE.parent / "trainer"))
+"""What is installed as evovpo: always hidden, because problems and tasks with their answers come with it."""
 
 
 def python_executable() -> str:

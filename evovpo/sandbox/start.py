@@ -46,9 +46,11 @@ BWRAP = "/usr/bin/bwrap"
 HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Set in the environment, it makes bubblewrap count as not installed: for tests."""
 ROOT_CAPABILITIES = tuple(
-    f"CAP_{name}" for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL")
+    f"CAP_{name}"
+    for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE")
 )
-"""What root keeps in there to become another user, to end what that user started and remove its files."""
+"""What root keeps in there to become another user, to end and measure what that user started and remove its
+files."""
 
 
 def bwrap_command(

@@ -1,12 +1,13 @@
 """A watcher with its zygote as the supervisor sees it: start it, have it evaluate, end it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ ANSWER_SECONDS = 30.0
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 WORK_IN_NAMESPACES = "/tmp/evaluation"
 """In there it is a fresh file system in memory."""
+WORK_PREFIX = "evovpo-evaluation-"
+"""Elsewhere its name begins so."""
 FIRST_PRIVATE_USER = 2_000_000_000
 """Root's evaluations run as users above this number, those of each watcher as one that nobody else is."""
 TASK_SLACK = 64
@@ -112,7 +115,9 @@ class EvaluatorServer(Server):
             namespaces = bwrap_command(readable, limits.disk_mb, self._has_private_user, *opened)
             command = [*namespaces[:-1], "--dir", self.work, "--chdir", self.work, "--"]
         else:
-            self.work = os.path.realpath(tempfile.mkdtemp(prefix="evovpo-evaluation-"))
+            _sweep()
+            self.work = os.path.realpath(tempfile.mkdtemp(prefix=WORK_PREFIX))
+            self._opened.enter_context(_held(Path(self.work)))
             self._opened.callback(_remove, self.work)
         own = os.environ if openings.is_off else {}
         paths = [
@@ -172,6 +177,28 @@ def _remove(folder: str) -> None:
     empty(folder)
     with contextlib.suppress(OSError):
         os.rmdir(folder)  # noqa: PTH106
+
+
+def _sweep() -> None:
+    """Remove the private folders that this user's evaluations left behind where nothing could end them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{WORK_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            owner = folder.lstat().st_uid
+            if owner == os.geteuid() or (os.geteuid() == 0 and owner >= FIRST_PRIVATE_USER):
+                with _held(folder):
+                    _remove(str(folder))
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder for a block, so that nobody sweeps it away. Raises `OSError` if it is held, or gone."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.lstat()
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _tasks_of_user() -> int:

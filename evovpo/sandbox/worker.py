@@ -252,7 +252,7 @@ def _request(limits: Limits) -> bytes:
 def _server_settings(settings: Settings) -> dict[str, Json]:
     libraries = paths.library_paths(settings.preload)
     rules = paths.reading_rules(
-        [*paths.python_paths(), *libraries, *paths.SYSTEM_PATHS], [*settings.hidden, str(paths.PACKAGE)]
+        [*paths.python_paths(), *libraries, *paths.SYSTEM_PATHS], [*settings.hidden, *paths.OWN]
     )
     has_seccomp = settings.level is not Level.NONE
     is_sealed = settings.level is Level.SECCOMP

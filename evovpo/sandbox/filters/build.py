@@ -66,12 +66,15 @@ fork vfork execve execveat wait4 waitid setsid setpgid pidfd_open kill tgkill
 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt setsockopt getsockname
 getpeername
 creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat flock
-fadvise64 splice tee vmsplice getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
-inotify_init1 inotify_add_watch inotify_rm_watch signalfd4 rt_sigsuspend mlock munlock
+fadvise64 splice tee vmsplice fgetxattr flistxattr signalfd4 rt_sigsuspend mlock munlock
 landlock_restrict_self
 """)
 """System calls that an evaluation needs on top of the harmless ones: it starts programs and writes to its
 private folder. Where is not for the filter to say. The last only takes rights away."""
+
+BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
+"""System calls that Landlock does not govern and that read attributes of any file: answered as by a file
+system that has none, which whoever copies files passes over. Nor is there inotify, which tells names."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
@@ -100,7 +103,7 @@ Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
 """What the named calls are answered with, where the arguments fit."""
 
 ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS
-REFUSE, UNKNOWN, PRETEND = (seccomp.ERRNO(code) for code in (errno.EPERM, errno.ENOSYS, 0))
+REFUSE, UNKNOWN, LACKING, PRETEND = map(seccomp.ERRNO, (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, 0))
 """`PRETEND`: the call is not carried out and still answered with success."""
 
 
@@ -152,6 +155,7 @@ CHILD: list[Rule] = [
 WHOLE: list[Rule] = [
     *COMMON,
     (ALLOW, [*EVALUATION, *METADATA, "open", "openat", "setrlimit"]),
+    (LACKING, BY_PATH),
     (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_STREAM)),
     (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_SEQPACKET)),  # programs in Rust start others so
     (ALLOW, "seccomp", equal(0, 2)),  # SECCOMP_GET_ACTION_AVAIL

@@ -1,8 +1,8 @@
-"""The private folder of evaluations: how large it is, and how it is emptied."""
+"""The private folder of evaluations: how large it is, and how it is emptied. Neither grows with its depth."""
 
 import contextlib
+import itertools
 import os
-import shutil
 
 _MOST_FILES = 10_000
 
@@ -10,38 +10,55 @@ _MOST_FILES = 10_000
 def folder_bytes(folder: str, enough: int) -> int:
     """Return what the files below `folder` take on disk, each counted as 4 kB at least.
 
-    Stops counting where it is more than `enough`, or more than 10,000 files, which count as too much.
+    Stops counting where it is more than `enough`. More than 10,000 files count as too much, and so does a
+    folder that cannot be read, because of its modes or because it lies too deep.
     """
     total = files = 0
-    for root, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # it was removed meanwhile
-                total += max(os.lstat(f"{root}/{name}").st_blocks * 512, 4096)
-        files += len(folders) + len(names)
+    left = [folder]
+    while left:
+        try:
+            for entry in list(os.scandir(left.pop())):
+                files += 1
+                total += max(entry.stat(follow_symlinks=False).st_blocks * 512, 4096)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except OSError:
+            return enough + 1
         if total > enough or files > _MOST_FILES:
             return enough + 1
     return total
 
 
 def empty(folder: str) -> bool:
-    """Remove all that is in a folder, whatever its modes; true if nothing is left."""
-    for is_closed in (False, True):
-        with contextlib.suppress(OSError, RecursionError):
-            if is_closed:
-                _open_all(folder)
-            for entry in list(os.scandir(folder)):
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path)
-                else:
+    """Remove all that is in a folder, whatever its modes; true if nothing is left.
+
+    Folders in folders are moved up first, so that no path gets long.
+    """
+    prefix, numbers = os.urandom(8).hex(), itertools.count()
+    try:
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else its modes are for others too
+            _open(folder)
+        while entries := list(os.scandir(folder)):
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108
-            return True
-    return False
+                    continue
+                _open(entry.path)
+                for inner in list(os.scandir(entry.path)):
+                    if inner.is_dir(follow_symlinks=False):
+                        _open(inner.path)
+                        os.rename(inner.path, f"{folder}/{prefix}-{next(numbers)}")  # noqa: PTH104
+                    else:
+                        os.unlink(inner.path)  # noqa: PTH108
+                os.rmdir(entry.path)  # noqa: PTH106
+    except OSError:
+        return False
+    return True
 
 
-def _open_all(folder: str) -> None:
-    """Give the owner of a folder, and of those below, all rights to them."""
-    os.chmod(folder, 0o700)  # noqa: PTH101
-    for root, folders, _ in os.walk(folder):
-        for name in folders:
-            if not os.path.islink(f"{root}/{name}"):  # noqa: PTH114  # what a link leads to is not ours
-                os.chmod(f"{root}/{name}", 0o700)  # noqa: PTH101
+def _open(folder: str) -> None:
+    """Give the owner of a folder all rights to it; what may be done without them needs no right."""
+    with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)  # noqa: PTH101

@@ -15,6 +15,7 @@ PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLAC
 evaluation, of its group as `kill` is told of one (the negative), and of the supervisor."""
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_KEEPCAPS = 8
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
@@ -68,6 +69,11 @@ def _syscall(number: int, *arguments: Any) -> int:
 def die_with_parent() -> None:
     """Have this process killed when the thread that started it ends."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
+
+
+def close_to_others() -> None:
+    """Keep processes of the same user, the children too, from this one's descriptors and memory."""
+    _checked(_prctl(PR_SET_DUMPABLE, 0, None, 0, 0))
 
 
 def landlock_abi() -> int:

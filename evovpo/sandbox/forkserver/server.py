@@ -65,6 +65,7 @@ def main(arguments: list[str]) -> None:
             for name in ("CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO"):
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
             kernel.drop_privileges()
+            kernel.close_to_others()  # a child could take the byte that says it was ready
             if settings["landlock_abi"]:
                 ruleset = kernel.file_rules(settings["readable"], settings["landlock_abi"])
                 kernel.restrict(ruleset, settings["landlock_abi"])

@@ -182,10 +182,11 @@ class _Watcher:
 
     def _excess(self, now: float) -> str:
         """Return which limit is passed by all processes together; an empty text if none is."""
-        tasks, memory_bytes = processes.usage(self._processes())
+        found, most_memory = self._processes(), MEMORY_SHARE * self.limits["memory_mb"] << 20
+        tasks, memory_bytes = processes.usage(found)
         if tasks > 1 + self.limits["processes"] + self.limits["threads"]:
             return "tasks"
-        if memory_bytes > MEMORY_SHARE * self.limits["memory_mb"] << 20:
+        if memory_bytes > most_memory and processes.own_bytes(found) > most_memory:
             return "memory"
         if self._logged > FLOOD_BYTES:
             return "log"

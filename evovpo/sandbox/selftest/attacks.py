@@ -5,6 +5,7 @@ with one of the expected statuses, and if that is `ok`, with an empty list.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from string import Template
 
@@ -31,6 +32,32 @@ def f(x):
 import os
 def f(x):
     while True: os.fork()
+# shared memory of many processes -> memory
+import mmap, os, time
+def f(x):
+    for _ in range(7):
+        if os.fork() == 0:
+            kept = mmap.mmap(-1, 100 << 20)
+            for place in range(0, 100 << 20, 4096): kept[place] = 1
+            time.sleep(60)
+            os._exit(0)
+    time.sleep(60)
+    return ['700 MiB']
+# folders too deep to be removed -> ok or output_limit
+import os
+def f(x):
+    for _ in range(1200):
+        os.mkdir('d')
+        os.chdir('d')
+    return []
+# folders too deep for a path, and closed -> ok or output_limit
+import os
+def f(x):
+    for _ in range(30):
+        os.mkdir('d' * 250)
+        os.chdir('d' * 250)
+    os.mkdir('closed', 0)
+    return []
 # daemon by two forks -> ok
 import os, time
 def f(x):
@@ -45,6 +72,15 @@ def f(x):
     os.write(3, b'[' * 500000)
     os._exit(0)
 """
+CONTROLS = {
+    "env=OPENAI_API_KEY": "import os\n? os.environ.get('OPENAI_API_KEY') or open('')",
+    "read=$home/.ssh": "? open('$home/.ssh/id_rsa').read()",
+    "write=$home/.ssh": "? open('$home/.ssh/new', 'w').close()",
+    "cwd=$home": "import os\n? open('.bashrc').close()",
+    "network": "import socket\n? socket.create_connection(('127.0.0.1', $port), 5).close()",
+    "sandbox=off": "import os\n? os.kill($pid, 0)\n? open('$home/.ssh/id_rsa').close()",
+}
+"""Openings, each with what is held back without it and goes through with it."""
 PROXY = """
 # exits in a call -> error
 import os
@@ -147,6 +183,13 @@ def whole_attacks(target: Target) -> list[Attack]:
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))
+
+
+def controls(target: Target) -> Iterator[tuple[str, Attack]]:
+    """Yield openings, each with the program that must do all it tries with it, and nothing without."""
+    for word, code in CONTROLS.items():
+        (attack,) = read_attacks(f"# {word} -> ok\n{code}\n", target)
+        yield Template(word).safe_substitute(asdict(target)), attack
 
 
 def proxy_attacks(target: Target) -> list[Attack]:

@@ -72,6 +72,11 @@ import socket
 ? socket.socket(2, 2)
 ? socket.socket(1, 1)
 ? socket.socket(16, 3)
+# reads names and attributes of the owner's files -> ok
+import ctypes, os
+? os.listxattr('$home/.ssh/id_rsa')
+? os.getxattr('$home/.ssh/id_rsa', 'user.x')
+? os.close(os.dup(ctypes.CDLL(None).inotify_init1(0)))
 """
 """What an evaluation may not do either, which has files and pairs of sockets of its own."""
 NETWORK = """
@@ -110,6 +115,15 @@ import os, resource as r
 ? r.prlimit(os.getppid(), r.RLIMIT_CPU)
 ? os.setpriority(os.PRIO_PROCESS, $pid, 19)
 ? os.sched_setaffinity($pid, {0})
+# takes what its parent is told of it -> ok
+import os
+? os.read(os.open(f'/proc/{os.getppid()}/fd/6', os.O_RDONLY | os.O_NONBLOCK), 1)
+? os.open(f'/proc/{os.getppid()}/fd/3', os.O_RDONLY)
+# passes its failure off as the sandbox's -> crash
+import os
+try: os.read(os.open(f'/proc/{os.getppid()}/fd/6', os.O_RDONLY | os.O_NONBLOCK), 1)
+except OSError: pass
+os._exit(1)
 # ptrace -> forbidden
 import ctypes
 def f(x): return [ctypes.CDLL(None).ptrace(0x4206, $pid, 0, 0)]

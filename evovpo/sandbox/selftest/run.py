@@ -13,9 +13,18 @@ from unittest import mock
 
 from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.local import Sandbox
+from evovpo.sandbox.openings import Openings, read_openings
 from evovpo.sandbox.probe import Level
 from evovpo.sandbox.result import Result, WholeResult
-from evovpo.sandbox.selftest.attacks import QUICK, Attack, Target, attacks, proxy_attacks, whole_attacks
+from evovpo.sandbox.selftest.attacks import (
+    QUICK,
+    Attack,
+    Target,
+    attacks,
+    controls,
+    proxy_attacks,
+    whole_attacks,
+)
 from evovpo.sandbox.selftest.reach import HIDDEN_ANSWER, OTHER_CANDIDATE
 from evovpo.sandbox.worker import ForkServer
 from evovpo.types import Json, Limits, Status
@@ -134,6 +143,22 @@ def run_mode_attacks(level: Level, target: Target) -> Iterator[Outcome]:
                 goes_on = run_evaluator(sandbox, TRIVIAL).status is Status.OK
                 yield replace(outcome, is_held=outcome.is_held and goes_on)
     yield Outcome("whole, proxy: home untouched", _is_untouched(target.home))
+
+
+def run_controls(level: Level, target: Target) -> Iterator[Outcome]:
+    """Run attacks that an opening lets through, with it and without, and yield whether it is the opening."""
+    for word, attack in controls(target):
+        done = []
+        for openings in (Openings(), read_openings([word], Path(target.home))):
+            with (
+                evaluator_folder() as folder,
+                WholeSandbox(folder, workers=1, level=level, retries=0, openings=openings) as sandbox,
+            ):
+                found = run_evaluator(sandbox, attack.code, attack.limits)
+                done.append(dict(found.metrics).get("done") or [])
+        tried = attack.code.count("done.append")
+        is_held = [len(one) if isinstance(one, list) else None for one in done] == [0, tried]
+        yield Outcome(f"only with {word}", is_held, found.status, done, cpu_ms=found.cpu_ms)
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
