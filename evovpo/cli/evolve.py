@@ -327,8 +327,14 @@ def _finish(
         if table is not None:
             say_new_forms(forms, column)
             words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
-            say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
-            say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
+            if outcome.solved:
+                say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
+                say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
+            else:
+                more = f"evovpo resume {outcome.run} -n {2 * view.run.evaluations}{where}"
+                say(f"\nNot right on all rows yet, so not to be used. Search on:  {more}")
+                filled = f"evovpo apply {outcome.run} {shlex.join(words)} --anyway{where}"
+                say(f"Fill the table anyway, with a column that says which rows to trust:  {filled}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
 

@@ -32,10 +32,19 @@ def apply(
     out: Annotated[
         Path, option("FILE", "File to write: .csv, .tsv, .xlsx or .jsonl, else as TABLE is.", "--out", "-o")
     ],
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Also with a program that is wrong on training rows; marks what to trust."
+        ),
+    ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run the best program of a run on every row of a table, and write the table with its results.
+
+    A program that is wrong on some training row is refused; with --anyway a column more, "NAME like a right
+    row", says which rows look like one that it got right.
 
     Listed are rows that failed, rows whose cell of NAME, which stays, says something else, and forms that no
     example has. Row 1 is the first below the names of the columns. Exit code 1: some failed.
@@ -45,9 +54,9 @@ def apply(
     from rich.progress import Progress
 
     from evovpo.problem.importers.table_script import table_arguments, table_value
-    from evovpo.problem.importers.tables import new_forms, read_table, texts_of, write_rows
+    from evovpo.problem.importers.tables import form_of, new_forms, read_table, texts_of, write_rows
     from evovpo.runs.apply import run_rows
-    from evovpo.runs.stored import find_run, stored_run, to_run
+    from evovpo.runs.stored import example_rows, find_run, stored_run, to_run
 
     with open_store(store_url) as store:
         view = stored_run(store, find_run(store, run))
@@ -55,32 +64,41 @@ def apply(
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)
-    if not outcome.solved:
-        count = f"{outcome.train_passed} of {outcome.train_total}"
-        say(f"note: the program is right on {count} training examples or objectives", stderr=True)
+    if not outcome.solved and not anyway:
+        raise ProblemError(
+            f"run {view.run.id}: its program is right on {outcome.train_passed} of {outcome.train_total} "
+            f"training rows, and would write wrong cells; search on (evovpo resume {view.run.id} -n "
+            f"{2 * view.run.evaluations}), or give --anyway for a column that says which rows to trust"
+        )
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
     rows = read_table(table)
     try:
         arguments = table_arguments(rows, texts_of(view.problem))
         forms = new_forms(view.problem, rows, column)
+        right = {form_of(row.inputs) for row in example_rows(view.problem, view.evaluation) if row.passed}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
+    mark, doubtful = f"{column} like a right row", 0
     failed: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
         bar = progress.add_task("rows", total=len(rows))
         found = run_rows(problem, view.best, config, arguments, lambda n: progress.advance(bar, n))
-        for number, (row, (value, reason)) in enumerate(zip(rows, found, strict=True), start=1):
+        done = zip(rows, arguments, found, strict=True)
+        for number, (row, values, (value, reason)) in enumerate(done, start=1):
             before = row.get(column)
+            if not outcome.solved:
+                row[mark] = "yes" if form_of(values) in right and reason is None else "no"
+                doubtful += row[mark] == "no"
             row[column] = value if before in (None, "") else before
             if reason is not None:
                 failed.append({"row": number, "error": reason})
             elif before not in (None, "", value) and table_value(before) != value:
                 different.append({"row": number, "given": before, "found": value})
-        write_rows(file, out, table, rows, column)
+        write_rows(file, out, table, rows, [column] if outcome.solved else [column, mark])
     if as_json:
-        counts = {"rows": len(rows), "failed": len(failed), "different": len(different)}
+        counts = {"rows": len(rows), "failed": len(failed), "different": len(different), "doubtful": doubtful}
         lists = {"failures": failed, "differences": different, "new_forms": forms}
         print_json({"run": view.run.id, **counts, "out": out, **lists})
     else:
@@ -88,6 +106,8 @@ def apply(
             f"{out}: {len(rows)} rows by run {view.run.id} of {view.problem.id}, {len(failed)} failed, "
             f"{len(different)} whose {column!r} said something else and stays"
         )
+        if not outcome.solved:
+            say(f"  {doubtful} rows like none that it got right: {mark!r} says no")
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
         say_new_forms(forms, column)

@@ -64,8 +64,10 @@ def _openpyxl(path: Path) -> ModuleType:
         raise ProblemError(f"{path}: expected openpyxl for it, found none; {fix}") from None
 
 
-def write_rows(file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], column: str) -> None:
-    """Write the rows of `table` with `column` as it is now, in the form that `out` names, else in its own.
+def write_rows(
+    file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
+) -> None:
+    """Write the rows of `table`, of which columns are `changed`, in the form that `out` names, else its own.
 
     CSV keeps what separates its cells, and a sheet keeps its other cells. Raises `ProblemError`.
     """
@@ -80,7 +82,7 @@ def write_rows(file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str,
         sheet, columns = book.worksheets[0], list(rows[0])
         cells = enumerate(sheet.iter_rows(2, values_only=True), start=2)
         filled = [line for line, row in cells if set(row) - {"", None}] or range(2, len(rows) + 2)
-        for name in [column] if before == kind else columns:
+        for name in changed if before == kind else columns:
             for line, value in zip((1, *filled), (name, *(row[name] for row in rows)), strict=True):
                 is_cell = isinstance(value, str | int | float | None)
                 sheet.cell(line, columns.index(name) + 1, value if is_cell else json.dumps(value))
