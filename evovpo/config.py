@@ -8,7 +8,7 @@ What a problem needs (limits, objectives) is not here: it belongs to the problem
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -312,8 +312,8 @@ class EvaluatorConfig(Section):
 class PromptConfig(Section):
     """How problems are put to instruction models; the built-in model's own format has no settings."""
 
-    style: Literal["auto", "alignment", "formula", "rewrite", "diff"] = "auto"
-    """alignment, formula: of the built-in models; rewrite: whole programs; diff: edits; auto: what fits."""
+    style: Literal["auto", "alignment", "rewrite", "diff"] = "auto"
+    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: what fits."""
     templates: str = ""
     """Folder with templates of your own, which override those of the package one by one."""
     openevolve: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
@@ -372,6 +372,13 @@ class Config(Tree):
     budget: BudgetConfig = BudgetConfig()
     models: tuple[ModelConfig, ...] = ()
     """One for each of several models, or for one that proposer.model cannot describe."""
+
+    @classmethod
+    def of_today(cls, data: Any) -> Any:
+        """Return stored settings without what older versions had and this one has not."""
+        if isinstance(data, dict) and data.get("prompt", {}).get("style") == "formula":
+            data["prompt"]["style"] = "auto"
+        return data
 
     def check(self) -> None:
         names = [model.name for model in self.models]

@@ -112,7 +112,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the configuration that `to_json` wrote; fields it lacks get their defaults.
+        """Return what `to_json` wrote, also in an older version; fields it lacks get their defaults.
 
         Raises `ConfigError` on text that is not such JSON, unknown keys and values out of range.
         """
@@ -121,7 +121,12 @@ class Tree(Section):
             data = json.loads(text)
         except ValueError as error:
             raise ConfigError(f"{origin}: expected JSON, found {text[:80]!r} ({error})") from error
-        return cls._build(cls._read(data, origin))
+        return cls._build(cls._read(cls.of_today(data), origin))
+
+    @classmethod
+    def of_today(cls, data: Any) -> Any:
+        """Return stored settings without what older versions had and this one has not."""
+        return data
 
     @classmethod
     def load(

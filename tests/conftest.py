@@ -33,7 +33,6 @@ LONGEST = (
     "test_train.py",
     "test_publish.py",
     "test_batch.py",
-    "test_formula_model.py",
     "test_store.py",
     "test_grpo.py",
     "test_cli.py",

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evovpo.builtin.formulas.format import formula_fault
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.evaluator import Scorer
 from evovpo.problem.folder import load_problem
 from evovpo.sandbox import Level, Sandbox
-from evovpo.types import Json, Objective, Problem, Program, Status
+from evovpo.types import Json, Objective, Problem, Status
 
 Row = tuple[Sequence[Json], Json]
 """One example: the arguments, and the result that is wanted."""
@@ -93,11 +92,6 @@ def problem_of_score(
         raise ProblemError(f"{label}: expected component -> reward, found {rewards!r:.80}; return a mapping")
     objectives = tuple(Objective(str(component)) for component in rewards)
     made = dataclasses.replace(draft, objectives=objectives, version=uuid.uuid4().hex, scorer_path=label)
-    is_numeric = all(type(value) in (int, float) for row in cases for value in row)
-    if config.proposer.name in ("local", "random") and is_numeric and formula_fault(made):
-        # The built-in model improves formulas, so it is given one to start from.
-        first = f"def {entry}({', '.join(made.parameters)}):\n    return 1.0 * {made.parameters[0]}\n"
-        made = dataclasses.replace(made, seeds=(*made.seeds, Program(first)))
     return made, scorer
 
 

@@ -1,7 +1,6 @@
-"""The built-in models: their weights, and the text that they read and write.
+"""The built-in model: its weights, and the text that it reads and writes.
 
-The model for strings writes expressions from examples (`strings/`), the one for numeric rules formulas for
-problems with a scorer (`formulas/`); `weights/` holds both. Nothing below this folder knows these languages.
+It writes expressions over strings from examples (`strings/`). Nothing below this folder knows its language.
 """
 
 import json
@@ -12,22 +11,17 @@ from pathlib import Path
 
 BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 """Folder of the built-in model, in Hugging Face format."""
-FORMULA_MODEL = Path(__file__).parent / "weights" / "formulas"
-"""Folder of the built-in model for numeric rules."""
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of a completion, or nothing if no built-in model wrote it.
+    """Return the text of each token of a completion, or nothing if the built-in model did not write it.
 
     `text` is the completion without special tokens: only the vocabulary that gives it can have been used.
     """
-    for model in (BUILT_IN_MODEL, FORMULA_MODEL):
-        texts, special = _vocabulary(model)
-        pieces = [texts.get(token, "") for token in token_ids]
-        written = b"".join(_bytes(piece) for piece in pieces if piece not in special)
-        if pieces and written.decode(errors="replace") == text:
-            return pieces
-    return []
+    texts, special = _vocabulary(BUILT_IN_MODEL)
+    pieces = [texts.get(token, "") for token in token_ids]
+    written = b"".join(_bytes(piece) for piece in pieces if piece not in special)
+    return pieces if written.decode(errors="replace") == text else []
 
 
 @cache

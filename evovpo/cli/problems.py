@@ -62,9 +62,8 @@ def new(
         Literal["examples", "score"],
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
-            "[bold]score[/bold] that your own Python file gives their outputs: the built-in model writes "
-            "formulas of numbers for it, a model behind a server (--base-url URL --model NAME of evovpo "
-            "evolve) any program."
+            "[bold]score[/bold] that your own Python file gives their outputs. A model behind a server "
+            "(--base-url URL --model NAME of evovpo evolve) writes for it."
         ),
     ] = "examples",
     table: Annotated[
@@ -96,10 +95,7 @@ def new(
     say(f"{folder} is ready: {files}")
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
     if kind == "score":
-        say(
-            "For programs that are no formula of numbers, with an instruction model behind a server:  "
-            f"evovpo evolve {name} --base-url URL --model NAME"
-        )
+        say(f"With an instruction model behind a server:  evovpo evolve {name} --base-url URL --model NAME")
 
 
 @app.command("check", rich_help_panel="Problems")
@@ -129,7 +125,7 @@ def check(
 
     [dim]Example:[/dim]  evovpo check invoices
     """
-    from evovpo.builtin.choice import built_in_fault
+    from evovpo.builtin.strings.format import expression_fault
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
     from evovpo.reports.tables import check_json, check_view, settings_table
@@ -169,7 +165,7 @@ def check(
     if as_json:
         return
     needs_server = named.config.proposer.name != "openai" and (
-        report.problem.evaluator is not None or built_in_fault(report.problem)
+        report.problem.evaluator is not None or expression_fault(report.problem)
     )
     named_columns = {"output": output, "columns": columns}
     chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in named_columns.items() if value)

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from evovpo.analysis import scores
-from evovpo.builtin.choice import built_in_fault
+from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
@@ -227,9 +227,11 @@ def check_view(report: CheckReport) -> RenderableType:
         said = f"{printable(first.feedback)}\ntrust: {problem.trust}".lstrip()
         lines = [title, judgement_table(problem, first), Text(said)]
     lines += [Text(f"note: {printable(warning)}", style="yellow") for warning in report.warnings]
-    fault = built_in_fault(problem)
+    fault = expression_fault(problem)
     if fault and problem.evaluator is None:
-        lines.append(Text(f"note: no built-in model can write for it: {printable(fault)}", style="yellow"))
+        lines.append(
+            Text(f"note: the built-in model cannot write for it: {printable(fault)}", style="yellow")
+        )
     return Group(*lines)
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from evovpo.builtin import BUILT_IN_MODEL, FORMULA_MODEL
-from evovpo.builtin.choice import built_in_fault, built_in_format, built_in_model, random_proposer
-from evovpo.builtin.formulas.format import FormulaFormat, formula_fault
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.builtin.choice import random_proposer
 from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expression_fault
 from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import ConfigError
@@ -54,7 +53,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
 
 def _choose_format(problem: Problem, config: Config) -> PromptFormat:
     style, proposer = config.prompt.style, config.proposer
-    if proposer.name == "random" and style not in ("auto", "alignment", "formula"):
+    if proposer.name == "random" and style not in ("auto", "alignment"):
         raise ConfigError(
             f"prompt.style is '{style}' and proposer.name 'random', which writes expressions as the built-in "
             "model does; expected style auto, or another proposer"
@@ -62,12 +61,10 @@ def _choose_format(problem: Problem, config: Config) -> PromptFormat:
     if style == "auto":
         is_chat = proposer.name == "own" or (proposer.name == "openai" and proposer.endpoint == "chat")
         if proposer.name in ("local", "random") and problem.evaluator is None:
-            return built_in_format(problem)
+            return ExpressionFormat(problem)
         style = _instruct_style(problem) if expression_fault(problem) or is_chat else "alignment"
     if style == "alignment":
         return ExpressionFormat(problem)
-    if style == "formula":
-        return FormulaFormat(problem)
     templates = load_templates(config.prompt.templates)
     ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
     return TheirPrompts(ours, config.prompt) if config.prompt.openevolve else ours
@@ -77,7 +74,7 @@ def _goals_fault(problem: Problem, made_by: PromptFormat) -> str:
     """Return why weights of objectives cannot be told in a format, and what to do; empty if they can."""
     if len(problem.objectives) < 2 or problem.has_one_score:
         return f"'{problem.id}' ranks programs by one number, so there is nothing to weigh; set it to false"
-    if isinstance(made_by, ExpressionFormat | FormulaFormat):
+    if isinstance(made_by, ExpressionFormat):
         return (
             "the built-in model has no words for weights, only the tokens that it was trained on; ask an "
             "instruction model (prompt.style rewrite or diff), or set it to false"
@@ -152,8 +149,7 @@ def check_proposer(problem: Problem, config: Config) -> None:
             "an instruction model behind a server: give --base-url URL --model NAME, or llm.api_base and "
             "llm.models in its config.yaml"
         )
-    faults = {"auto": built_in_fault, "alignment": expression_fault, "formula": formula_fault}
-    fault = faults.get(config.prompt.style, lambda _: "")(problem)
+    fault = expression_fault(problem) if config.prompt.style in ("auto", "alignment") else ""
     if fault and config.proposer.name in ("local", "random"):
         raise ConfigError(
             f"the built-in model cannot write for '{problem.id}': {fault}; expected an instruction model "
@@ -183,9 +179,7 @@ def open_proposer(
     if settings.name == "local":
         from evovpo.proposers.local import LocalProposer
 
-        start = PolicyVersion(0, None, settings.model or str(built_in_model(problem)))
-        if store is not None and not settings.model and settings.policy != "start":
-            _check_start_model(problem, store)
+        start = PolicyVersion(0, None, settings.model or str(BUILT_IN_MODEL))
         version, follow = _choose_policy(settings.policy, start, store)
         return LocalProposer(version, threads=settings.threads or 1, follow=follow)
     if settings.name == "openai":
@@ -244,18 +238,6 @@ def _choose_policy(
     if int(policy) == 0 and not any(version.number == 0 for version in store.policy_versions()):
         return start, None
     return store.policy_version(int(policy)), None
-
-
-def _check_start_model(problem: Problem, store: Store) -> None:
-    """Raise `ConfigError` if a store's versions come from a built-in model that writes something else."""
-    fitting = built_in_model(problem)
-    for version in store.policy_versions():
-        others = {BUILT_IN_MODEL, FORMULA_MODEL} - {fitting}
-        if version.number == 0 and Path(version.path).resolve() in {folder.resolve() for folder in others}:
-            raise ConfigError(
-                f"the policy versions in {store.name} come from the built-in model in {version.path}, and "
-                f"for '{problem.id}' the one in {fitting} writes; give it a store of its own (--store)"
-            )
 
 
 Servers: TypeAlias = "tuple[Proposer, OpenAIEmbedder | None]"

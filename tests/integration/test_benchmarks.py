@@ -202,28 +202,6 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
-def test_bin_packing_makes_rows_and_reports_them(run: Run, tmp_path: Path) -> None:
-    out, folder = tmp_path / "out", tmp_path / "report"
-    run("bin_packing.py", "run", out, "--arms", "grpo,mutation", "--seeds", "0",
-        "--evaluations", "96", "--interval", "48", "--check", "1")  # fmt: skip
-    assert "islands, retrained: GRPO" in run("bin_packing.py", "report", out, folder)
-    assert len((folder / "rows.jsonl").read_text().splitlines()) == 2
-    assert (folder / "bin-packing-or3.png").exists()
-
-
-def test_portfolios_of_rules_pack_new_instances(run: Run, tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path / 'packing.db'}"
-    search = ("evolve", "portfolio/packing", "--proposer", "random", "--evaluations", "8", "--store", store)
-    ended(("-m", "evovpo", *search, "--set", "search.target=0.01"))
-    common = ("--store", store, "--instances", "1", "--out", tmp_path)
-    said = run("portfolio_rules.py", "portfolio/packing", *common)
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert len(rows) == 8
-    assert "| portfolio of 8, by instance |" in said
-    assert (tmp_path / "saved.png").stat().st_size > 10_000
-    assert all(row["excess"]["best fit"] >= 0 for row in rows)
-
-
 def test_what_a_loop_over_families_learned_is_counted_by_hand(run: Run, tmp_path: Path) -> None:
     def problem(kind: str, solved: float, searched: int | None) -> dict[str, Any]:
         at_k = {"best_at_k": [solved], "solved_at_k": [solved], "solved": solved}

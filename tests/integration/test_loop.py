@@ -305,7 +305,7 @@ def test_problems_of_different_languages_are_one_clear_error(evovpo: Shell, tmp_
     shutil.copytree(load_suite("lists")[0].path, mixed / "of-lists")
     done = evovpo("loop", mixed)
     assert done.code != 0
-    assert "no built-in one writes for all of these problems" in done.err
+    assert "the built-in one does not write for all of these problems" in done.err
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from evovpo.config import Config, SamplingConfig, SandboxLevel, SearchConfig
+from evovpo.config import Config, PromptConfig, SamplingConfig, SandboxLevel, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.sandbox import Level
 
@@ -62,6 +62,7 @@ def test_printed_toml_explains_every_field() -> None:
 
 def test_json_without_a_field_gets_its_default() -> None:
     assert Config.from_json('{"search": {"islands": 2}}').search == SearchConfig(islands=2)
+    assert Config.from_json('{"prompt": {"style": "formula"}}').prompt == PromptConfig()
 
 
 @pytest.mark.parametrize(

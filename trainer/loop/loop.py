@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from evovpo.builtin.choice import built_in_fault, built_in_model
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig
 from evovpo.errors import ConfigError
@@ -116,12 +115,11 @@ def plan_loop(
 
 
 def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
-    """Raise `ConfigError` unless one model writes for all problems: a loop trains one."""
-    faults = [built_in_fault(problem) for problem in problems]
-    models = {built_in_model(problem) for problem in problems}
-    if search.proposer.name == "local" and (any(faults) or len(models) > 1):
-        listed = "; ".join(f"{p.id}: {fault}" for p, fault in zip(problems, faults, strict=True) if fault)
+    """Raise `ConfigError` unless the built-in model, where it is the one, writes for all problems."""
+    faults = {problem.id: expression_fault(problem) for problem in problems}
+    if search.proposer.name == "local" and any(faults.values()):
+        listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items() if fault)
         raise ConfigError(
-            f"a loop trains one model, and no built-in one writes for all of these problems "
-            f"({listed or 'some want strings, others numbers'}); name problems of one kind"
+            f"a loop trains one model, and the built-in one does not write for all of these problems "
+            f"({listed}); name problems on strings"
         )

@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.builtin.choice import built_in_model
+from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.config import Config
 from evovpo.errors import ConfigError, NothingToTrainError, TrainingError
 from evovpo.store import Store
 from evovpo.types import (
     PolicyEventKind,
     PolicyVersion,
-    Problem,
     Run,
     Sampling,
     Training,
@@ -170,9 +169,9 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
     )
 
 
-def start_version(folder: str, problem: Problem) -> PolicyVersion:
-    """Return the model folder of a run's settings (empty: the built-in model for `problem`) as version 0."""
-    return PolicyVersion(0, None, str(resolved(folder or built_in_model(problem))))
+def start_version(folder: str) -> PolicyVersion:
+    """Return the model folder of a run's settings (empty: the built-in model) as version 0."""
+    return PolicyVersion(0, None, str(resolved(folder or BUILT_IN_MODEL)))
 
 
 def resolved(folder: str | Path) -> Path:
@@ -188,8 +187,7 @@ def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
             f"run {run.id} was sampled from a server, by the name {settings.model!r}; say in which "
             "folder that model lies: run.model=FOLDER"
         )
-    problem = store.problem(run.problem_id, run.problem_version)
-    return start_version(config.run.model or settings.model, problem)
+    return start_version(config.run.model or settings.model)
 
 
 def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
@@ -197,7 +195,7 @@ def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
     settings = Config.from_json(run.config_json).proposer
     if settings.name != "local" or settings.policy != "start":
         return
-    folder = start_version(settings.model, store.problem(run.problem_id, run.problem_version)).path
+    folder = start_version(settings.model).path
     if resolved(folder) != resolved(start_model.path):
         raise TrainingError(
             f"run {run.id} was sampled from the model in {folder}, and version 0 of this store is the one in "

@@ -54,7 +54,7 @@ class Turns:
 
     def begin(self) -> None:
         """Serve the start model if nothing is served yet."""
-        start_model = start_version(self.loop.search.proposer.model, self.loop.searched[0])
+        start_model = start_version(self.loop.search.proposer.model)
         serve_start_model(self.store, start_model)
 
     def take(self, rounds: int, *, trains: bool = True) -> None:
