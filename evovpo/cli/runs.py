@@ -226,7 +226,8 @@ def import_openevolve(
         str | None,
         option(
             "DIR",
-            "The project that it ran for: its metrics and bounds.",
+            "The project that it ran for: its metrics and bounds, and its evaluator for answers that "
+            "were logged but not judged.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -235,6 +236,8 @@ def import_openevolve(
     as_json: options.AsJson = False,
 ) -> None:
     """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
+
+    Model calls that evovpo.integrations.openevolve logged in the same store are joined to their programs.
 
     [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
     """
@@ -251,7 +254,7 @@ def import_openevolve(
     for fault in found.faults:
         say(f"left out: {fault}", stderr=True)
     if as_json:
-        print_json(asdict(found) | dict.fromkeys(("joined", "judged", "unclaimed"), 0))  # of older versions
+        print_json(asdict(found))
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
@@ -259,5 +262,8 @@ def import_openevolve(
         f"  {found.parents_gone} without parent; {found.copies} copies ({found.migrants} migrants), "
         f"{len(found.faults)} files left out"
     )
-    say(f"  {found.prompts} with their prompt")
+    say(
+        f"  {found.prompts} with their prompt, {found.joined} of them joined to a logged call; "
+        f"{found.judged} further answers judged, {found.unclaimed} calls of no program here"
+    )
     say(f"\nLook at it:  evovpo show {found.run}{option}")

@@ -1,1 +1,1 @@
-"""What OpenEvolve wrote, as runs, and what it reads, from runs."""
+"""What evovpo offers to other systems."""

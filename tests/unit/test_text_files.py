@@ -351,3 +351,22 @@ def test_rows_are_chosen_by_date_and_files_are_joined(tmp_path: Path) -> None:
         open_domain("livecodebench", one, dates="2024")
     with pytest.raises(ConfigError, match="its rows have no dates"):
         open_domain("eureqa", write_jsonl(tmp_path / "q.jsonl", [eureqa(1)]), dates="2024..2025")
+
+
+def test_files_of_deepcoder_are_read_as_livecodebench(tmp_path: Path) -> None:
+    taco = {"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]}
+    called = {"fn_name": "add", "inputs": [[1, 2], [3, 4]], "outputs": [[3], [7]]}
+    prime = [{"type": "stdin_stdout", "input": "1 2", "output": "3"},
+             {"type": "stdin_stdout", "input": "3 4", "output": "7"}]  # fmt: skip
+    lcb = json.loads(livecodebench(0)["private_test_cases"])
+    rows = [{"problem": f"Add ({number}).", "tests": json.dumps(tests)}
+            for number, tests in enumerate((taco, called, prime, lcb))]  # fmt: skip
+    with open_domain("livecodebench", write_jsonl(tmp_path / "train.jsonl", rows)) as domain:
+        assert [row["id"].partition("/")[0] for row in domain.prompts] == ["deepcoder"] * 4
+        assert "add(arg1, arg2)" in domain.prompts[1]["prompt"][0]["content"]
+        by_call = CODE.format("add(one, other)", "one + other")
+        texts = [program(0), by_call, program(0), program(0)]
+        assert [answer.is_right for (answer,) in domain.judge(texts, domain.prompts)] == [True] * 4
+    wrong = write_jsonl(tmp_path / "wrong.jsonl", [{"problem": "Add.", "tests": "{}"}])
+    with pytest.raises(ProblemError, match=r"row 1: tests: expected one of DeepCoder's three kinds"):
+        open_domain("livecodebench", wrong)

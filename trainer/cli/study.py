@@ -16,7 +16,9 @@ from evovpo.cli.options import argument, option
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
 from evovpo.errors import ConfigError, EvovpoError, StoreError, nearest_hint
+from evovpo.files import write_errors
 from trainer.cli.policies import check_installed
+from trainer.cli.train import settings_of
 
 if TYPE_CHECKING:
     from evovpo.experiments.pool import Failed
@@ -39,7 +41,8 @@ def study(
         str,
         argument(
             "FILE|DOMAIN",
-            "A study file, or a domain to compare objectives on: [bold]strings[/bold], generated tasks "
+            "A study file; a recipe, a file or [bold]paper/NAME[/bold] (docs/reproduce.md); or a "
+            "domain to compare objectives on: [bold]strings[/bold], generated tasks "
             "whose examples conflict, [bold]maze[/bold], the maze of the VPO paper, or "
             "[bold]maze-conflict[/bold], the same mazes for gold and diamonds alone.",
         ),
@@ -76,6 +79,12 @@ def study(
         option("N", "Trainings and searches at a time.", min=1, default="2; the cores of a cluster"),
     ] = None,
     executor: options.Executor = None,
+    changes: Annotated[
+        list[str] | None, option("KEY=VALUE", "Of a recipe: change a key, or settings.KEY.", "--set")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of a recipe: only show what it would cost at most.")
+    ] = False,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -83,6 +92,7 @@ def study(
 
     A study FILE names arms and search strategies: arms are tuned on validation tasks, trained under several
     seeds, and searched with; the report and a verdict lie beside the file (docs/studies.md).
+    A recipe trains any model on a domain with several objectives, and gives a table.
     A DOMAIN is a study that comes with the package: it compares objectives on held-out tasks without a
     search; its options are --out and those below it, by default as its file says.
     Stopped at any time, the same command goes on.
@@ -90,9 +100,20 @@ def study(
     [dim]Examples:[/dim]  evovpo study study.toml
                evovpo study study.toml --report-only --json
                evovpo study strings --out study-strings
+               evovpo study paper/musique --model Qwen/Qwen3-1.7B --dry-run
     """
     from rich.markdown import Markdown
 
+    from trainer.experiments.recipe import find_recipe
+
+    if (recipe := find_recipe(target)) is not None:
+        given = settings_of(changes) | {
+            key: value for key, value in (("model", model), ("seeds", seeds), ("test", test_tasks)) if value
+        }
+        _recipe(recipe, given, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
+        return
+    if changes or dry_run:
+        raise ConfigError(f"--set and --dry-run are for recipes (docs/reproduce.md), and {target} is none")
     from trainer.experiments.export import Export
     from trainer.experiments.records import store_url
     from trainer.experiments.results import summarise
@@ -123,6 +144,51 @@ def study(
         say(f"  evovpo show {one.name} --store {folder / 'study.db'}", stderr=True)
     if failures:
         leave(Exit.SOME_FAILED, f"{len(failures)} searches failed; the same command tries them again.")
+
+
+def _recipe(
+    path: Path, given: dict[str, Any], out: Path, *, dry_run: bool, report_only: bool, as_json: bool
+) -> None:
+    """Make the trainings of a recipe and show its table, or show what they would cost."""
+    from rich.markdown import Markdown
+
+    from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_json, table_of
+
+    changes = {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+    recipe = read_recipe(path, changes)
+    if dry_run:
+        costs = cost_of(recipe)
+        if as_json:
+            print_json(costs)
+            return
+        for one in costs:
+            hours = "" if one["gpu_hours"] is None else f", about {one['gpu_hours']:.0f} GPU hours"
+            memory = f", {one['memory_bytes'] / 2**30:.0f} GiB a GPU" if one["memory_bytes"] else ""
+            say(f"{one['arm']}: at most {one['tokens']:,} completion tokens{hours}{memory}")
+        return
+    check_installed()
+    from trainer.cli.progress import WorkBar, quiet
+
+    if not report_only:
+        bar = WorkBar()
+
+        def told(name: str, done: int, total: int, figures: str) -> None:
+            bar.show(name, done, total, figures) if total else bar.line(name)
+
+        try:
+            with bar, quiet():
+                run_recipe(recipe, out, told)
+        except KeyboardInterrupt:
+            leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+    rows = rows_of(recipe, out)
+    text = table_of(recipe, rows)
+    with write_errors(f"{out}:"):
+        (out / "report.md").write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"name": recipe.name, "rows": table_json(rows)})
+        return
+    show_answer(Markdown(text))
+    say(f"Written to {out / 'report.md'}")
 
 
 def _run(

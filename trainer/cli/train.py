@@ -19,15 +19,14 @@ from trainer.cli.policies import Objective, check_installed
 if TYPE_CHECKING:
     from trainer.domains.training import Asked
 
-DomainName = Annotated[
-    str,
-    option(
-        "NAME",
-        "What to answer: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] come with "
-        "tasks and a start model, others read --data; or a Python file of your own (docs/domains.md).",
-        "--domain",
-    ),
-]
+_DOMAIN = option(
+    "NAME",
+    "What to answer: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] come with tasks "
+    "and a start model, [bold]maze-words[/bold] with tasks, others read --data; or a Python file of your own "
+    "(docs/domains.md).",
+    "--domain",
+)
+DomainName = Annotated[str, _DOMAIN]
 Data = Annotated[
     str | None,
     option("FILE", "The domain's prompts, in the format of its public data; several files as FILE,FILE."),
@@ -39,7 +38,12 @@ Ks = Annotated[str, option("K,K", "Numbers of answers that figures are given for
 
 
 def train(
-    domain: DomainName,
+    context: typer.Context,
+    domain: Annotated[str | None, _DOMAIN] = None,
+    config: Annotated[
+        Path | None, option("FILE", "A recipe (docs/reproduce.md); options given beside it win.", "--config")
+    ] = None,
+    arm: Annotated[str | None, option("NAME", "Of a recipe, which of its arms to train.")] = None,
     output: Annotated[
         Path, option("FOLDER", "Where the trained model goes, with checkpoints.", "--output", "-o")
     ] = Path("trained"),
@@ -68,6 +72,8 @@ def train(
         str | None, option("FILE", "Prompts to measure on.", default="one of ten rows of --data")
     ] = None,
     ks: Ks = "1,3,6,12,24",
+    dates: Dates = "",
+    test_dates: Annotated[str, option("FROM..TO", "Measure on the rows of these days.")] = "",
     seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
     report_to: Annotated[
         str | None, option("NAME", "Where TRL reports steps: tensorboard, trackio or wandb.")
@@ -92,17 +98,23 @@ def train(
     [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run
                evovpo train --domain maze-conflict --rollouts 24 --set k=8 --output trained
                evovpo train --domain own.py --data rows.jsonl --model Qwen/Qwen3-0.6B --lora 16
+               evovpo train --config recipe.toml --arm vpo-at-k --seed 1 --output vpo-1
                evovpo measure --domain maze-conflict --model trained
     """
     check_installed()
     from trainer.domains.training import Asked
 
     settings = settings_of(changes) | ({"report_to": report_to} if report_to else {})
+    if domain is None and config is None:
+        raise ConfigError("name what to answer with --domain, or a recipe with --config")
     asked = Asked(
-        domain=domain, output=str(output), data=data, test_data=test_data, model=model,
+        domain=domain or "", output=str(output), data=data, test_data=test_data, model=model,
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
         lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
+        dates=dates, test_dates=test_dates,
     )  # fmt: skip
+    if config is not None:
+        asked = _of_recipe(context, config, arm, asked)
     if not dry_run:
         _train(asked, as_json=as_json)
         return
@@ -116,6 +128,24 @@ def train(
         print_json(found)
     else:
         show_answer(preview_view(found))
+
+
+def _of_recipe(context: typer.Context, config: Path, arm: str | None, asked: Asked) -> Asked:
+    """Return a training of a recipe, with what was given on the command line in the place of its own."""
+    from dataclasses import fields
+
+    from trainer.experiments.recipe import asked_of, read_recipe
+
+    recipe = read_recipe(config)
+    if arm is None:
+        raise ConfigError(f"--arm: name one of {', '.join(one.name for one in recipe.arms)}")
+    given = {
+        one.name: getattr(asked, one.name)
+        for one in fields(asked)
+        if str(context.get_parameter_source(one.name)).endswith("COMMANDLINE") or one.name == "settings"
+    }
+    found: Asked = asked_of(recipe, arm, asked.seed, asked.output, given)
+    return found
 
 
 def _train(asked: Asked, *, as_json: bool) -> None:

@@ -167,6 +167,15 @@ def open_domain(
     return replace(domain, prompts=rows if tasks is None else some_of(rows, tasks))
 
 
+def longest(name: str, answers: int) -> int:
+    """Return the longest completion worth sampling of a domain in words, without opening its file."""
+    modules = {"maze-words": "trainer.domains.maze.words"}
+    modules |= {one: f"trainer.domains.text.{one}" for one in FILE_DOMAINS}
+    if name not in modules:
+        return 1024
+    return int(importlib.import_module(modules[name]).MAX_TOKENS[answers > 1])
+
+
 def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[dict[str, Any]]:
     first, dots, last = dates.partition("..")
     if not dots:

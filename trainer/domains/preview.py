@@ -32,7 +32,7 @@ def preview(asked: Asked) -> dict[str, Any]:
         sampled = asked.steps * asked.prompts * asked.rollouts
         length = np.mean([one.tokens for completions in found for one in completions])
         parameters = sum(weights.numel() for weights in policy.model.parameters())
-        held = 1 if asked.lora else 4 + bool(config.beta)
+        held = memory_bytes(parameters, lora=bool(asked.lora), has_reference=bool(config.beta))
         shape, batch = policy.model.config, config.per_device_train_batch_size * domain.max_tokens
         width = shape.hidden_size * shape.num_hidden_layers * (1 if config.gradient_checkpointing else 16)
         sample = _sample(domain, found)
@@ -55,8 +55,16 @@ def preview(asked: Asked) -> dict[str, Any]:
             "tokens": round(float(length) * sampled),
             "most_tokens": domain.max_tokens * sampled,
             "parameters": parameters,
-            "memory_bytes": 4 * (held * parameters + batch * (2 * shape.vocab_size + width)),
+            "memory_bytes": held + 4 * batch * (2 * shape.vocab_size + width),
         }
+
+
+def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
+    """Return the bytes that weights, gradients, Adam's moments and the KL reference take in float32.
+
+    With LoRA the adapter is left out, and the reference is the model without it.
+    """
+    return round(4 * parameters * (1 if lora else 4 + has_reference))
 
 
 def _sample(domain: Domain, found: Sequence[Sequence[Completed]]) -> Sample:

@@ -14,6 +14,7 @@ from trainer.domains.maze.generator import Maze, generate_maze
 from trainer.domains.text.answers import chat, tagged, text_domain
 from trainer.domains.tokens import Split
 
+MAX_TOKENS = (512, 1024)
 _LETTERS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R"}
 _TAGS = r"</?route"
 _PROMPT = """\
@@ -43,7 +44,7 @@ def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
         return JudgedAnswer(found.moves, walk_rewards(maze, found))
 
     prompts = [chat(words_of(maze, answers)) | {"maze": number} for number, maze in enumerate(mazes)]
-    limit = 512 if answers == 1 else 1024
+    limit = MAX_TOKENS[answers > 1]
     return text_domain(name, COMPONENTS, answers, prompts, read, limit, part=_route)
 
 

@@ -18,6 +18,8 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, by_vector, chat, normalised, tagged, text_domain
 from trainer.domains.text.rows import read_rows
 
+MAX_TOKENS = (512, 2048)
+"""The longest completion worth sampling: of one answer, of several."""
 _LETTERS = "ABCDE"
 COMPONENTS = tuple(f"entity-{letter}" for letter in _LETTERS)
 _Names = Annotated[list[str], Len(len(_LETTERS))]
@@ -42,7 +44,7 @@ def open_file(data: Path, answers: int) -> Domain:
             + f"\n\n{asked(form, answers)}"
         )
         prompts.append(chat(text) | {"entities": row.entities[: len(_LETTERS)]})
-    return text_domain("eureqa", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 2048)
+    return text_domain("eureqa", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
 
 
 def _read(text: str, row: Row) -> JudgedAnswer:

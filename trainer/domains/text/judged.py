@@ -26,6 +26,7 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, chat, text_domain
 from trainer.domains.text.rows import read_rows
 
+MAX_TOKENS = (1024, 2048)
 _AT_ONCE = 8
 _RATINGS = {str(rating): (rating - 1) / 4 for rating in range(1, 6)}
 _QUESTION = (
@@ -104,7 +105,7 @@ def open_file(data: Path, answers: int) -> Domain:
 
     form = f"\n\n{asked('the answer itself', answers)}" if answers > 1 else ""
     prompts = [chat(f"{row.prompt}{form}") | {"question": row.prompt} for row in rows]
-    limit = 1024 if answers == 1 else 2048
+    limit = MAX_TOKENS[answers > 1]
     return text_domain("judged", names, answers, prompts, read, limit, threads=_AT_ONCE)
 
 

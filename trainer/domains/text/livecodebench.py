@@ -1,8 +1,9 @@
 """LiveCodeBench (arXiv 2403.07974): programs, run on the tests of their task in the sandbox.
 
 Reward as VPO (arXiv 2605.22817): a component a test; more than 16 tests are dealt out to 16 components, each
-the share of its tests that pass. Files are read as `evovpo import-tasks livecodebench` reads them: a task on
-standard input is asked for as a function from one text to another. Equal programs have equal syntax trees.
+the share of its tests that pass. Files are LiveCodeBench's, as `evovpo import-tasks livecodebench` reads
+them, or DeepCoder's (`trainer/domains/text/deepcoder.py`): a task on standard input is asked for as a
+function from one text to another. Equal programs have equal syntax trees.
 
 Tests run one after the other in one process. One that ends it (too slow, out of memory) has failed, and those
 after it run in another process, of which there are three at most, with 10 seconds and 6 of CPU in all. As
@@ -11,23 +12,31 @@ many programs are judged at a time as there are cores.
 
 import ast
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from pydantic import RootModel
 
 from evovpo.analysis.grouping import MOST_COMPONENTS, group_rewards
 from evovpo.errors import AnswerError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.problem.importers.assertions import parse
+from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
 from evovpo.problem.importers.score import is_right
-from evovpo.problem.importers.tasks import Task, TaskFormat, UnusableError
-from evovpo.problem.importers.writing import dealt, load_tasks
+from evovpo.problem.importers.tasks import Task, UnusableError, checked_record, usable
+from evovpo.problem.importers.writing import dealt
 from evovpo.prompts.replies import blocks
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Status, content_id
 from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import chat, text_domain
-from trainer.domains.text.rows import files_of
+from trainer.domains.text.deepcoder import as_livecodebench, is_deepcoder
+from trainer.domains.text.rows import files_of, read_rows
 
+MAX_TOKENS = (2048, 3072)
 COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
 _REST = Limits(wall_seconds=1.0, cpu_seconds=1)
 LIMITS = (Limits(wall_seconds=8.0, cpu_seconds=4), _REST, _REST)
@@ -45,8 +54,7 @@ def open_file(data: Path, answers: int) -> Domain:
     Raises `ProblemError` if none is left, and `SandboxError` where programs cannot be run safely.
     """
     files = files_of(data)
-    loaded = [task for file in files for task in load_tasks(TaskFormat.LIVECODEBENCH, file)]
-    tasks = [task for task in loaded if isinstance(task, Task)]
+    tasks = [task for file in files for task in _tasks(file)]
     if not tasks:
         raise ProblemError(f"{data}: expected tasks with tests that can be used, found none")
     sandbox = Sandbox(preload=(), hidden=[file.resolve() for file in files])
@@ -83,12 +91,21 @@ def open_file(data: Path, answers: int) -> Domain:
         | {"task": number, "id": task.name, "date": task.date, "size": len(dealt(len(task.tests)))}
         for number, task in enumerate(tasks)
     ]
-    limit = 2048 if answers == 1 else 3072
+    limit = MAX_TOKENS[answers > 1]
     cores = max(2, len(os.sched_getaffinity(0)))
     domain = text_domain(
         "livecodebench", COMPONENTS, answers, prompts, read, limit, part=_block, threads=cores
     )
     return replace(domain, close=sandbox.close)
+
+
+def _tasks(file: Path) -> Iterator[Task]:
+    """Yield the tasks of a file, of LiveCodeBench's or DeepCoder's, of which some test can be used."""
+    for number, row in enumerate(read_rows(file, RootModel[dict[str, Any]]), 1):
+        where = f"{file}: row {number}"
+        value = as_livecodebench(row.root, where) if is_deepcoder(row.root) else row.root
+        with suppress(UnusableError):
+            yield usable(checked_record(value, LiveCodeBenchRecord, where).task())
 
 
 def _block(text: str, number: int, answers: int) -> str:

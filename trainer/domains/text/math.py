@@ -22,6 +22,7 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, by_vector, chat, text_domain
 from trainer.domains.text.rows import read_rows
 
+MAX_TOKENS = (1024, 2048)
 COMPONENTS = ("answer", "steps", "format", "length")
 _WORDS, _FEWEST_STEPS, _LONGEST, _MOST_POWERS = 150, 2, 120, 3
 _FORM = r"the steps as sums such as 3*4 = 12, then the final answer in \boxed{}"
@@ -63,7 +64,7 @@ def open_file(data: Path, answers: int) -> Domain:
         if not gold:
             raise ProblemError(f"{data}: row {number}: expected an answer or a solution with \\boxed{{}}")
         prompts.append(chat(f"{row.problem}\n\n{asked(_FORM, answers)}") | {"gold": gold})
-    return text_domain("math", COMPONENTS, answers, prompts, _read, 1024 if answers == 1 else 2048)
+    return text_domain("math", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
 
 
 def _boxed(text: str) -> str:

@@ -20,6 +20,7 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, by_vector, chat, multiset_f1, normalised, tagged, text_domain
 from trainer.domains.text.rows import read_rows
 
+MAX_TOKENS = (512, 1024)
 _HOPS = 4
 COMPONENTS = (*(f"hop-{hop}" for hop in range(1, _HOPS + 1)), "answer-f1")
 SCALAR = (1.0, 1.0, 1.0, 1.0, 3.0)
@@ -59,7 +60,7 @@ def open_file(data: Path, answers: int) -> Domain:
         support = [hop for hop in hops if hop is not None]
         about = {"id": row.id, "stratum": f"{len(hops)} hops"}
         prompts.append(chat(text) | about | {"support": support, "golds": [row.answer, *row.answer_aliases]})
-    domain = text_domain("musique", COMPONENTS, answers, prompts, _read, 512 if answers == 1 else 1024)
+    domain = text_domain("musique", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
     return replace(domain, scalar=SCALAR)
 
 

@@ -28,6 +28,7 @@ from trainer.domains.domain import Domain, Row
 from trainer.domains.text.answers import asked, by_vector, multiset_f1, normalised, tagged, text_domain
 from trainer.domains.text.rows import read_rows
 
+MAX_TOKENS = (1024, 2048)
 COMPONENTS = ("format", "tool-name", "arg-key", "arg-value")
 _FORM = "as the system message says: <think>, then <tool_call> or <response>"
 
@@ -63,7 +64,7 @@ def open_file(data: Path, answers: int) -> Domain:
         if answers > 1:
             row.prompt[-1]["content"] += "\n\n" + asked(_FORM, answers)
         prompts.append({"prompt": row.prompt, "gold": gold})
-    limit = 1024 if answers == 1 else 2048
+    limit = MAX_TOKENS[answers > 1]
     return text_domain("toolrl", COMPONENTS, answers, prompts, _read, limit, has_reasoning=True)
 
 

@@ -1,0 +1,66 @@
+"""Rows of DeepCoder's files (`agentica-org/DeepCoder-Preview-Dataset`) as rows of LiveCodeBench.
+
+Read: `problem`; `tests`, a JSON text of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list
+of `{"type", "input", "output", "fn_name"}` (PrimeIntellect), or LiveCodeBench's own list with `testtype`; and
+`starter_code` and `metadata`, where they are there. Of a function without starter code the arguments are
+called `arg1` and so on. An expected result of a function in a list of its own is taken out of it, as the
+judges of these files take it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evovpo.errors import ProblemError
+from evovpo.types import content_id
+
+
+def is_deepcoder(row: Mapping[str, Any]) -> bool:
+    """True for a row of DeepCoder's."""
+    return {"problem", "tests"} <= row.keys() and "question_content" not in row
+
+
+def as_livecodebench(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a row with LiveCodeBench's fields; raises `ProblemError` for tests of no known kind."""
+    try:
+        tests = json.loads(row["tests"]) if isinstance(row["tests"], str) else row["tests"]
+        if isinstance(tests, dict):
+            pairs = zip(tests["inputs"], tests["outputs"], strict=True)
+            tests = [{"input": one, "output": other, "fn_name": tests.get("fn_name")} for one, other in pairs]
+        names = {str(test["fn_name"]) for test in tests if test.get("fn_name")}
+        cases = [test if "testtype" in test else _case(test) for test in tests]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProblemError(
+            f"{where}: tests: expected one of DeepCoder's three kinds, found {error!r}"
+        ) from error
+    starter, metadata = row.get("starter_code") or "", row.get("metadata") or {}
+    if names:
+        name = min(names)
+        count = len(str(cases[0]["input"]).split("\n")) if cases else 0
+        starter = starter or f"def {name}({', '.join(f'arg{place + 1}' for place in range(count))}):\n"
+        metadata = {"func_name": name}
+    return {
+        "question_id": content_id(str(row["problem"]))[:12],
+        "platform": "deepcoder",
+        "question_content": row["problem"],
+        "starter_code": starter,
+        "public_test_cases": [],
+        "private_test_cases": cases,
+        "metadata": metadata,
+    }
+
+
+def _case(test: Mapping[str, Any]) -> dict[str, str]:
+    if not test.get("fn_name"):
+        return {"input": _text(test["input"]), "output": _text(test["output"]), "testtype": "stdin"}
+    expected = test["output"]
+    if isinstance(expected, list) and len(expected) == 1:
+        expected = expected[0]
+    arguments = test["input"] if isinstance(test["input"], list) else [test["input"]]
+    lines = "\n".join(json.dumps(one) for one in arguments)
+    return {"input": lines, "output": json.dumps(expected), "testtype": "functional"}
+
+
+def _text(value: Any) -> str:
+    """Return standard input or output: a text, or its lines."""
+    return "\n".join(map(str, value)) if isinstance(value, Iterable) and not isinstance(value, str) else value

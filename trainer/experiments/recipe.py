@@ -1,0 +1,308 @@
+"""A recipe: one domain, one model and several objectives in a file, each trained under several seeds.
+
+`evovpo train --config FILE --arm NAME` makes one of its trainings, `evovpo study FILE` all of them, with a
+table. A training is one of `trainer.domains.training`, in a folder of its own: what is there is not made
+again. Those of the VPO paper are in `trainer/recipes/paper/`.
+"""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from evovpo.config_tree import read_toml
+from evovpo.errors import ConfigError, TrainingError, nearest_hint
+from evovpo.experiments.intervals import Difference, difference
+from evovpo.experiments.reading import Count, Numbers, Part, Positive, Reader, raise_faults
+from evovpo.files import write_json
+from trainer.domains.domain import FILE_DOMAINS, GENERATED
+from trainer.objectives import OBJECTIVES
+
+PAPER = Path(__file__).parents[1] / "recipes" / "paper"
+RECIPE_FILE = "recipe.json"
+"""A recipe as it was resolved, in the folder of its study."""
+_BY_K = {"best_at_k": "best@k", "expected_best_at_k": "E_w best@k", "pass_at_k": "pass@k"}
+
+
+class RecipeArm(Part):
+    """One objective."""
+
+    name: str
+    objective: str = "vpo-at-k"
+    answers: Count = 0
+    """m, answers a completion; 0 for the objective's usual number."""
+    settings: Mapping[str, Any] = {}
+    """Of `VPOConfig`, over those of the recipe."""
+
+
+class Machine(Part):
+    """What a training is expected to run on; for `--dry-run` alone."""
+
+    gpus: Positive = 1
+    parameters: float = 0.0
+    sampled_per_second: float = 0.0
+    """Completion tokens that all GPUs sample in a second, and train on in a second."""
+    trained_per_second: float = 0.0
+
+
+class Recipe(Part):
+    """A recipe as its file says."""
+
+    name: str
+    domain: str
+    model: str | None = None
+    data: str | None = None
+    test_data: str | None = None
+    dates: str = ""
+    test_dates: str = ""
+    steps: Positive = 100
+    prompts: Positive = 8
+    rollouts: Positive = 8
+    lora: Count = 0
+    test: Positive = 32
+    ks: Numbers = (1, 3, 10, 30)
+    seeds: Positive = 1
+    reference: str = ""
+    """The arm that the others are compared with, beside the start model."""
+    accelerate: str = ""
+    """Configuration file of `accelerate launch`, beside the recipe; empty trains in this process."""
+    settings: Mapping[str, Any] = {}
+    """Of `VPOConfig`."""
+    sampling: Mapping[str, Any] = {}
+    """How answers are sampled before and after: temperature, top_p, top_k, repetition_penalty."""
+    paper: Mapping[str, Any] = {}
+    """What the paper reports; it is printed beside the figures."""
+    machine: Machine = Machine()
+    arms: tuple[RecipeArm, ...] = Field((), strict=False)
+
+    def arm(self, name: str) -> RecipeArm:
+        """Return an arm by name. Raises `ConfigError` for an unknown one."""
+        names = [one.name for one in self.arms]
+        if name not in names:
+            raise ConfigError(f"{self.name}: unknown arm {name!r}; {nearest_hint(name, names)}")
+        return self.arms[names.index(name)]
+
+    def options(self, arm: RecipeArm, seed: int) -> dict[str, Any]:
+        """Return one training as the fields of `trainer.domains.training.Asked`, but for its output."""
+        names = (
+            "domain",
+            "model",
+            "data",
+            "test_data",
+            "dates",
+            "test_dates",
+            "steps",
+            "prompts",
+            "rollouts",
+        )
+        found = {name: getattr(self, name) for name in (*names, "lora", "test", "ks", "sampling")}
+        settings = {**self.settings, **arm.settings}
+        return found | {"objective": arm.objective, "answers": arm.answers or None, "seed": seed,
+                        "settings": settings}  # fmt: skip
+
+
+def find_recipe(target: str) -> Path | None:
+    """Return the file of a recipe: a path, or `paper/NAME` of those that come with the package."""
+    for path in (Path(target), PAPER.parent / f"{target}.toml"):
+        if path.is_file() and (path.suffix == ".json" or _is_recipe(path)):
+            return path
+    return None
+
+
+def _is_recipe(path: Path) -> bool:
+    """True for a file that says a domain and trains for steps, as studies of other kinds do not."""
+    return path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys()
+
+
+def read_recipe(path: Path, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """Return the recipe in a file, `changes` by key (of a table `settings.beta`) in the place of its own.
+
+    Raises `ConfigError` naming everything that is wrong.
+    """
+    data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
+    for key, value in (changes or {}).items():
+        table, _, field = key.rpartition(".")
+        (data.setdefault(table, {}) if table else data)[field] = value
+    faults: list[str] = []
+    reader = Reader(path, faults)
+    arms = tuple(
+        reader.part(RecipeArm, one, f"arms {place}", name=reader.name(one, f"arms {place}"))
+        for place, one in enumerate(reader.tables(data, "arms"), 1)
+    )
+    values = {key: value for key, value in data.items() if key not in ("arms", "name")}
+    recipe = reader.part(Recipe, values, name=reader.name(data), domain=str(data.get("domain")), arms=arms)
+    names = [arm.name for arm in arms]
+    reader.different(names, "arms")
+    known = (*GENERATED, *FILE_DOMAINS)
+    if recipe.domain not in known and not recipe.domain.endswith(".py"):
+        reader.add(f"domain: unknown {recipe.domain!r}; {nearest_hint(recipe.domain, known)}")
+    for arm in arms:
+        if arm.objective not in OBJECTIVES:
+            hint = nearest_hint(arm.objective, OBJECTIVES)
+            reader.add(f"arm {arm.name}: objective: {arm.objective!r} is none; {hint}")
+    if recipe.reference and recipe.reference not in names:
+        reader.add(f"reference: {recipe.reference!r} is no arm; {nearest_hint(recipe.reference, names)}")
+    if recipe.accelerate:
+        file = (path.parent / recipe.accelerate).resolve()
+        recipe = recipe.model_copy(update={"accelerate": str(file)})
+        if not file.is_file():
+            reader.add(f"accelerate: {file}: expected a configuration of accelerate, found none")
+    raise_faults(faults)
+    return recipe
+
+
+def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
+    """Make the trainings of a recipe that are missing, each in `out/ARM-SEED`; raises as each of them."""
+    from trainer.domains.training import Asked, train
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / RECIPE_FILE, recipe.model_dump(mode="json"), indent=1)
+    for arm in recipe.arms:
+        for seed in range(recipe.seeds):
+            folder = str(out / f"{arm.name}-{seed}")
+            named = f"{arm.name}, seed {seed}"
+            if not recipe.accelerate:
+                asked = Asked(**recipe.options(arm, seed), output=folder)
+                train(asked, lambda said, *amounts, named=named: watch(f"{named}: {said}", *amounts))
+                continue
+            watch(f"{named}: training with accelerate launch", 0, 0, "")
+            command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", recipe.accelerate]
+            command += ["-m", "evovpo", "train", "--config", str(out / RECIPE_FILE), "--arm", arm.name]
+            done = subprocess.run([*command, "--seed", str(seed), "--output", folder], check=False)
+            if done.returncode:
+                raise TrainingError(f"{named}: accelerate launch ended with {done.returncode}; see above")
+
+
+class Row(NamedTuple):
+    """One arm at one k."""
+
+    arm: str
+    figure: str
+    k: str
+    mean: float
+    minus_start: Difference | None
+    minus_reference: Difference | None
+
+
+def rows_of(recipe: Recipe, out: Path) -> list[Row]:
+    """Return what the trainings that are done are worth, the start model first; differences are paired."""
+    import numpy as np
+
+    from trainer.domains.figures import by_prompt
+    from trainer.domains.training import TRAINING_FILE
+
+    after: dict[str, list[Any]] = {}
+    before: dict[str, list[Any]] = {}
+    for arm in recipe.arms:
+        for seed in range(recipe.seeds):
+            file = out / f"{arm.name}-{seed}" / TRAINING_FILE
+            done = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+            if done.get("after"):
+                after.setdefault(arm.name, []).append(done["after"])
+                before.setdefault(arm.name, []).append(done["before"])
+    found = []
+    for figure in _BY_K:
+        for k in map(str, recipe.ks):
+
+            def values(trainings: list[Any], figure: str = figure, k: str = k) -> Any:
+                return np.concatenate([by_prompt(rows, figure, k) for rows in trainings])
+
+            # The start model answers in chains where an arm does: each arm is compared with its own.
+            for name in after:
+                ours, theirs = values(after[name]), values(before[name])
+                other = recipe.reference if recipe.reference in after and recipe.reference != name else None
+                beside = None if other is None else difference(ours, values(after[other]))
+                mean = float(ours.mean())
+                found.append(Row(name, figure, k, mean, difference(ours, theirs), beside))
+    return found
+
+
+def table_of(recipe: Recipe, rows: list[Row]) -> str:
+    """Return the table of a recipe as Markdown."""
+    lines = [f"# {recipe.name}", ""]
+    against = f" | minus {recipe.reference}" if recipe.reference else ""
+    for figure, title in _BY_K.items():
+        lines += [
+            f"| {title} | k | mean | minus start{against} |",
+            "|---|---|---|---|" + "---|" * bool(against),
+        ]
+        for row in (one for one in rows if one.figure == figure):
+            cells = [row.arm, row.k, f"{row.mean:.3f}", _cell(row.minus_start)]
+            cells += [_cell(row.minus_reference)] if against else []
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    seeds = f"{recipe.seeds} seed" + "s" * (recipe.seeds > 1)
+    lines.append(f"{seeds}; 95 % intervals over prompts and seeds, paired; bold where there is a winner.")
+    lines += ["", "The paper reports:", ""] * bool(recipe.paper)
+    lines += [f"- {name}: {said}" for name, said in recipe.paper.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(found: Difference | None) -> str:
+    if found is None:
+        return ""
+    return f"**{found.interval:+.3f}**" if found.is_clear else f"{found.interval:+.3f}"
+
+
+def table_json(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return the table as JSON: differences with `mean`, `low`, `high` and `p`."""
+
+    def as_json(found: Difference | None) -> Any:
+        if found is None:
+            return None
+        interval = found.interval
+        return {"mean": interval.mean, "low": interval.low, "high": interval.high, "p": found.p}
+
+    return [
+        row._asdict()
+        | {"minus_start": as_json(row.minus_start), "minus_reference": as_json(row.minus_reference)}
+        for row in rows
+    ]
+
+
+def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
+    """Return for each arm what all its seeds sample at most, and the hours and memory that takes.
+
+    Tokens are those of completions of the longest kind: of the steps, and of measuring before and after.
+    Hours are these by the throughput that the recipe states. Memory is `memory_bytes` for one GPU, without
+    activations.
+    """
+    from trainer.domains.domain import longest
+    from trainer.domains.preview import memory_bytes
+    from trainer.objectives import find_objective
+
+    machine, found = recipe.machine, []
+    for arm in recipe.arms:
+        answers = arm.answers or find_objective(arm.objective).usual_answers
+        length = {**recipe.settings, **arm.settings}.get("max_completion_length") or longest(
+            recipe.domain, answers
+        )
+        trained = recipe.steps * recipe.prompts * recipe.rollouts * length * recipe.seeds
+        measured = 2 * recipe.test * -(-max(recipe.ks) // answers) * length * recipe.seeds
+        rates = (machine.sampled_per_second, machine.trained_per_second)
+        hours = ((trained + measured) / rates[0] + trained / rates[1]) / 3600 if all(rates) else None
+        beta = float(recipe.settings.get("beta", 1e-3))
+        held = memory_bytes(machine.parameters, lora=bool(recipe.lora), has_reference=beta > 0)
+        found.append(
+            {
+                "arm": arm.name,
+                "tokens": trained + measured,
+                "gpu_hours": None if hours is None else hours * machine.gpus,
+                "memory_bytes": held / machine.gpus if machine.parameters else None,
+            }
+        )
+    return found
+
+
+def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
+    """Return one training of a recipe, with the options that were `given` in the place of its own."""
+    from trainer.domains.training import Asked
+
+    options = recipe.options(recipe.arm(arm), seed)
+    settings = {**options["settings"], **given.get("settings", {})}
+    return dataclasses.replace(Asked(**options, output=output), **{**given, "settings": settings})
