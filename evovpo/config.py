@@ -174,7 +174,9 @@ class ProposerConfig(Section):
     timeout_seconds: AboveZero = 120.0
     """Longest wait for one answer of a server; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
-    """How often a request is sent to a failing server; more for one that restarts."""
+    """How often a request is sent whose answers cannot be used, and at least to a server that fails."""
+    patience_seconds: NotNegative = 3600.0
+    """How long a busy, failing or dead server is waited for; longer for nights, 0 ends a run at once."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Requests that a server has at a time; lower it for one that answers 429."""
     requests_per_minute: Count = 0

@@ -226,8 +226,7 @@ def import_openevolve(
         str | None,
         option(
             "DIR",
-            "The project that it ran for: its metrics and bounds, and its evaluator for answers that "
-            "were logged but not judged.",
+            "The project that it ran for: its metrics and bounds.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -236,8 +235,6 @@ def import_openevolve(
     as_json: options.AsJson = False,
 ) -> None:
     """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
-
-    Model calls that evovpo.integrations.openevolve logged in the same store are joined to their programs.
 
     [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
     """
@@ -254,7 +251,7 @@ def import_openevolve(
     for fault in found.faults:
         say(f"left out: {fault}", stderr=True)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(found) | dict.fromkeys(("joined", "judged", "unclaimed"), 0))  # of older versions
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
@@ -262,8 +259,5 @@ def import_openevolve(
         f"  {found.parents_gone} without parent; {found.copies} copies ({found.migrants} migrants), "
         f"{len(found.faults)} files left out"
     )
-    say(
-        f"  {found.prompts} with their prompt, {found.joined} of them joined to a logged call; "
-        f"{found.judged} further answers judged, {found.unclaimed} calls of no program here"
-    )
+    say(f"  {found.prompts} with their prompt")
     say(f"\nLook at it:  evovpo show {found.run}{option}")

@@ -1,1 +1,1 @@
-"""What evovpo offers to other systems."""
+"""What OpenEvolve wrote, as runs, and what it reads, from runs."""

@@ -1,4 +1,4 @@
-"""A checkpoint of OpenEvolve, and the model calls that our client logged for it, as a stored run.
+"""A checkpoint of OpenEvolve as a stored run.
 
 The run is finished (`stopped`) and cannot be replayed: a checkpoint does not hold why OpenEvolve chose what
 it showed. Judgements that OpenEvolve made are of low trust and keep to a problem version of their own.
@@ -9,17 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from evovpo.config import StoreConfig
+from evovpo.config import Config
 from evovpo.errors import ProblemError
-from evovpo.integrations.openevolve import CALLS, HANDED, foreign_run
-from evovpo.judging.evaluator import FEEDBACK_CHARACTERS, Judge, open_evaluator
+from evovpo.judging.evaluator import FEEDBACK_CHARACTERS
 from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
 from evovpo.problem.openevolve.loading import imported_version
 from evovpo.problem.openevolve.metrics import learn, read_rewards
-from evovpo.prompts.instruct import DiffFormat, RewriteFormat
-from evovpo.proposers import rollout_id, text_rollout
+from evovpo.proposers import text_rollout
 from evovpo.runs.request import RunRequest
 from evovpo.store import Store
 from evovpo.types import (
@@ -37,6 +35,7 @@ from evovpo.types import (
     Prompt,
     PromptKind,
     Rollout,
+    Run,
     RunStatus,
     Sampling,
     Status,
@@ -62,23 +61,12 @@ class Imported:
     """Programs whose parent is not in the checkpoint."""
     prompts: int = 0
     """Programs with the prompt that they came from."""
-    joined: int = 0
-    """Of these, with the logged call: token ids and log-probabilities where the server gave them."""
-    judged: int = 0
-    """Further answers of those calls that were run here, so that groups are complete."""
-    unclaimed: int = 0
-    """Logged calls that no program of the checkpoint came from."""
     faults: tuple[str, ...] = ()
     """Files that were left out, each with why."""
 
 
-class _Logged(NamedTuple):
-    prompt: Prompt
-    tells: list[Tell]
-
-
-_Answer = tuple[Program | None, str, Evaluation | None]
-"""Program, text and OpenEvolve's judgement; without one, a program is judged here."""
+_Answer = tuple[Program, str, Evaluation]
+"""Program, text and OpenEvolve's judgement."""
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
@@ -107,21 +95,13 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     )
 
 
-def import_checkpoint(
-    store: Store, checkpoint: Checkpoint, problem: Problem, judge: Judge | None = None
-) -> Imported:
-    """Store a checkpoint as a run of `problem` (see `imported_problem`); doing it twice changes nothing.
-
-    Calls that `evovpo.integrations.openevolve` logged in the same store are joined by the answer that
-    OpenEvolve was handed. With a `judge` their other answers are run too, and a prompt's whole group is
-    stored; without one, only the answer that OpenEvolve judged.
-    """
+def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) -> Imported:
+    """Store a checkpoint as a run of `problem` (see `imported_problem`); doing it twice changes nothing."""
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
     run_id = content_id("openevolve", problem.version, *programs)[:12]
     stored = {row.run: row.status for row in store.runs()}
     found = Imported(run_id, stored.get(run_id) is not RunStatus.STOPPED, faults=checkpoint.faults)
-    judge = judge if found.is_new else None
-    events = list(_Importer(checkpoint, problem, _logged_calls(store), judge, found).events())
+    events = list(_Importer(checkpoint, problem, found).events())
     if found.is_new:
         store.add_problem(problem)
         if run_id not in stored:
@@ -140,33 +120,35 @@ def import_checkpoint(
     return found
 
 
+def foreign_run(
+    store: Store, run_id: str, problem: Problem, began: datetime, islands: int = 1, evaluations: int = 1
+) -> Run:
+    """Return the row of a run that was searched elsewhere."""
+    config = Config().changed(
+        search={"islands": islands, "evaluations": evaluations},
+        proposer={"name": "imported"},
+        store={"url": store.name},
+    )
+    return Run(
+        id=run_id,
+        problem_id=problem.id,
+        problem_version=problem.version,
+        seed=0,
+        evaluations=evaluations,
+        config_json=config.to_json(),
+        status=RunStatus.RUNNING,
+        created_at=began.isoformat(timespec="seconds"),
+    )
+
+
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imported:
-    """Store the checkpoint in `folder`; `named` is its problem, whose evaluator then judges further answers.
+    """Store the checkpoint in `folder`; `named` is its problem, which has its metrics and bounds.
 
     Raises `ProblemError` for a folder that holds none, or of whose programs none has a number.
     """
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
-    if named is None:
-        return import_checkpoint(store, checkpoint, problem)
-    with open_evaluator(problem, named.config.changed(store=StoreConfig(url=store.name))) as judge:
-        return import_checkpoint(store, checkpoint, problem, judge)
-
-
-def _logged_calls(store: Store) -> dict[str, list[_Logged]]:
-    """Return the logged calls by the answer that OpenEvolve was handed, in the order of the calls."""
-    found: dict[str, list[_Logged]] = {}
-    for run in store.runs_in_full():
-        calls: dict[str, _Logged] = {}
-        for event in store.history(run.id) if run.problem_id == CALLS.id else ():
-            if isinstance(event, Prompt):
-                calls[event.id] = _Logged(event, [])
-                continue
-            calls[event.prompt_id].tells.append(event)
-            for judged in event.judged:
-                if judged.candidate.reason == HANDED:
-                    found.setdefault(judged.candidate.text, []).append(calls[event.prompt_id])
-    return found
+    return import_checkpoint(store, checkpoint, problem)
 
 
 @dataclass(slots=True)
@@ -175,8 +157,6 @@ class _Importer:
 
     checkpoint: Checkpoint
     problem: Problem
-    logged: dict[str, list[_Logged]]
-    judge: Judge | None
     found: Imported
     programs: dict[str, Program] = field(default_factory=dict)
     """By the id that OpenEvolve gave."""
@@ -207,7 +187,6 @@ class _Importer:
                 yield from self._as_it_is([evolved], evolved.island)
             elif evolved not in seeds:
                 yield from self._evolved(evolved)
-        self.found.unclaimed = sum(map(len, self.logged.values()))
 
     def _as_it_is(self, evolved: Sequence[Evolved], island: int = 0) -> Iterator[Prompt | Tell]:
         """Yield the ask and the tell of programs that no model wrote: the starting ones, or a copy."""
@@ -228,42 +207,16 @@ class _Importer:
         parent = self._parent(evolved)
         self.found.parents_gone += parent is None
         self.found.prompts += bool(evolved.messages)
-        calls = self.logged.get(evolved.response)
-        call = calls.pop(0) if calls else None
-        self.found.joined += call is not None
-        asked: dict[str, Any] = {"messages": evolved.messages}
-        if call is not None:
-            kept = ("messages", "seed") if self.judge is None else ("messages", "seed", "rollouts", "answers")
-            asked = {name: getattr(call.prompt, name) for name in kept}
         parents = () if parent is None else (Parent(parent.id, ParentRole.PARENT),)
-        prompt = self._ask(PromptKind.MUTATE, island=evolved.island, parents=parents, **asked)
+        prompt = self._ask(
+            PromptKind.MUTATE, island=evolved.island, parents=parents, messages=evolved.messages
+        )
         yield prompt
-        program, theirs = self.programs[evolved.id], self._theirs(evolved)
-        if call is None:
-            # A checkpoint has the text of a completion, and nothing of how it was sampled.
-            rollout = text_rollout(prompt, 0, evolved.response, Sampling())
-            rollout = dataclasses.replace(rollout, finish_reason="unknown")
-            yield self._told(prompt, rollout, [(program, evolved.response, theirs)])
-            return
-        for tell in call.tells:
-            assert tell.rollout is not None
-            answers: list[_Answer] = []
-            for candidate in (item.candidate for item in tell.judged):
-                if candidate.reason == HANDED:
-                    answers.append((program, candidate.text, theirs))
-                elif self.judge is not None:
-                    answers.append(self._other(tell.rollout, candidate.text, parent))
-            if answers:
-                index = 0 if self.judge is None else tell.rollout.index
-                id_ = rollout_id(prompt.id, index)
-                rollout = dataclasses.replace(tell.rollout, id=id_, prompt_id=prompt.id, index=index)
-                yield self._told(prompt, rollout, answers)
-
-    def _other(self, rollout: Rollout, text: str, parent: Program | None) -> _Answer:
-        """Return an answer that OpenEvolve was not handed, read as edits or as a whole program."""
-        reader = DiffFormat() if "<<<<<<< SEARCH" in text else RewriteFormat()
-        read = reader.answers(self.problem, dataclasses.replace(rollout, text=text), 1, parent)[0]
-        return read.program, text, None
+        # A checkpoint has the text of a completion, and nothing of how it was sampled.
+        rollout = text_rollout(prompt, 0, evolved.response, Sampling())
+        rollout = dataclasses.replace(rollout, finish_reason="unknown")
+        answer = (self.programs[evolved.id], evolved.response, self._theirs(evolved))
+        yield self._told(prompt, rollout, [answer])
 
     def _ask(self, kind: PromptKind, **fields: Any) -> Prompt:
         sequence, self.sequence = self.sequence, self.sequence + 1
@@ -295,22 +248,13 @@ class _Importer:
         )
 
     def _told(self, prompt: Prompt, rollout: Rollout | None, answers: Sequence[_Answer]) -> Tell:
-        """Return a tell whose answers are judged: by OpenEvolve, by the judge here, or without a program."""
+        """Return a tell of answers that OpenEvolve judged."""
         self.tells += 1
         judged = []
         for slot, (program, text, theirs) in enumerate(answers):
-            status, evaluation, executed = ParseStatus.UNPARSED, None, False
-            if program is not None:
-                evaluation = self.evaluations.get(program.id)
-                status = ParseStatus.PARSED if evaluation is None else ParseStatus.DUPLICATE
-                executed = evaluation is None and theirs is None
-                if executed:
-                    assert self.judge is not None
-                    theirs = self.judge.evaluate(program)
-                    self.found.judged += 1
-                evaluation = evaluation or theirs
-                assert evaluation is not None
-                self.evaluations[program.id] = evaluation
+            known = self.evaluations.get(program.id)
+            status = ParseStatus.PARSED if known is None else ParseStatus.DUPLICATE
+            evaluation = self.evaluations.setdefault(program.id, theirs)
             candidate = Candidate(
                 id=content_id(prompt.id if rollout is None else rollout.id, str(slot)),
                 prompt_id=prompt.id,
@@ -321,5 +265,5 @@ class _Importer:
                 parents=prompt.parents,
                 text=text,
             )
-            judged.append(Judged(candidate, evaluation, executed))
+            judged.append(Judged(candidate, evaluation, False))
         return Tell(prompt.id, rollout, tuple(judged))

@@ -50,6 +50,15 @@ class Checked(Protocol):
 
 
 @runtime_checkable
+class Patient(Protocol):
+    """A proposer that waits for servers that fail."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with them, for people; empty if nothing is."""
+
+
+@runtime_checkable
 class Learner(Protocol):
     """A proposer that is told what its replies were good for, as one that chooses between models wants."""
 

@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_SECONDS = 60.0
 _LONGEST_ASKED_SECONDS = 600.0
 """Longest wait that a server's Retry-After is believed for."""
+_PASSING = ("timeout", "connection", "http")
+"""First words of reasons that a server may get over by itself; others are faults of its answers."""
 _AGAIN = (408, 409, 425, 429)
 """Refusals, beside those of 500 and above, that another try may not meet."""
 _CONNECTIONS = 500
@@ -89,6 +91,8 @@ class Client:
         self.base_url = self.model.base_url or self.settings.base_url
         timeout, variable = self.settings.timeout_seconds, self.model.key_variable
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
+        self.trouble = ""
+        """What is wrong with the server while it is waited for; empty once it has answered."""
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
@@ -110,7 +114,8 @@ class Client:
         because the server refused a field is sent again and counts as no failure. Replies are without
         log-probabilities that are not those of the plain softmax.
 
-        Raises `RefusedError`; `ServerError` when the server fails `attempts` times or lacks the model;
+        Raises `RefusedError`; `ServerError` when the server fails `attempts` times, and if waiting may help
+        for `patience_seconds`, or lacks the model;
         `ConfigError` for a refused key and for log-probabilities that do not follow the temperature;
         `BudgetError` before the first request of a ticket.
         """
@@ -157,7 +162,7 @@ class Client:
     async def _ask(self, form: Form, ticket: Ticket) -> _Sent | None:
         """Return the answer to a request, sent as often as it takes; see `ask`."""
         async with self.gate.slot(ticket):
-            started, count, failed, is_loaded = None, 0, 0, False
+            started, count, failed, failing_since, is_loaded = None, 0, 0, 0.0, False
             while form.n == 1 or self._shape.has_n:
                 shape, count = self._shape, count + 1
                 body = endpoints.request_body(form, self.model, shape)
@@ -170,6 +175,7 @@ class Client:
                 if sent.replies:
                     self.record(replace(sent.call, outcome=CallOutcome.OK))
                     self._check_answer(sent)
+                    self.trouble = ""
                     return sent._replace(seconds=time.perf_counter() - started)
                 wait = None
                 try:
@@ -179,13 +185,20 @@ class Client:
                         is_loaded = True
                         await ticket.load()
                     elif sent.is_broke or sent.status is None or sent.status in _AGAIN or sent.status >= 500:
-                        failed += 1
-                        if failed == self.settings.attempts or sent.is_broke:
+                        failed, now = failed + 1, time.monotonic()
+                        failing_since = failing_since or now
+                        is_passing = not sent.is_broke and sent.call.reason.startswith(_PASSING)
+                        is_patient = is_passing and now - failing_since < self.settings.patience_seconds
+                        if (failed >= self.settings.attempts and not is_patient) or sent.is_broke:
                             raise ServerError(
                                 f"{self.server.address} failed {failed} times, at last: {sent.call.reason}: "
                                 f"{sent.detail}; see its log, then resume the run"
                             )
                         wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
+                        self.trouble = (
+                            f"{self.server.address} failed {failed} times ({sent.call.reason}: "
+                            f"{sent.detail[:80]}); next try in {wait:.0f} s"
+                        )
                     else:
                         form = await self._corrected(ticket.name, form, body, shape, sent, is_loaded)
                 except EvovpoError:
@@ -317,7 +330,7 @@ class Client:
     def _wait(self, draw_of: str, failed: int, sent: _Sent) -> float:
         """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
-        doubled = min(self.wait_seconds * 2.0 ** (failed - 1), _LONGEST_WAIT_SECONDS) * draw
+        doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after(sent.refusal)
         return max(doubled, min(asked, _LONGEST_ASKED_SECONDS))
 

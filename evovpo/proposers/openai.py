@@ -44,10 +44,10 @@ class OpenAIProposer:
     version that this proposer has left is unloaded when its last request has ended. Full weights have no name
     of their own: whoever publishes them loads them.
 
-    A request is sent up to `settings.attempts` times where the server is busy, failing or not answering in
-    time, after waits of `wait_seconds` that double. `record` is called with every request that was sent,
-    `spent_before` with a run's id for what earlier processes spent of `budget`. `said` has the warnings that
-    were given already.
+    A request is sent `settings.attempts` times, and for `settings.patience_seconds` where the server is busy,
+    failing or not answering in time, after waits of `wait_seconds` that double. `record` is called with every
+    request that was sent, `spent_before` with a run's id for what earlier processes spent of `budget`. `said`
+    has the warnings that were given already.
     """
 
     def __init__(
@@ -91,6 +91,11 @@ class OpenAIProposer:
     def policy_version(self) -> int:
         """Number of the version that the last request was sampled from, or the next if there is none."""
         return self._version.number
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with servers that are waited for; empty if nothing is."""
+        return "; ".join(filter(None, (client.trouble for client in self._clients.values())))
 
     async def check(self) -> None:
         """Ask each server as `check_model` does, and raise as it does; nothing is sampled."""

@@ -213,7 +213,7 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
     said: set[str] = set()
 
     def ask(model: ModelConfig) -> Proposer:
-        proposer = {"name": "openai", "model": "", "policy": "start"}
+        proposer = {"name": "openai", "model": "", "policy": "start", "patience_seconds": 0.0}
         return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store, said)
 
     first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # that of the starting programs

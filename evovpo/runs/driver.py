@@ -18,7 +18,7 @@ from evovpo.analysis.scores import failure
 from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
-from evovpo.proposers import Learner, Proposer
+from evovpo.proposers import Learner, Patient, Proposer
 from evovpo.runs.group import Embed, Found, GroupJudge
 from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.search.search import Search
@@ -216,7 +216,9 @@ class Driver:
         replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
         seconds = time.monotonic() - self._told_at
-        return f"waiting since {seconds:.0f} s for {' and '.join(filter(None, (replies, judging)))}"
+        trouble = self.proposer.trouble if isinstance(self.proposer, Patient) else ""
+        waits = f"waiting since {seconds:.0f} s for {' and '.join(filter(None, (replies, judging)))}"
+        return f"{waits}: {trouble}" if trouble else waits
 
     def _take_replies(self) -> None:
         """Begin to judge the groups that arrived; those that arrived together in the order of their asks."""

@@ -111,7 +111,7 @@ def make_local(folder: Path, **options: Any) -> LocalProposer:
 
 
 def make_openai(url: str, **options: Any) -> OpenAIProposer:
-    settings = {"base_url": url, "model": "base", "endpoint": "completions"}
+    settings = {"base_url": url, "model": "base", "endpoint": "completions", "patience_seconds": 0}
     settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
     return OpenAIProposer(ProposerConfig(**settings), **{"wait_seconds": 0.001, **options})
 

@@ -78,8 +78,11 @@ def endpoint(request: pytest.FixtureRequest) -> str:
     return found
 
 
+IMPATIENT = ("proposer.attempts=2", "proposer.patience_seconds=0")
+
+
 def make(url: str, calls: list[Call], **options: Any) -> OpenAIProposer:
-    settings = {"base_url": url, "model": "base", "endpoint": "completions"}
+    settings = {"base_url": url, "model": "base", "endpoint": "completions", "patience_seconds": 0}
     settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
     return OpenAIProposer(
         ProposerConfig(**settings), **{"wait_seconds": 0.001, "record": calls.append, **options}
@@ -130,6 +133,29 @@ def test_every_fault_is_a_row_with_its_reason_and_changes_no_reply(
     assert {(call.run_id, call.prompt_id, call.model) for call in calls} == {("run", "prompt0", "base")}
     tokens = sum(len(rollout.token_ids or ()) for rollout in found)
     assert (calls[-1].prompt_tokens, calls[-1].completion_tokens) == (len("a write f(x)\n"), tokens)
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "close"])
+def test_a_server_that_fails_for_long_is_waited_for(
+    url: str, server: FakeServer, calls: list[Call], fault: str
+) -> None:
+    troubles: list[str] = []
+
+    async def use(proposer: OpenAIProposer) -> list[Rollout]:
+        asked = asyncio.create_task(proposer.propose(make_prompt(), range(4), SAMPLING))
+        await until(lambda: len(calls) > 10)
+        troubles.append(proposer.trouble)
+        server.faults.manners = []
+        found = await asked
+        troubles.append(proposer.trouble)
+        return found
+
+    server.faults.manners = [fault] * 100_000
+    found = run_with(partial(make, url, calls, attempts=2, patience_seconds=3600), use)
+    assert len(found) == 4
+    assert "failed" in troubles[0]
+    assert "next try in" in troubles[0]
+    assert troubles[1] == ""
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -828,7 +854,7 @@ def test_a_failing_server_interrupts_a_run_that_resumes(
     server.faults.manners = ["ok"] * 2 + ["500"] * 100
     with Store.open(str(tmp_path / "store.db")) as store:
         with pytest.raises(ServerError, match="failed 2 times, at last: http 500"):
-            search(store, config_for(url, "proposer.attempts=2"), run_id="broken")
+            search(store, config_for(url, *IMPATIENT), run_id="broken")
         assert store.run("broken").status is RunStatus.INTERRUPTED
         server.faults.manners = []
         assert resume("broken", store).evaluations == 32
@@ -845,7 +871,7 @@ def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_
     server, url = searched
     monkeypatch.chdir(tmp_path)
     evovpo = Shell(capsys)
-    changes = ["search.rollouts=4", "search.joins=false", "search.in_flight=4", "proposer.attempts=2"]
+    changes = ["search.rollouts=4", "search.joins=false", "search.in_flight=4", *IMPATIENT]
     changes += ["prompt.style=alignment"]
     given = [part for change in changes for part in ("--set", change)]
     server.faults.manners = ["ok"] * 2 + ["500"] * 100

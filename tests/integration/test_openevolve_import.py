@@ -1,13 +1,10 @@
-"""Checkpoints of OpenEvolve as stored runs, and the model calls that our client logged for them."""
+"""Checkpoints of OpenEvolve as stored runs."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 import json
-import multiprocessing
-import pickle
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,29 +16,21 @@ from openevolve.config import Config as OpenEvolveConfig
 from openevolve.config import DatabaseConfig, EvaluatorConfig, LLMConfig, LLMModelConfig
 from openevolve.controller import OpenEvolve
 from openevolve.database import ProgramDatabase
-from openevolve.llm.ensemble import LLMEnsemble
-from openevolve_problems import BETTER, LOAD, PROGRAM, SHAPES, answering, numbered, served, write_project
+from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
 
-from evovpo.errors import ProblemError, ReplayError, ServerError
+from evovpo.errors import ProblemError, ReplayError
 from evovpo.integrations.importing import import_checkpoint, imported_problem
-from evovpo.integrations.openevolve import client
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
-from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
-from evovpo.problem.openevolve.loading import load_openevolve
-from evovpo.proposers import text_rollout
 from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
 from evovpo.runs.stored import read_run
 from evovpo.store import Store
 from evovpo.types import (
     Message,
-    ParseStatus,
     Program,
     Prompt,
     PromptKind,
-    Rollout,
     RunStatus,
-    Sampling,
     Status,
     Tell,
     Trust,
@@ -146,7 +135,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     checkpoint = read_checkpoint(write_checkpoint(tmp_path / "packing" / "checkpoint_10"))
     problem = imported_problem(checkpoint, None)
     found = import_checkpoint(store, checkpoint, problem)
-    assert (found.programs, found.copies, found.parents_gone, found.prompts, found.joined) == (4, 1, 1, 1, 0)
+    assert (found.programs, found.copies, found.parents_gone, found.prompts) == (4, 1, 1, 1)
     assert found.migrants == 1
     view = read_run(store, found.run)
     assert view.run.status is RunStatus.STOPPED
@@ -312,146 +301,3 @@ def test_importing_again_under_an_evaluator_whose_numbers_vary_changes_nothing(
     assert (first.code, second.code) == (0, 0)
     assert (second.json["run"], second.json["is_new"]) == (first.json["run"], False)
     assert len(store.runs()) == len(store.query("SELECT * FROM problems")) == 1
-
-
-# ---------------------------------------------------------------- the client for OpenEvolve's own runs
-
-CHAIN = "Let me see.\n=== ANSWER 1 ===\nI cannot.\n=== ANSWER 2 ===\n```python\n{}```\n"
-
-
-def ask(url: str, store: Store, calls: int = 1, **options: int) -> str:
-    """Return the last answer, asking as OpenEvolve does: with a hook that crossed a process border."""
-    hook = pickle.loads(pickle.dumps(functools.partial(client, store_url=store.name, **options)))
-    model = LLMModelConfig(
-        api_base=url,
-        api_key="k",
-        name="m",
-        temperature=0.7,
-        max_tokens=500,
-        timeout=120,
-        retries=1,
-        init_client=hook,
-    )
-    ensemble = LLMEnsemble([model])
-    for _ in range(calls):  # OpenEvolve makes an event loop for each call
-        text: str = asyncio.run(
-            ensemble.generate_with_context("Improve it.", [{"role": "user", "content": "Here it is."}])
-        )
-    asyncio.run(ensemble.models[0].aclose())
-    return text
-
-
-def test_calls_are_logged_joined_and_their_other_answers_judged(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with served(["no code", CHAIN.format(BETTER), CHAIN.format(BEST)]) as (url, bodies):
-        handed = ask(url, store, rollouts=3, answers=2)
-    assert handed.strip() == f"```python\n{BETTER}```"
-    asked = next(body for body in bodies if body.get("n") == 3)
-    assert asked["messages"][0] == {"role": "system", "content": "Improve it."}
-    assert "=== ANSWER 1 ===" in asked["messages"][1]["content"]
-    assert store.query("SELECT DISTINCT outcome, model FROM calls") == [{"outcome": "ok", "model": "m"}]
-
-    evolved = program("better", BETTER, parent_id="first", iteration_found=1, prompts=prompted(handed))
-    evolved["metrics"] = {"near": 0.75, "large": 3.0}
-    checkpoint = read_checkpoint(write_checkpoint(tmp_path / "checkpoint_1", [PROGRAMS[0], evolved]))
-    alone = import_checkpoint(store, checkpoint, imported_problem(checkpoint, None))
-    assert (alone.joined, alone.judged, alone.unclaimed) == (1, 0, 0)
-    (group,) = store.groups(alone.run)
-    assert (len(group.rollouts), group.rollouts[0].text) == (1, CHAIN.format(BETTER))
-    assert group.rollouts[0].token_ids == tuple(map(ord, CHAIN.format(BETTER)))
-
-    sandbox = answering(near=0.875, large=3.5)
-    project = load_openevolve(
-        write_project(tmp_path / "p", SHAPES["plain"]), open_evaluator=answering(near=0.25, large=1.0).open
-    )
-    problem = imported_problem(checkpoint, project.problem)
-    found = import_checkpoint(store, checkpoint, problem, OpenEvolveEvaluator(problem, sandbox))
-    assert (found.joined, found.judged) == (1, 1)
-    assert [list(job.files.values()) for job in sandbox.jobs] == [[BEST]]
-    (group,) = store.groups(found.run)
-    assert [rollout.text for rollout in group.rollouts] == [
-        "no code",
-        CHAIN.format(BETTER),
-        CHAIN.format(BEST),
-    ]
-    assert group.rollouts[1].logprobs == (-0.5,) * len(CHAIN.format(BETTER))
-    assert group.rollouts[0].prompt_token_ids == (1, 2)
-    assert all(rollout.sampling.temperature == 0.7 for rollout in group.rollouts)
-    zero = (0.0,)
-    assert group.rewards_G_M_D[0] == (zero, zero)
-    theirs, ours = group.rewards_G_M_D[1], group.rewards_G_M_D[2]
-    assert theirs[0] == ours[0] == zero
-    assert all(0.5 < early < late for early, late in zip(theirs[1], ours[1], strict=True))
-
-
-def test_without_chains_the_whole_reply_is_handed_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with served(["just words"]) as (url, bodies):
-        assert ask(url, store, calls=3) == "just words"
-    assert bodies[0]["messages"][1]["content"] == "Here it is."
-    assert len(bodies) == store.query("SELECT COUNT(*) AS n FROM calls")[0]["n"]
-    assert len([body for body in bodies if body["max_tokens"] == 500]) == 3
-    (row,) = store.query("SELECT id FROM runs")
-    tells = [event for event in store.history(row["id"]) if isinstance(event, Tell)]
-    statuses = [[item.candidate.parse_status for item in tell.judged] for tell in tells]
-    assert statuses == [[ParseStatus.UNPARSED]] * 3
-
-
-def test_a_call_that_the_server_refused_does_not_stop_the_next_one(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    logging = client(LLMModelConfig(api_base="http://127.0.0.1:9/v1", name="m"), store_url=store.name)
-
-    async def propose(prompt: Prompt) -> list[Rollout]:
-        if prompt.sequence != 1:
-            raise ServerError("gone")
-        return [text_rollout(prompt, 0, "just words", Sampling())]
-
-    monkeypatch.setattr(logging, "_propose", propose)
-    for number in range(3):
-        asked = logging.generate(f"question {number}")
-        if number == 1:
-            assert asyncio.run(asked) == "just words"
-            continue
-        with pytest.raises(ServerError):
-            asyncio.run(asked)
-    asyncio.run(logging.aclose())
-    history = list(store.history(store.runs()[0].run))
-    assert [type(event) for event in history] == [Prompt, Prompt, Tell, Prompt]
-
-
-def log_calls(url: str, addresses: multiprocessing.Queue[str], calls: int) -> None:
-    """Ask so many times, as one worker process of OpenEvolve does, once there is an address to ask."""
-    model = LLMModelConfig(api_base=addresses.get(), name="m", timeout=100)
-    logging = client(model, store_url=url, rollouts=2)
-    for number in range(calls):
-        asyncio.run(logging.generate(f"question {number}"))
-
-
-@pytest.mark.slow
-def test_eight_processes_that_begin_at_once_log_every_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    url = f"sqlite:///{tmp_path}/calls.db"
-    context = multiprocessing.get_context("fork")  # as OpenEvolve does on Linux
-    addresses: multiprocessing.Queue[str] = context.Queue()
-    processes = [context.Process(target=log_calls, args=(url, addresses, 6)) for _ in range(8)]
-    for process in processes:
-        process.start()
-    with numbered(written) as base_url:
-        for _ in processes:
-            addresses.put(base_url)
-        for process in processes:
-            process.join()
-    addresses.close()
-    addresses.join_thread()
-    assert [process.exitcode for process in processes] == [0] * 8
-    with Store.open(url, create=False) as logged:
-        found = [list(logged.history(row.run)) for row in logged.runs()]
-        calls = logged.query("SELECT count(*) AS n FROM calls")[0]["n"]
-    assert [[type(event) for event in events] for events in found] == [[Prompt, Tell, Tell] * 6] * 8
-    assert calls >= 8 * 6

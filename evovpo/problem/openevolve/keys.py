@@ -101,7 +101,7 @@ _REASONS = {
     ),
     "models are named in llm.models or llm.primary_model": "llm.name",
     "a weight belongs to one of several models": "llm.weight",
-    "waiting doubles from attempt to attempt, or is what the server asks for": "llm.retry_delay",
+    "waiting doubles, or is what the server asks for, up to proposer.patience_seconds": "llm.retry_delay",
     "sampling seeds derive from run.seed": "llm.random_seed",
     "a limit of another client for one call; see [budget]": "llm.max_budget_usd",
     NO_JUDGE: ("llm.evaluator_models evaluator.use_llm_feedback evaluator.llm_feedback_weight"),
