@@ -276,9 +276,6 @@ class Problem:
     """File ending of programs, with the dot; `/` for programs that are folders
     (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
-    partial: str = ""
-    """By example: `edit` if a row that is not right earns something by how near it comes, always less than 1
-    (`evovpo.problem.examples.similarity`); empty if it earns nothing."""
     validation: tuple[Example, ...] = ()
     """Rows taken from the training rows of a by-example problem: no search sees them, and a program is only
     imitated if it is right on them."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, SupportsFloat
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError, SandboxError, nearest_hint
-from evovpo.problem.examples import same_value, similarity
+from evovpo.problem.examples import same_value
 from evovpo.sandbox import Level, Result, Sandbox
 from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards, Status
 
@@ -29,8 +29,6 @@ FEEDBACK_CHARACTERS = 2000
 OUTPUT_CHARACTERS = 200
 """Longest output, as JSON text, that is kept for prompts; of a longer one `None` is kept."""
 
-MOST_PARTIAL = 0.9
-"""The reward of a row that is not right stays at or below this, so that 1 says right and nothing else."""
 
 _Cases = tuple[tuple[Json, ...], ...]
 _scorer_numbers = itertools.count()
@@ -113,11 +111,10 @@ class Evaluator:
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`.
 
-        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0, or
-        (with partial credit) at most `MOST_PARTIAL` by how near it comes; a row that raises has 0.0 and does
-        not touch the others, and only a program that raises on every row has status `error`. Any other fault
-        of the candidate gives the zero vector. A fault of the sandbox gives status `sandbox_error` and no
-        rewards: the caller may try again.
+        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0. A
+        row that raises has 0.0 and does not touch the others, and only a program that raises on every row has
+        status `error`. Any other fault of the candidate gives the zero vector. A fault of the sandbox gives
+        status `sandbox_error` and no rewards: the caller may try again.
 
         Raises `ProblemError` if the scorer raises or answers outside its contract.
         """
@@ -151,7 +148,7 @@ class Evaluator:
             else:
                 rows = zip(problem.train, result.outputs, result.errors, strict=True)
                 rewards = tuple(
-                    0.0 if error is not None else self._row_reward(output, row.output)
+                    0.0 if error is not None else float(same_value(output, row.output))
                     for row, output, error in rows
                 )
                 outputs = tuple(map(_kept_output, result.outputs))
@@ -166,11 +163,6 @@ class Evaluator:
             isolation=str(result.isolation),  # a plain word: snapshots hold no class of the sandbox
             outputs=outputs,
         )
-
-    def _row_reward(self, output: Json, expected: Json) -> float:
-        if same_value(output, expected):
-            return 1.0
-        return MOST_PARTIAL * similarity(output, expected) if self._problem.partial else 0.0
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; for reports only.

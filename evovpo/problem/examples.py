@@ -1,7 +1,5 @@
 """The rows of `examples.json`: read, and checked against each other."""
 
-import contextlib
-import difflib
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.problem.faults import EXAMPLES, TOML, Faults, read_file, shown
-from evovpo.prompts.blocks import shared
 from evovpo.types import Example, Json
 
 _DEEPEST_VALUE = 50
@@ -144,28 +141,3 @@ def same_value(output: Json, expected: Json) -> bool:
     if isinstance(output, bool) or isinstance(expected, bool):
         return output is expected
     return output == expected
-
-
-def similarity(output: Json, expected: Json) -> float:
-    """Return how near an output that is not right comes to the expected value, from 0 to 1.
-
-    Of two texts this is the share of characters in matching blocks (Ratcliff and Obershelp, by `difflib`), of
-    long ones only those of the common beginning; of two numbers one minus the difference relative to the
-    larger; of two lists the mean over the places of the longer one. Values of different types have nothing
-    in common.
-    """
-    if isinstance(output, str) and isinstance(expected, str):
-        if max(len(output), len(expected)) <= _LONGEST_COMPARED:
-            return difflib.SequenceMatcher(None, output, expected, autojunk=False).ratio()
-        return shared(output, expected) / max(len(output), len(expected))
-    if isinstance(output, bool) or isinstance(expected, bool):
-        return 0.0
-    if isinstance(output, int | float) and isinstance(expected, int | float):
-        largest = max(abs(output), abs(expected))
-        with contextlib.suppress(OverflowError, ZeroDivisionError):
-            return max(0.0, 1.0 - float(abs(output - expected) / largest))
-    if isinstance(output, list) and isinstance(expected, list):
-        pairs = zip(output, expected, strict=False)
-        near = sum(same_value(*pair) or similarity(*pair) for pair in pairs)
-        return near / max(len(output), len(expected), 1)
-    return 0.0

@@ -27,7 +27,7 @@ from evovpo.types import Example, Feature, Limits, Objective, Problem, content_i
 _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
-_LATER_FIELDS = {"suffix": ".py", "evaluator": None, "partial": "", "validation": ()}
+_LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
 """Fields of a problem that came after the first stored ones, with the value that says nothing."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 """The same for limits."""
@@ -55,7 +55,7 @@ def load_problem(path: Path | str) -> Problem:
     faults.check_keys(TOML, "", data, ("problem", "limits", "objectives", "features", "grouping"))
     if "problem" not in data:
         faults.add(TOML, "[problem]", "this section", "none", "add it, with statement and inputs")
-    about = _table(data, "problem", ("statement", "entry", "inputs", "partial"), faults)
+    about = _table(data, "problem", ("statement", "entry", "inputs"), faults)
 
     def asked(key: str, expected: str, is_right: Callable[[Any], bool], fix: str, usual: str = "") -> Any:
         value = about.get(key, usual or None)
@@ -70,10 +70,6 @@ def load_problem(path: Path | str) -> Problem:
         "inputs", "a list of different parameter names", _are_names, 'write for example inputs = ["text"]'
     )
     parameters = None if names is None else tuple(names)
-    partial = about.get("partial", "")
-    if partial not in ("", "edit") or (partial and has_scorer):
-        expected = f"nothing: {SCORER} gives the rewards" if has_scorer else "edit"
-        faults.add(TOML, "[problem] partial", expected, shown(partial), "change it or leave it out")
     limits = _limits(data, _EXAMPLE_LIMITS if has_examples else Limits(), faults)
     train: tuple[Example, ...] = ()
     heldout: tuple[Example, ...] = ()
@@ -107,7 +103,6 @@ def load_problem(path: Path | str) -> Problem:
         features=features,
         folder=str(folder),
         groups=groups,
-        partial=partial,
     )
     return dataclasses.replace(problem, version=_version(problem))
 

@@ -53,9 +53,7 @@ def _reasons(view: RunView, further: str) -> Iterator[str]:
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and wrong:
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
-        toml = f"{problem.folder}/problem.toml" if problem.folder else "problem.toml"
-        nearly = f', or partial = "edit" under [problem] of {toml}' * (not problem.partial)
-        yield f"right in no program: training examples {rows}, if no mistakes; more like them{nearly}"
+        yield f"right in no program: training examples {rows}, if no mistakes; more like them"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
     if config.proposer.name != "openai":

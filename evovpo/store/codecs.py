@@ -88,7 +88,8 @@ def _as(kind: Any, value: Any) -> Any:
         return tuple(_as(get_args(kind)[0], item) for item in value)
     if is_dataclass(kind):
         kinds = _kinds(kind)  # type: ignore[arg-type]
-        return kind(**{name: _as(kinds[name], item) for name, item in value.items()})  # type: ignore[operator]
+        known = {name: _as(kinds[name], item) for name, item in value.items() if name in kinds}
+        return kind(**known)  # type: ignore[operator]
     return kind(value) if issubclass(kind, StrEnum) else value
 
 
@@ -145,7 +146,8 @@ VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)
 PROBLEM = Encoded(Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text)))
-"""A whole problem, training and held-out rows included; what older rows are without has its default."""
+"""A whole problem, training and held-out rows included: what older rows lack has its default, and what only
+they have is left out."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
 
 

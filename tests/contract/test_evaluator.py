@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ProblemError, SandboxError
 from evovpo.judging.evaluator import Evaluator, load_scorer, open_sandbox
-from evovpo.problem.examples import same_value, similarity
+from evovpo.problem.examples import same_value
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Json, Limits, Objective, Problem, Program, Status
 
@@ -229,47 +229,6 @@ values = st.recursive(
 def test_a_value_is_the_same_as_itself_and_not_as_itself_wrapped(value: Json) -> None:
     assert same_value(value, value)
     assert not same_value([value], value)
-
-
-@pytest.mark.parametrize(
-    ("output", "expected", "near"),
-    [
-        ("", "abcd", 0.0),
-        ("abcd", "abce", 0.75),  # 2 * 3 equal characters of 4 + 4
-        ("xabcd", "abcd", 8 / 9),
-        ("a" * 400, "a" * 300 + "b" * 100, 0.75),  # long: the common beginning alone
-        ("3", 3, 0.0),
-        (True, 1, 0.0),
-        (3, 4, 0.75),
-        (4.0, 3, 0.75),
-        (-3, 3, 0.0),
-        (0, 5, 0.0),
-        (10**400, 1.5, 0.0),
-        (float("inf"), 1, 0.0),
-        ([1, 3, 9], [1, 4], (1 + 0.75) / 3),
-        ([[True]], [[True], 0], 0.5),
-        ([], {}, 0.0),
-        (None, "None", 0.0),
-    ],
-)
-def test_how_near_a_wrong_value_comes(output: Json, expected: Json, near: float) -> None:
-    assert similarity(output, expected) == pytest.approx(near)
-
-
-@pytest.mark.slow
-@given(values, values)
-def test_nearness_is_a_share_of_any_two_values(output: Json, expected: Json) -> None:
-    assert 0.0 <= similarity(output, expected) <= 1.0
-
-
-def test_partial_credit_is_less_than_one_however_near_and_never_given_unasked(sandbox: Sandbox) -> None:
-    rows: list[tuple[list[Json], Json]] = [([1], "x" * 299 + "y"), ([2], "right"), ([3], "abcd")]
-    plain = by_example(rows, heldout=rows)
-    program = body("return ['', 'x' * 300, 'right', 1 // 0 if x == 3 else ''][x]")
-    asked = Evaluator(dataclasses.replace(plain, partial="edit"), sandbox)
-    assert asked.evaluate(program).rewards == (pytest.approx(0.9 * 299 / 300), 1.0, 0.0)
-    assert Evaluator(plain, sandbox).evaluate(program).rewards == (0.0, 1.0, 0.0)
-    assert asked.evaluate_heldout(program) == (False, True, False)
 
 
 # ---------------------------------------------------------------- scorers

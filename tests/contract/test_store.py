@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -700,3 +701,14 @@ def test_the_documented_schema_is_the_schema() -> None:
 def _environment() -> dict[str, str]:
     root = Path(__file__).parents[2]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "support")])}
+
+
+def test_a_problem_of_an_older_version_opens_without_what_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with Store.open(f"sqlite:///{path}", create=True) as store:
+        store.add_problem(PROBLEM)
+    with closing(sqlite3.connect(path)) as database, database:
+        (body,) = database.execute("SELECT body FROM problems").fetchone()
+        database.execute("UPDATE problems SET body = ?", [json.dumps(json.loads(body) | {"partial": "edit"})])
+    with Store.open(f"sqlite:///{path}") as store:
+        assert store.problem(PROBLEM.id, PROBLEM.version) == PROBLEM

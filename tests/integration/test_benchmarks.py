@@ -255,24 +255,6 @@ def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp
     assert at_first["grpo"] < at_first["max-at-k"] < at_first["vpo-at-k"]  # E_w best@12
 
 
-def test_rules_for_the_answer_are_compared_on_the_right_programs_of_a_run(run: Run, tmp_path: Path) -> None:
-    file, log, rows = (tmp_path / name for name in ("tasks.json", "copy.jsonl", "rows.csv"))
-    unseen = [{"inputs": ["b"], "output": "b"}, {"inputs": ["b1"], "output": "b2"}]
-    known = [{"inputs": ["a"], "output": "a"}, {"inputs": ["a1"], "output": "a1"}]
-    file.write_text(json.dumps([*TASKS, {"name": "memorised", "train": known, "test": unseen}]))
-    options = ("--evaluations", "24", "--proposer", "random", "--partial", "edit", "--log", log)
-    for _ in range(2):  # the second time nothing is missing
-        run("answer_choice.py", "collect", file, *options)
-    found = last_json(run("answer_choice.py", "compare", log, "--rows", rows, "--json"))["copy"]
-    assert (found["runs"], found["seeds"], found["solved"]) == (2, 1, 1), "one task has no unseen rows"
-    assert found["rules"]["first ticket, shortest (as it is)"]["right"] == 0
-    assert found["rules"]["first ticket, shortest (as it is)"]["solved"] == 1
-    assert [line.split(",")[:5] for line in rows.read_text().splitlines()[1:]] == [
-        ["copy", "hard", "0", "0", "2"],
-        ["copy", "memorised", "0", "2", "2"],
-    ]
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_what_ray_costs_is_measured_beside_processes_of_this_machine(run: Run) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")

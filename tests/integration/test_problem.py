@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -278,29 +278,8 @@ def test_the_version_changes_with_the_examples(tmp_path: Path) -> None:
     assert load_problem(by_example(tmp_path / "p", examples=rows(ROWS, ROWS))).version != before
 
 
-def test_partial_credit_is_part_of_the_version_only_where_it_is_asked_for(tmp_path: Path) -> None:
-    plain = load_problem(by_example(tmp_path / "p"))
-    assert plain.partial == ""
-    assert plain.version == "6b387f339227f41e", "as stored runs have it from before there was partial credit"
-    assert load_problem(by_example(tmp_path / "p", problem=ABOUT + 'partial = ""\n')).version == plain.version
-    asked = load_problem(by_example(tmp_path / "p", problem=ABOUT + 'partial = "edit"\n'))
-    assert (asked.partial, asked.version != plain.version) == ("edit", True)
-
-
-@pytest.mark.parametrize(
-    ("make", "about", "words"),
-    [
-        (by_example, 'partial = "near"\n', "expected edit, found 'near'"),
-        (by_example, "partial = true\n", "expected edit, found True"),
-        (scored, 'partial = "edit"\n', "expected nothing: score.py gives the rewards, found 'edit'"),
-    ],
-)
-def test_partial_credit_that_cannot_be_given_is_refused(
-    tmp_path: Path, make: Callable[..., Path], about: str, words: str
-) -> None:
-    text = ABOUT + about + (SCORED.removeprefix(ABOUT) if make is scored else "")
-    with pytest.raises(ProblemError, match=rf"\[problem\] partial: {words}"):
-        load_problem(make(tmp_path / "p", problem=text))
+def test_the_version_is_that_of_stored_runs(tmp_path: Path) -> None:
+    assert load_problem(by_example(tmp_path / "p")).version == "6b387f339227f41e"
 
 
 def test_notes_caches_and_comments_do_not_change_the_version(tmp_path: Path) -> None:

@@ -93,4 +93,4 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
         "60 of 100 programs ended with crash",
         "right in no program",
     ]
-    assert 'training examples 7, 8, if no mistakes; more like them, or partial = "edit"' in found[2]
+    assert "training examples 7, 8, if no mistakes; more like them" in found[2]
