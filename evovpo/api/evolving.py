@@ -5,19 +5,27 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rich.console import Console
+
+from evovpo.analysis.scores import combined_curve
 from evovpo.api.evaluators import EvaluatorFunction, project_of
-from evovpo.api.problems import Row, ScoreFunction, problem_of_examples, problem_of_score
+from evovpo.api.notebook import curve_html, program_html
+from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, rows_of
 from evovpo.config import Config
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, EvovpoError, ProblemError
 from evovpo.proposers import check_ticket, text_rollout
+from evovpo.reports.live import LiveProgress
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.run import start
+from evovpo.runs.stored import stored_run
+from evovpo.sandbox import Sandbox
 from evovpo.store import Store
-from evovpo.types import Json, Prompt, Rollout, Sampling
+from evovpo.types import Json, Prompt, Rollout, Sampling, Status
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
 """Messages of a prompt (`role` and `content`, as chat servers take them) and n, to n texts; sync or async."""
@@ -35,6 +43,24 @@ class Best:
     mean_reward: float
     metrics: dict[str, Json]
     """What an evaluator of its own returned, as it came; else empty."""
+    entry: str = ""
+    """The function that it defines; empty for a program that an evaluator of its own runs."""
+
+    def __call__(self, *arguments: Json) -> Json:
+        """Return what the program gives for these arguments, run in the sandbox.
+
+        Raises `ProblemError` where it fails, and for a program that is no function.
+        """
+        if not self.entry:
+            raise ProblemError("the best program is no function: its evaluator runs it; save best.source")
+        with Sandbox(workers=1) as sandbox:
+            result = sandbox.run(self.source, self.entry, [arguments], per_case=True)
+        if result.status is not Status.OK or result.errors[0] is not None:
+            raise ProblemError(f"{self.entry}{arguments!r}: {result.detail or result.errors[0]}")
+        return result.outputs[0]
+
+    def _repr_html_(self) -> str:
+        return program_html(self.source, self.metrics or self.rewards)
 
 
 @dataclass(frozen=True)
@@ -52,13 +78,22 @@ class Evolved:
     store: str
     stopped: str
     """Why it ended early other than by being solved; empty if it did not."""
+    score_name: str = "mean reward"
+    """What ranks programs, and the curve shows."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Evaluations, and the best of that number so far, where it rose."""
+
+    def _repr_html_(self) -> str:
+        solved = "solved" if self.solved_train else self.stopped or "not solved"
+        head = f"<b>run {self.id}</b>: {escape(solved)}, {self.evaluations} evaluations"
+        return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
 
 
 def evolve(
     problem: str | Path | None = None,
     *,
-    examples: Sequence[Row] | None = None,
-    heldout: Sequence[Row] = (),
+    examples: Examples | None = None,
+    heldout: Examples = (),
     score: ScoreFunction | None = None,
     inputs: Sequence[Sequence[Json]] = (),
     seed_program: str | None = None,
@@ -74,6 +109,7 @@ def evolve(
     seed: int = 0,
     store: str | Path = "sqlite:///evovpo.db",
     settings: Mapping[str, object] | None = None,
+    progress: bool | None = None,
 ) -> Evolved:
     """Search for a program and return what the run came to.
 
@@ -85,7 +121,10 @@ def evolve(
 
     Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
     `base_url` offers; or the built-in model. `settings` has further ones by name, as in
-    `{"search.islands": 2}`; `evovpo config` lists them. Works in a notebook too.
+    `{"search.islands": 2}`; `evovpo config` lists them. Works in a notebook too; `progress` shows where the
+    run stands, without a word on a terminal and in a notebook only.
+
+    Rows of `examples` are (arguments, result), or those of a DataFrame whose last column is the result.
 
     Raises `ConfigError` and `ProblemError` for what cannot be used, a `score` that raises included.
     """
@@ -103,6 +142,8 @@ def evolve(
     overrides = [f"{name}={value}" for name, value in {**given, **(settings or {})}.items()]
 
     file = None if config is None else Path(config)
+    console = Console(stderr=True)
+    is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
 
     def run() -> Evolved:
         if problem is not None:
@@ -112,7 +153,7 @@ def evolve(
             own = [f"evaluator.initial_program={initial}"] * bool(initial)
             request = open_request(name, file, [*overrides, *own])
         elif examples is not None:
-            made = problem_of_examples(examples, heldout, seed_program, entry, statement)
+            made = problem_of_examples(rows_of(examples), rows_of(heldout), seed_program, entry, statement)
             request = RunRequest(made, Config.load(file, overrides))
         else:
             assert score is not None
@@ -124,7 +165,15 @@ def evolve(
         if proposer is None:
             check_proposer(request.problem, request.config)
         with Store.open(request.config.store.url) as opened:
-            outcome = start(request, opened, None if proposer is None else FunctionProposer(proposer))
+            own_proposer = None if proposer is None else FunctionProposer(proposer)
+            if is_shown:
+                with LiveProgress(console, opened.call_totals) as live:
+                    outcome = start(request, opened, own_proposer, live.started, live.told)
+            else:
+                outcome = start(request, opened, own_proposer)
+            view = stored_run(opened, outcome.run)
+            scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
+            means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
             judged = opened.known_evaluation(request.problem.version, outcome.program_id)
             names = [objective.name for objective in request.problem.objectives]
             rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
@@ -139,13 +188,19 @@ def evolve(
                     rewards=by_name,
                     mean_reward=outcome.program_mean_reward,
                     metrics=dict(outcome.best_metrics),
+                    entry=request.problem.entry,
                 ),
                 evaluations=outcome.evaluations,
                 store=opened.name,
                 stopped=outcome.stopped,
+                score_name=outcome.score_name or "mean reward",
+                curve=tuple(scores if outcome.score_name else means),
             )
 
-    return outside_loop(run)
+    try:
+        return outside_loop(run)
+    except EvovpoError as error:
+        raise error from None  # what was expected, what came, what to do; not how it was found out
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:

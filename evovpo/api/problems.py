@@ -7,7 +7,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
@@ -18,6 +18,8 @@ from evovpo.types import Json, Objective, Problem, Status
 
 Row = tuple[Sequence[Json], Json]
 """One example: the arguments, and the result that is wanted."""
+Examples = Sequence[Row] | Any
+"""Rows, or a DataFrame (pandas or Polars) with a column for each argument and, last, the result."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 
@@ -30,6 +32,17 @@ class Failed(NamedTuple):
 
 ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
 """Outputs of a candidate, one each input (`Failed` where it raised), to component -> reward in [0, 1]."""
+
+
+def rows_of(examples: Any) -> Sequence[Row]:
+    """Return rows as they are, and a DataFrame as rows."""
+    if hasattr(examples, "to_dicts"):
+        records = examples.to_dicts()
+    elif hasattr(examples, "to_dict"):
+        records = json.loads(examples.to_json(orient="records"))  # plain values, no NaN
+    else:
+        return cast("Sequence[Row]", examples)
+    return [((*values[:-1],), values[-1]) for values in (list(record.values()) for record in records)]
 
 
 def problem_of_examples(

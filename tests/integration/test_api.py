@@ -182,3 +182,31 @@ def test_programs_right_on_different_rows_are_joined_when_the_user_drives_the_se
         search.tell(prompt, texts, {source: judge(source) for source in search.programs(prompt, texts)})
     assert kinds[-1] == "join"
     assert search.is_solved
+
+
+def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    assert {"evolve", "read_run"} <= set(dir(evovpo))
+    frame = pandas.DataFrame({"x": ["a <b>", "c"], "wanted": ["A <B>", "C"]})
+    arguments: dict[str, Any] = {
+        "proposer": lambda messages, n: ["```python\ndef solve(x):\n    return x.upper()\n```"] * n,
+        "evaluations": 4, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
+    }  # fmt: skip
+    found = evovpo.evolve(examples=frame, **arguments)
+    assert found.solved_train
+    assert found.best("abc") == "ABC"
+    assert found.curve[-1][1] == 1.0
+    html = found._repr_html_()
+    assert "x.upper()" in html
+    assert "<svg" in html
+    assert capsys.readouterr().err == ""
+    evovpo.evolve(examples=frame, progress=True, **arguments)
+    assert "4 evaluations" in capsys.readouterr().err
+    with pytest.raises(evovpo.EvovpoError, match=r"solve\(1,\)") as failed:
+        found.best(1)
+    with pytest.raises(evovpo.EvovpoError) as wrong:
+        evovpo.evolve(examples=[("a", "b")], **arguments)
+    assert wrong.value.__suppress_context__
+    assert failed.value.__cause__ is None

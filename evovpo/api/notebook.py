@@ -1,0 +1,37 @@
+"""What a notebook shows of a run: the best program, its rewards, and the curve of the search, as HTML."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_WIDTH, _HEIGHT = 360, 90
+_BARS = 24
+"""Most rewards that are shown; those that are not full come first."""
+
+
+def program_html(source: str, numbers: Mapping[str, object]) -> str:
+    """Return a program with its rewards, or raw metrics, by name."""
+    shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_BARS]
+    cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
+    more = f"<tr><td>and {len(numbers) - _BARS} more</td></tr>" * (len(numbers) > _BARS)
+    return f"<pre>{escape(source)}</pre><table>{''.join(cells)}{more}</table>"
+
+
+def curve_html(curve: Sequence[tuple[int, float]], name: str) -> str:
+    """Return the best `name` so far against evaluations, as SVG; empty for fewer than two points."""
+    if len(curve) < 2:
+        return ""
+    last, low, high = max(x for x, _ in curve) or 1, min(y for _, y in curve), max(y for _, y in curve)
+    span = (high - low) or 1.0
+    places = [(x * _WIDTH / last, _HEIGHT * (1 - (y - low) / span)) for x, y in curve]
+    steps = " ".join(f"H{x:.1f} V{y:.1f}" for x, y in places[1:])
+    first = f"M{places[0][0]:.1f} {places[0][1]:.1f}"
+    label = f"best {name}, {_number(low)} to {_number(high)} in {last} evaluations"
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT + 4}" viewBox="-2 -2 {_WIDTH + 4} {_HEIGHT + 4}" role="img">'
+        f'<title>{escape(label)}</title><path d="{first} {steps}" fill="none" stroke="#1f5fa8"/>'
+        f"</svg><div>{escape(label)}</div>"
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
