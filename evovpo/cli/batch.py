@@ -1,4 +1,4 @@
-"""The commands `evovpo batch` and `evovpo report`: wiring only."""
+"""The command `evovpo batch`: wiring only."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ def batch(
     ] = None,
     limit: Limit = None,
     executor: options.Executor = None,
+    report_only: Annotated[
+        bool,
+        typer.Option(
+            "--report-only", help="Run nothing; write a page with pictures and CSV files of what is stored."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, option("FOLDER", "Where the report goes.", default="evovpo-out/report-NAME")
+    ] = None,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -52,7 +61,11 @@ def batch(
 
     [dim]Examples:[/dim]  evovpo batch strings --limit 5
                evovpo batch comparison.toml --jobs 4 --store comparison.db
+               evovpo batch comparison.toml --store comparison.db --report-only --out comparison
     """
+    if report_only or out is not None:
+        _report(name, store_url, out, limit, as_json)
+        return
     from contextlib import nullcontext
     from functools import partial
 
@@ -98,7 +111,7 @@ def batch(
         print_json(results_json(results) | {"failed": rows})
     else:
         _show(results)
-        say(f"\nCurves, heat maps, tables:  evovpo report {name}{store_option(store)}")
+        say(f"\nCurves, heat maps, tables:  evovpo batch {name}{store_option(store)} --report-only")
     for one in failed:
         cell = cells[one.name]
         label = f"{cell.problem_id} ({cell.arm.label}, seed {cell.seed})"
@@ -108,18 +121,8 @@ def batch(
         leave(Exit.SOME_FAILED, f"{count}; the same command tries them again.")
 
 
-@app.command("report", rich_help_panel="Batches")
-def report(
-    name: BatchName,
-    store_url: options.StoreUrl = None,
-    out: Annotated[Path | None, option("FOLDER", "Where to write.", default="evovpo-out/report-NAME")] = None,
-    limit: Limit = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Write what a batch came to so far: an HTML page with pictures, and CSV files; runs nothing.
-
-    [dim]Example:[/dim]  evovpo report comparison.toml --store comparison.db --out comparison
-    """
+def _report(name: str, store_url: str | None, out: Path | None, limit: int | None, as_json: bool) -> None:
+    """Write what is stored of a batch: an HTML page with pictures, and CSV files."""
     from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results
     from evovpo.page.reports import write_report

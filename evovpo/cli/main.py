@@ -6,17 +6,15 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from evovpo import logs
 from evovpo.cli import batch, evolve, options, page, problems, runs, store, tables
-from evovpo.cli.options import argument, option
 from evovpo.cli.removed import refuse_removed
 from evovpo.cli.terminal import Exit, leave, say
-from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
+from evovpo.errors import EvovpoError, InitialProgramError, SandboxError
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
@@ -74,55 +72,6 @@ def show_config(config_file: options.ConfigFile = None, overrides: options.Overr
     from evovpo.config import Config
 
     say(Config.load(config_file, overrides or ()).to_toml().rstrip("\n"))
-
-
-@setting_up.command("prompts", rich_help_panel="Setting up")
-def show_prompts(
-    problem_name: Annotated[
-        str | None, argument("PROBLEM", "Folder of a problem, a table, or the name of a bundled problem.")
-    ] = None,
-    write: Annotated[
-        Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
-    ] = None,
-    config_file: options.ConfigFile = None,
-    overrides: options.Overrides = None,
-    openevolve_config: options.OpenEvolveConfig = None,
-    metrics: options.MetricsFile = None,
-    initial_program: options.InitialProgram = None,
-    output: options.OutputColumn = None,
-    columns: options.InputColumns = None,
-) -> None:
-    """Show what a run would first ask a model about a problem, or write the prompt templates.
-
-    [dim]Examples:[/dim]
-    evovpo prompts strings/phone-with-hyphens --set prompt.style=rewrite
-    evovpo prompts --write mine
-    """
-    from evovpo.prompts.templates import write_templates
-    from evovpo.runs.choices import example_prompts
-    from evovpo.runs.request import open_request
-
-    if write is not None:
-        files = write_templates(write)
-        say(f"{write} holds {len(files)} templates; delete those that you do not change.")
-        say(f"To use the others:  --set prompt.templates={write.resolve()}")
-    if problem_name is not None:
-        given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
-        changes = options.settings(overrides, given)
-        named = open_request(
-            problem_name,
-            config_file,
-            changes,
-            openevolve_config,
-            output=output,
-            columns=columns,
-            is_run=False,
-        )
-        for kind, messages in example_prompts(named.problem, named.config).items():
-            for message in messages:
-                say(f"----- {kind}, {message.role} -----\n{message.content}\n")
-    elif write is None:
-        raise ConfigError("expected a PROBLEM, or --write FOLDER, found neither; name one of the two")
 
 
 for _panel in (problems.app, evolve.app, runs.app, page.app, tables.app, setting_up, batch.app):

@@ -54,7 +54,7 @@ MetricsFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "Of an OpenEvolve project, which metrics are objectives; [bold]evovpo bounds[/bold] writes one.",
+        "Of an OpenEvolve project, which metrics are objectives ([bold]evovpo check --bounds[/bold]).",
         resolve_path=True,
     ),
 ]

@@ -1,9 +1,12 @@
 """The commands of the panel Problems: list, make, check, and bring in problems."""
 
+from __future__ import annotations
+
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,6 +15,9 @@ from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer, shown_opening
 from evovpo.errors import ConfigError
 from evovpo.problem.importers.tasks import TaskFormat
+
+if TYPE_CHECKING:
+    from evovpo.runs.request import RunRequest
 
 app = typer.Typer()
 
@@ -71,17 +77,31 @@ def new(
     ] = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
+    domain: Annotated[
+        str | None,
+        option(
+            "DOMAIN", "Take the task from a row of a training domain's data; candidates are answers as text."
+        ),
+    ] = None,
+    data: Annotated[Path | None, option("FILE", "The data of that domain, in its public format.")] = None,
+    row: Annotated[int, option("N", "Row of these data, from 0.", min=0)] = 0,
 ) -> None:
     """Make a folder with a small working problem, to change into your own, or with one from a table.
 
     [dim]Examples:[/dim]
     evovpo new invoices && evovpo check invoices && evovpo evolve invoices
     evovpo new names --from names.xlsx --output short
+    evovpo new question --domain musique --data dev.jsonl --row 3
     """
     from evovpo.problem.importers.tables import write_table
     from evovpo.problem.suites import new_problem
     from evovpo.sandbox.openings import split_words
 
+    if (domain is None) != (data is None):
+        raise ConfigError("expected --domain DOMAIN and --data FILE together; give both, or neither")
+    if domain is not None:
+        _offered("pose")(domain, data, row, name)
+        return
     if (table is None and (output or columns)) or (kind == "score" and table is not None):
         raise ConfigError(
             "expected --from TABLE with --output and --columns, and without --kind score; change one of them"
@@ -98,15 +118,42 @@ def new(
         say(f"With an instruction model behind a server:  evovpo evolve {name} --base-url URL --model NAME")
 
 
+def _offered(name: str) -> Callable[..., None]:
+    """Return a function of the installed package that offers the training commands."""
+    from importlib import import_module
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="evovpo.commands"):
+        found: Callable[..., None] = getattr(import_module(point.module), name)
+        return found
+    raise ConfigError("no package with training domains is installed; run: pip install 'evovpo[train]'")
+
+
 @app.command("check", rich_help_panel="Problems")
 def check(
     path: Annotated[
-        str,
+        str | None,
         argument(
             "PATH",
             "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
-    ],
+    ] = None,
+    prompts: Annotated[
+        bool,
+        typer.Option(
+            "--prompts", help="Show what a run would first ask a model about it, and check nothing."
+        ),
+    ] = False,
+    write_prompts: Annotated[
+        Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
+    ] = None,
+    bounds: Annotated[
+        str | None,
+        option(
+            "RUN",
+            "Print a metrics.toml with bounds of all numbers that a run of an OpenEvolve project measured.",
+        ),
+    ] = None,
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -123,8 +170,19 @@ def check(
     Of an OpenEvolve project it also says what each key of its config.yaml does here, and exits with 3 where
     the initial program fails.
 
-    [dim]Example:[/dim]  evovpo check invoices
+    [dim]Examples:[/dim]
+    evovpo check invoices
+    evovpo check strings/phone-with-hyphens --prompts --set prompt.style=rewrite
+    evovpo check --bounds latest > circle_packing/metrics.toml
     """
+    if write_prompts is not None:
+        _write_prompts(write_prompts)
+    if bounds is not None:
+        _print_bounds(bounds, store_url)
+    if path is None:
+        if write_prompts is None and bounds is None:
+            raise ConfigError("expected PATH, --write-prompts FOLDER or --bounds RUN, found none; name one")
+        return
     from evovpo.builtin.strings.format import expression_fault
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
@@ -133,6 +191,10 @@ def check(
 
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **given})
+    if prompts:
+        asked = open_request(path, config_file, changes, openevolve_config, output=output, columns=columns)
+        _show_prompts(asked)
+        return
     try:
         named = granting(
             lambda words: shown_opening(
@@ -173,17 +235,28 @@ def check(
     say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{server}")
 
 
-@app.command("bounds", rich_help_panel="Problems")
-def bounds(run: options.RunName, store_url: options.StoreUrl = None) -> None:
-    """Print a metrics.toml that makes objectives of all numbers that a run of an OpenEvolve project measured.
+def _write_prompts(folder: Path) -> None:
+    from evovpo.prompts.templates import write_templates
 
-    [dim]Example:[/dim]  evovpo bounds latest > circle_packing/metrics.toml
-    """
+    files = write_templates(folder)
+    say(f"{folder} holds {len(files)} templates; delete those that you do not change.")
+    say(f"To use the others:  --set prompt.templates={folder.resolve()}")
+
+
+def _print_bounds(run: str, store_url: str | None) -> None:
     from evovpo.reports.tables import bounds_text
     from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:
         say(bounds_text(store, find_run(store, run)).rstrip("\n"))
+
+
+def _show_prompts(named: RunRequest) -> None:
+    from evovpo.runs.choices import example_prompts
+
+    for kind, messages in example_prompts(named.problem, named.config).items():
+        for message in messages:
+            say(f"----- {kind}, {message.role} -----\n{message.content}\n")
 
 
 @app.command("import-tasks", rich_help_panel="Problems")

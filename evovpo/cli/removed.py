@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from evovpo.errors import ConfigError
 
 _REMOVED = {
+    ("bounds", ""): "use: evovpo check --bounds RUN",
+    ("prompts", ""): "use: evovpo check PROBLEM --prompts, or evovpo check --write-prompts FOLDER",
+    ("report", ""): "use: evovpo batch FILE --report-only",
+    ("pose", ""): "use: evovpo new NAME --domain DOMAIN --data FILE --row N",
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",
     ("retrain", "--anyway"): "training is no longer refused: leave it out",

@@ -65,7 +65,7 @@ def load_templates(folder: str = "") -> Templates:
     if not path.is_dir():
         raise ConfigError(
             f"prompt.templates: expected a folder, found {folder!r}, which is none; "
-            "`evovpo prompts --write FOLDER` makes one"
+            "`evovpo check --write-prompts FOLDER` makes one"
         )
     faults: list[str] = []
     for file in sorted(path.iterdir()):

@@ -259,7 +259,9 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
+    answer = Shell(capsys)(
+        "batch", stored / "stored.toml", "--report-only", "--store", stored / "runs.db", "--json"
+    )
     assert answer.code == 0
     assert answer.json["page"] == "evovpo-out/report-stored/report.html"
     page = Path(answer.json["page"])
@@ -279,7 +281,9 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
         assert float(row["solved"]) == arm["solved_by_search"]["value"]
         assert float(row["best_low"]) == arm["best_mean_reward"]["low"]
         assert float(row["hypervolume_high"]) == arm["hypervolume"]["high"]
-    again = Shell(capsys)("report", stored / "stored.toml", "--store", stored / "runs.db", "--json")
+    again = Shell(capsys)(
+        "batch", stored / "stored.toml", "--report-only", "--store", stored / "runs.db", "--json"
+    )
     assert again.json == answer.json
     assert page.read_text(encoding="utf-8") == text
 
@@ -340,7 +344,10 @@ def test_a_report_with_fewer_runs_takes_the_place_of_no_other(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    report, store = partial(Shell(capsys), "report", stored / "stored.toml"), stored / "runs.db"
+    report, store = (
+        partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only"),
+        stored / "runs.db",
+    )
     Store.open("empty.db").close()
     empty = report("--store", "empty.db", "--out", "out")
     assert empty.code == 2

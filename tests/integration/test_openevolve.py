@@ -196,7 +196,7 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
     )
     first = opened.remarks[0]
     assert first.startswith("searched for combined_score alone")
-    assert "A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)" in first
+    assert "A metrics.toml makes objectives of them (`evovpo check --bounds RUN` writes one)" in first
     assert not any("HIGHER" in remark or "were learned" in remark for remark in opened.remarks)
     again = load_openevolve(folder, frozen=[problem], open_evaluator=answering(near=9.0).open)
     assert again.problem.evaluator is not None
@@ -650,7 +650,7 @@ def test_evolving_a_project_with_a_model_behind_a_server(
     for text in ("best combined_score", "0.75", "trust", "Best combined_score against evaluations"):
         assert text in shown.out
     assert (tmp_path / "curve.png").stat().st_size > 1000
-    bounds = command("bounds", "latest", "--store", url)
+    bounds = command("check", "--bounds", "latest", "--store", url)
     assert "[metrics.near]" in bounds.out
     (folder / "metrics.toml").write_text(bounds.out)
     checked = command("check", folder, "--store", url)

@@ -120,7 +120,7 @@ def test_of_several_initial_programs_one_is_named(tmp_path: Path, capsys: pytest
     checked = command("check", folder, *named, "--store", url)
     assert checked.code == 0, checked.err
     assert "0.75" in checked.out  # what BETTER scores
-    prompts = command("prompts", folder, *named)
+    prompts = command("check", folder, "--prompts", *named)
     assert BETTER in prompts.out
     with served([f"```python\n{PROGRAM}```"]) as (address, bodies):
         server = ("--base-url", address, "--model", "m", "--store", url, "--json", "-n", "1")
@@ -156,7 +156,7 @@ def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.Capt
     yaml.write_text("prompt: {system_message: Guess four.}\n")
     bounds.write_text("[metrics.combined_score]\nlow = 0.0\nhigh = 0.5\n")
     options = ("--openevolve-config", yaml, "--metrics", bounds)
-    answer = shell.Shell(capsys)("prompts", folder, *options)
+    answer = shell.Shell(capsys)("check", folder, "--prompts", *options)
     assert answer.code == 0, answer.err
     assert "Guess four." in answer.out
     assert "combined_score 0.5" in answer.out  # 0.25 between 0 and 0.5

@@ -164,10 +164,10 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     assert command("runs", "--store", url, "--json").json[0]["combined_score"] == 1 / 1.75
     shown = command("show", "latest", "--store", url, "--png", tmp_path / "curve.png")
     assert ("reward" in shown.out, (tmp_path / "curve.png").stat().st_size > 1000) == (False, True)
-    assert "allow" not in command("bounds", "latest", "--store", url).out
+    assert "allow" not in command("check", "--bounds", "latest", "--store", url).out
     doctor = command("doctor", "latest", "--store", url, "--no-png")
-    assert "`evovpo bounds RUN` writes a metrics.toml" in " ".join(doctor.out.split())
-    bounds = command("bounds", "latest", "--store", url).out
+    assert "`evovpo check --bounds RUN` writes a metrics.toml" in " ".join(doctor.out.split())
+    bounds = command("check", "--bounds", "latest", "--store", url).out
     assert "[metrics.eval_time]\nlow = 0.0\nhigh = 0.5\nlower_is_better = true  # guessed from" in bounds
     assert "[metrics.c1]" in bounds
     assert "[metrics.combined_score]" in bounds
@@ -176,7 +176,7 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     assert found["problem"]["objectives"] == ["c1", "eval_time", "combined_score"]
     second = evolve(command, folder, texts, "--json", "--allow", f"read={tmp_path}", "--allow", "network")
     allowed = f'allow = ["read={tmp_path}", "network"]'
-    assert command("bounds", "latest", "--store", url).out.startswith(allowed)
+    assert command("check", "--bounds", "latest", "--store", url).out.startswith(allowed)
     assert second.json["best_metrics"]["combined_score"] == second.json["combined_score"] == 1 / 1.75
     assert second.json["program"] == PROGRAM.replace("1.0", "2.5")
 

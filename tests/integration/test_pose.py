@@ -1,4 +1,4 @@
-"""`evovpo pose`: a row of a domain as a problem, whose candidates are answers as text."""
+"""`evovpo new --domain`: a row of a domain as a problem, whose candidates are answers as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 def test_a_posed_row_has_the_statement_components_and_data_of_its_own(name: str, shell: Shell) -> None:
     rows = [ROWS[name](number) for number in range(4)]
     data = write_jsonl(Path("dev.jsonl"), rows)
-    answer = shell("pose", "--domain", name, "--data", data, "--row", "3", "--output", "question")
+    answer = shell("new", "question", "--domain", name, "--data", data, "--row", "3")
     assert (answer.code, answer.out) == (
         0, "Search for answers:  evovpo evolve question --base-url URL --model NAME\n"
     )  # fmt: skip
@@ -43,7 +43,7 @@ def test_a_posed_row_has_the_statement_components_and_data_of_its_own(name: str,
 
 def test_strategies_search_among_answers_as_text(shell: Shell) -> None:
     data = write_jsonl(Path("dev.jsonl"), [musique(number) for number in range(4)])
-    assert shell("pose", "--domain", "musique", "--data", data, "--row", "3", "-o", "question").code == 0
+    assert shell("new", "question", "--domain", "musique", "--data", data, "--row", "3").code == 0
     # Its two hops are in paragraphs 1 and 3; each text is a candidate as it stands, or as a function.
     texts = (
         "No paragraph says so.",
@@ -69,7 +69,7 @@ def test_strategies_search_among_answers_as_text(shell: Shell) -> None:
 
 def test_a_reply_without_code_is_an_answer_only_where_one_is_wanted(shell: Shell) -> None:
     data = write_jsonl(Path("dev.jsonl"), [gsm8k(2)])
-    assert shell("pose", "--domain", "math", "--data", data).code == 0
+    assert shell("new", "posed", "--domain", "math", "--data", data).code == 0
     posed = load_problem("posed")
     assert read_rewrite(posed, " \\boxed{24}\n", None, False).source == (
         "def answer():\n    return '\\\\boxed{24}'\n"
@@ -82,8 +82,8 @@ def test_a_reply_without_code_is_an_answer_only_where_one_is_wanted(shell: Shell
 
 def test_what_cannot_be_posed_is_refused(shell: Shell) -> None:
     data = write_jsonl(Path("dev.jsonl"), [gsm8k(2)])
-    answer = shell("pose", "--domain", "math", "--data", data, "--row", "1")
+    answer = shell("new", "posed", "--domain", "math", "--data", data, "--row", "1")
     assert (answer.code, Path("posed").exists()) == (2, False)
     assert "dev.jsonl has 1 rows, counted from 0" in answer.err
-    assert "makes its own tasks" in shell("pose", "--domain", "maze", "--data", data).err
-    assert "new or empty folder" in shell("pose", "--domain", "math", "--data", data, "-o", ".").err
+    assert "makes its own tasks" in shell("new", "posed", "--domain", "maze", "--data", data).err
+    assert "new or empty folder" in shell("new", ".", "--domain", "math", "--data", data).err

@@ -80,16 +80,16 @@ def test_the_command_shows_what_a_run_would_ask(
     monkeypatch.chdir(tmp_path)
     evovpo = Shell(capsys)
     evovpo("new", "mine", "--kind", "score")
-    written = evovpo("prompts", "--write", "templates")
+    written = evovpo("check", "--write-prompts", "templates")
     assert (written.code, len(list((tmp_path / "templates").iterdir()))) == (0, 15)
     (tmp_path / "templates" / "mutate.txt").write_text("Mine: {rewards}")
     settings = ["--set", "proposer.name=openai", "--set", "prompt.templates=templates"]
-    shown = evovpo("prompts", "mine", *settings)
+    shown = evovpo("check", "mine", "--prompts", *settings)
     assert "----- root, user -----\nApproximate" in shown.out
     assert "----- mutate, user -----\nMine: Rewards: small 0.584385, large 0.414189." in shown.out
-    again = evovpo("prompts", "--write", "templates")
+    again = evovpo("check", "--write-prompts", "templates")
     assert (again.code, "without templates" in again.err) == (2, True)
-    assert evovpo("prompts").code == 2
+    assert evovpo("check").code == 2
 
 
 def test_any_server_is_asked_about_ones_own_examples_in_words(
@@ -139,7 +139,9 @@ def test_a_server_is_told_weights_and_the_run_replays_and_goes_on(
     assert sums == pytest.approx([1.0] * 6, abs=0.02)
     assert len(set(map(tuple, told))) > 3
     assert command("replay", "latest", "--verify", "--store", url).code == 0
-    shown = command("prompts", folder, "--set", "search.goals=true", "--set", "prompt.style=rewrite")
+    shown = command(
+        "check", folder, "--prompts", "--set", "search.goals=true", "--set", "prompt.style=rewrite"
+    )
     assert "under these weights" in shown.out
     refused = command("evolve", "strings/phone-with-hyphens", "--set", "search.goals=true", "--store", url)
     assert (refused.code, "no words for weights" in refused.err) == (2, True)

@@ -217,13 +217,15 @@ def test_a_table_is_a_problem_wherever_one_is_named(evovpo: Shell) -> None:
     assert (checked.code, "names-" in checked.out) == (0, True)
     assert "16 to learn from and 200 held out" in checked.err
     assert "Next:  evovpo evolve names.csv --output short" in checked.out
-    asked = evovpo("prompts", "names.csv", "--set", "prompt.style=rewrite", "--set", "proposer.name=openai")
+    asked = evovpo(
+        "check", "names.csv", "--prompts", "--set", "prompt.style=rewrite", "--set", "proposer.name=openai"
+    )
     assert "Write the column 'short' of a table from 'name'." in asked.out
     diagnosed = evovpo("doctor", "names.csv", "--set", "proposer.name=random", "--no-png")
     assert (diagnosed.code, "names-" in diagnosed.out) == (0, True)
     assert len(list(Path("evovpo-out").iterdir())) == 1
-    for command in ("check", "prompts"):
-        refused = evovpo(command, "strings/base-name", "--columns", "name")
+    for more in ((), ("--prompts",)):
+        refused = evovpo("check", "strings/base-name", "--columns", "name", *more)
         assert (refused.code, "--output and --columns are for tables" in refused.err) == (2, True)
 
 

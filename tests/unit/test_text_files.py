@@ -310,7 +310,7 @@ def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
     data = write_jsonl(Path("rows.jsonl"), [ultrafeedback(0)])
-    assert Shell(capsys)("pose", "--domain", "judged", "--data", data).code == 0
+    assert Shell(capsys)("new", "posed", "--domain", "judged", "--data", data).code == 0
     version = load_problem("posed").version
 
     def search(said: str, store: str) -> evovpo.Evolved:

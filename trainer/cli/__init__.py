@@ -12,11 +12,12 @@ from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 from trainer.cli.train import train
 
+__all__ = ["app", "pose"]
+
 app = typer.Typer(rich_markup_mode="rich")
 for _name, _command in (
     ("train", train),
     ("measure", measure),
-    ("pose", pose),
     ("retrain", retrain),
     ("policies", list_policies),
     ("rollback", rollback),

@@ -1,4 +1,4 @@
-"""A domain without training: what policies are worth, `evovpo measure`; a row to search on, `evovpo pose`."""
+"""A domain without training: policies measured (`evovpo measure`), a row as a problem (`evovpo new`)."""
 
 from __future__ import annotations
 
@@ -113,16 +113,8 @@ def measure(
         say(f"Picture written to {picture}")
 
 
-def pose(
-    domain: DomainName,
-    data: Annotated[Path, option("FILE", "The domain's prompts, in the format of its public data.")],
-    row: Annotated[int, option("N", "Row of the file, from 0.", min=0)] = 0,
-    output: Annotated[Path, option("FOLDER", "Folder to make.", "--output", "-o")] = Path("posed"),
-) -> None:
-    """Make a problem of one row of a domain, to search for answers to it as for programs.
-
-    [dim]Example:[/dim]  evovpo pose --domain musique --data dev.jsonl --row 3 --output question
-    """
+def pose(domain: str, data: Path, row: int, output: Path) -> None:
+    """Make a problem of one row of a domain, to search for answers to it as for programs: `evovpo new`."""
     from pydantic import RootModel
 
     from evovpo.config_tree import toml_value

@@ -110,7 +110,7 @@ def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Find
         yield Finding(
             Verdict.NOT,
             "the vector has one component: VPO is then best-of-m of a number",
-            "split the reward into components (for an OpenEvolve project `evovpo bounds RUN` writes a"
+            "split the reward into components (for an OpenEvolve project `evovpo check --bounds RUN` writes a"
             " metrics.toml that does: then lexicase selection and the set objectives apply), or train with"
             " --objective max-at-k",
         )

@@ -256,7 +256,7 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     if problem.has_one_score and names == [COMBINED]:
         yield (
             f"searched for {COMBINED} alone, as OpenEvolve does; other numbers are shown."
-            " A metrics.toml makes objectives of them (`evovpo bounds RUN` writes one)"
+            " A metrics.toml makes objectives of them (`evovpo check --bounds RUN` writes one)"
         )
     elif problem.has_one_score:
         counted = counted_metrics(metrics, problem.evaluator.left_out or ())
@@ -292,7 +292,7 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     if soft and not problem.has_one_score:
         yield (
             f"bounds of {', '.join(soft)} were learned from the initial program; declare them in metrics.toml"
-            " (`evovpo bounds RUN` suggests some)"
+            " (`evovpo check --bounds RUN` suggests some)"
         )
     if len(problem.objectives) == 1 and not problem.has_one_score:
         yield "one metric only; search and training then see one number, not a vector"
