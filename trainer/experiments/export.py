@@ -5,6 +5,7 @@ Rows are appended as they come and never changed; whatever has a row is not comp
 or another. `study.json` holds what the rows depend on; a file that says otherwise is refused.
 """
 
+import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,15 +104,17 @@ class Export:
         return self._folder / f"{name}.jsonl"
 
     def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the whole rows of a file; a last one that was cut off by a crash is cut away."""
-        path = self._path(name)
-        if not path.exists():
-            return
-        data = path.read_bytes()
+        """Yield the rows of a compressed file, which holds whole ones, and then those of the plain file.
+
+        A last row of that which was cut off by a crash is cut away.
+        """
+        path, packed = self._path(name), self._folder / f"{name}.jsonl.gz"
+        before = gzip.decompress(packed.read_bytes()) if packed.exists() else b""
+        data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data) and not self._is_read_only:
             os.truncate(path, len(whole))
-        for number, line in enumerate(whole.splitlines(), 1):
+        for number, line in enumerate((before + whole).splitlines(), 1):
             try:
                 yield json.loads(line)
             except ValueError as error:
