@@ -16,9 +16,6 @@ from typing import Any, Protocol
 import pytest
 from shell import run_script
 
-from trainer.experiments.export import Export, task_name
-from trainer.experiments.records import TEST
-
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,16 +169,6 @@ def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(run: Run, tmp_pa
     assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
 
 
-def test_arms_of_two_studies_are_compared(run: Run, tmp_path: Path) -> None:
-    for arm, value in (("vpo", 0.75), ("grpo", 0.5)):
-        at_k = {"best_at_k": {"1": value, "2": value}}
-        keys = ({"arm": arm, "strategy": TEST, "seed": 0, "problem": task_name(task)} for task in range(3))
-        (tmp_path / arm / "export").mkdir(parents=True)
-        Export(tmp_path / arm / "export").add_searches([key | at_k for key in keys])
-    lines = run("compare_studies.py", tmp_path / "vpo" / "vpo", tmp_path / "grpo" / "grpo").splitlines()
-    assert lines == ["k = 1   +0.250 [+0.250, +0.250]", "k = 2   +0.250 [+0.250, +0.250]"]
-
-
 def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(run: Run, tmp_path: Path) -> None:
     file, alone, disturbed = tmp_path / "batch.toml", tmp_path / "alone.db", tmp_path / "disturbed.db"
     file.write_text(BATCH)
@@ -200,48 +187,6 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
                           "--largest", "10", "--json"))  # fmt: skip
     assert tuple(found) == rows
     assert all(figures["it_per_s"] > 0 for figures in found.values())
-
-
-def test_what_a_loop_over_families_learned_is_counted_by_hand(run: Run, tmp_path: Path) -> None:
-    def problem(kind: str, solved: float, searched: int | None) -> dict[str, Any]:
-        at_k = {"best_at_k": [solved], "solved_at_k": [solved], "solved": solved}
-        return {"id": "p", "kind": kind, "joins": searched, "no_joins": None, **at_k}
-
-    arms = {"start": ([0.0, 0.5], None), "imitation": ([1.0, 0.5], 7), "at_equal_cpu": ([0.25, 0.5], None)}
-    rows = [
-        {"seed": 1, "arm": arm, "cpu_seconds": 9.0, "answers": 200,
-         "problems": [problem(kind, one, searched) for kind in ("sibling", "new") for one in solved]}
-        for arm, (solved, searched) in arms.items()
-    ]  # fmt: skip
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = run("family_loop.py", "compare", file)
-    assert said.count("| start | 9 | 0.5 | 0.5 | 0.250 | 0.0 | 0.0 |") == 2
-    assert said.count("| start | 9 | 1.0 | 1.0 | 0.250 | 0.0 | 0.0 |") == 1  # both kinds together
-    assert said.count("| imitation | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 1.5 (+1.0 [") == 2
-    assert said.count("| 0.0 (+0.0 [+0.0, +0.0]) | 2.0 (+2.0 [+2.0, +2.0]) |") == 2
-    assert said.count("(200 a problem, not 96) solves 0.8; imitation minus that: +0.8") == 2
-
-
-def test_rounds_over_families_are_counted_by_hand(run: Run, tmp_path: Path) -> None:
-    def row(number: int, *solved: float) -> dict[str, Any]:
-        at_k = {f"p{place}": [value] * 7 for place, value in enumerate(solved)}
-        return {
-            "seed": 1,
-            "round": number,
-            "cpu_seconds": 9.0 * number,
-            "targets": number,
-            "solved_at_k": at_k,
-        }
-
-    last = row(1, 1.0, 0.5) | {"answers_at_equal_cpu": 200, "at_equal_cpu": {"p0": [0.25], "p1": [0.5]}}
-    file = tmp_path / "rounds.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in (row(0, 0.0, 0.5), last)))
-    said = run("family_rounds.py", "compare", file, "--png", tmp_path / "rounds.png")
-    assert (tmp_path / "rounds.png").stat().st_size > 10_000
-    assert "| 0 | 0 | 0 | 0.5 (+0.0 [+0.0, +0.0]) | 0.5 (+0.0 [+0.0, +0.0]) |" in said
-    assert "| 1 | 1 | 9 | 1.5 (+1.0 [+0.0, +2.0]) | 1.5 (+1.0 [+0.0, +2.0]) |" in said
-    assert "(200 a problem, not 96) solves 0.8; round 1 minus that: +0.8 [+0.0, +1.5]" in said
 
 
 def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp_path: Path) -> None:
