@@ -11,7 +11,7 @@ from evovpo.cli import options
 from evovpo.cli.evolve import show_advice, stopped
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option, writing
-from evovpo.errors import ReplayError
+from evovpo.errors import ConfigError, ReplayError
 
 app = typer.Typer()
 
@@ -48,7 +48,7 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
 
 @app.command("show", rich_help_panel="Runs")
 def show(
-    run: options.RunName,
+    run: options.RunName = "latest",
     store_url: options.StoreUrl = None,
     png: options.Png = None,
     no_png: options.NoPng = False,
@@ -91,11 +91,18 @@ def show(
         kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio, alpha)
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
-            write_curve_png(view, picture, coverage)
+            try:
+                write_curve_png(view, picture, coverage)
+            except ConfigError as error:
+                if png is not None:
+                    raise
+                picture = None
+                say(f"note: no picture: {error}", stderr=True)
         if out is not None and view.best is not None:
+            replaced = " in place of the file that was there" * out.exists()
             with writing(out) as file:
                 file.write(script(view.problem, view.best))
-            say(f"Best program written to {out}", stderr=True)
+            say(f"Best program written to {out}{replaced}", stderr=True)
         if as_json:
             covered: dict[str, Any] = {"coverage": [point._asdict() for point in coverage]}
             if kept is not None:

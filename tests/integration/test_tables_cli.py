@@ -177,7 +177,13 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
 
 
 def test_a_written_program_runs_alone_and_is_unchanged(swapped: Shell) -> None:
-    assert swapped("show", "latest", "--out", "solve.py", "--no-png").code == 0
+    assert swapped("show", "--out", "solve.py", "--no-png").code == 0
+    again = swapped("show", "--out", "solve.py", "--no-png")
+    assert "written to solve.py in place of the file that was there" in again.err
+    Path("evovpo-out").rename("kept")
+    Path("evovpo-out").write_text("a file where the folder would be")
+    shown = swapped("show")
+    assert (shown.code, "note: no picture: " in shown.err) == (0, True)
     assert SWAP in Path("solve.py").read_text()
     assert alone("solve.py", "people.csv", "out.csv").returncode == 0
     assert Path("out.csv").read_text() == PEOPLE  # all given already

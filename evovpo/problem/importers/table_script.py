@@ -40,7 +40,9 @@ def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]]
                 text = file.read()
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise ValueError(f"{path}: line {line}: expected UTF-8, found {error}; save it as that") from None
+            print(f"note: {path}: line {line} is no UTF-8, so the file is read as Latin-1", file=sys.stderr)
+            with open(path, "rb") as binary:
+                text = binary.read().decode("cp1252", "replace")
     head = text.splitlines()[:1]
     mark = max(",;\t|", key=lambda mark: len(next(csv.reader(head, delimiter=mark), ())))
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
