@@ -1,12 +1,12 @@
-"""On-policy training with TRL, and the only file that imports it.
+"""On-policy training with TRL.
 
 `VPOTrainer` is TRL's `GRPOTrainer` with two differences: a reward function returns the reward vectors of all
 answers of a completion instead of one number, and the advantages come from `trainer.objectives`. Generation,
 loss, optimiser, logging, checkpoints, PEFT, vLLM and several processes are TRL's own. Training from logs is
 in `trainer/learning/offline.py`; both share the objectives, and a test holds their gradients together.
 
-How it is built on TRL: one reward function keeps the vectors, and one hook after
-`_generate_and_score_completions` replaces the advantages. What that relies on is checked on every batch and a
+How it is built on TRL: one reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`,
+all that reaches into TRL) replaces the advantages. What that relies on is checked on every batch and a
 `TrainingError` says so if TRL changed. TRL itself reports anonymous use to Hugging Face when a trainer is
 made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
@@ -18,17 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from accelerate.utils import gather_object
 from transformers.utils.import_utils import is_torch_bf16_gpu_available
-from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
-from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
+from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from evovpo.errors import ConfigError, TrainingError
 from trainer.config import ObjectiveConfig
 from trainer.learning.judged import Judge, JudgedBatch, JudgedGroup, RewardVectorFunc, figures_of, groups_of
-from trainer.learning.trl_checks import HOOK, behaviour, changed, check_output, checked_rollouts
+from trainer.learning.trl_checks import behaviour, changed, check_output, checked_rollouts
+from trainer.learning.trl_hook import Batch, HookedTrainer, check_hook
 from trainer.objectives import Floats, advantages, batch_advantages, draw_weights, find_objective
 
 _DEFAULT = ObjectiveConfig()
@@ -103,7 +102,7 @@ class VPOConfig(GRPOConfig):
         return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "scalar": tuple(self.scalar)}
 
 
-class VPOTrainer(GRPOTrainer):
+class VPOTrainer(HookedTrainer):
     """TRL's `GRPOTrainer` on reward vectors, for any prompt dataset.
 
         trainer = VPOTrainer(
@@ -137,10 +136,6 @@ class VPOTrainer(GRPOTrainer):
     function breaks its contract; `TrainingError` if TRL no longer works as this class expects.
     """
 
-    _tag_names = ["trl", "vpo"]  # noqa: RUF012
-    _name = "VPO"
-    _paper = {}  # noqa: RUF012
-
     def __init__(
         self,
         model: Any,
@@ -156,8 +151,7 @@ class VPOTrainer(GRPOTrainer):
             raise ConfigError(f"args: expected a VPOConfig, found {type(args).__name__}; build one")
         if "reward_funcs" in others:
             raise ConfigError("reward_funcs would not be used; give functions in reward_vector_funcs")
-        if not hasattr(GRPOTrainer, HOOK):
-            raise changed(f"GRPOTrainer has no {HOOK}")
+        check_hook()
         if rollout_func is not None and args.use_vllm and args.vllm_importance_sampling_correction:
             raise ConfigError(
                 "a rollout_func brings its own log-probabilities, and TRL would correct for them once more; "
@@ -186,30 +180,22 @@ class VPOTrainer(GRPOTrainer):
         if self.ref_model is not None and not isinstance(model, str):
             self._check_reference()
 
-    @contextlib.contextmanager
-    def model_for_generation(self) -> Iterator[Any]:
-        """Give the model as it is now, whole and with caches, to sample from beside the training."""
-        with unwrap_model_for_generation(self.model_wrapped, self.accelerator) as model:
-            yield model
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
+        """Return the batch with the objective's advantages in the place of TRL's."""
         batches: list[JudgedBatch] = []
         self._judge.batches = batches
-        out: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        out = generate()
         self._judge.batches = None
         if not batches:
             raise changed("the reward function was not called once for a batch")
         batch = batches[0]
         check_output(out, batch.prompts, batch.completion_ids, len(inputs))
-        model: Any = self.model
-        mode = "train" if model.training else "eval"
-        size: Any = self.num_generations if mode == "train" else self.num_generations_eval
-        chains = gather_object(batch.chains)
-        groups = groups_of(chains, gather_object(batch.prompts), size, self._config.answers_per_chain)
+        chains, prompts = gather_object(batch.chains), gather_object(batch.prompts)
+        groups = groups_of(chains, prompts, self.group_size, self._config.answers_per_chain)
         found = batch_advantages(
             self._config.objective,
             [group.rewards_G_M_D for group in groups],
-            rng=np.random.default_rng(self._stream(mode)),
+            rng=np.random.default_rng(self._stream()),
             valid=[group.valid_G for group in groups],
             **self._config.objective_settings(),
         )
@@ -220,17 +206,18 @@ class VPOTrainer(GRPOTrainer):
         out["advantages"] = torch.as_tensor(everyone[here], dtype=like.dtype, device=like.device)
         is_valid = np.concatenate([group.valid_G for group in groups])
         if not is_valid.all():
-            self._leave_out(out, is_valid[here])
-        if mode == "train" and self._config.check_first_batch and self._generations == (0, 0):
+            self.leave_out(out, is_valid[here])
+        if self.mode == "train" and self._config.check_first_batch and self._generations == (0, 0):
             self._check_earned(groups, batch)
         if self.rollout_func is not None:
             out["old_per_token_logps"] = behaviour(out)
-        self._log_figures(mode, groups, found)
+        figures = figures_of(groups, found, lambda size: _weights(self._config, size))
+        self.log_figures(figures, [float(value) for group in found for value in group])
         return out
 
-    def _stream(self, mode: str) -> list[int]:
+    def _stream(self) -> list[int]:
         """Return the seed of this batch's weightings; batches of one optimiser step are counted."""
-        if mode == "eval":
+        if self.mode == "eval":
             return [self._config.seed, _EVALUATE]
         step, count = self._generations
         self._generations = (self.state.global_step, count + 1 if step == self.state.global_step else 0)
@@ -251,22 +238,6 @@ class VPOTrainer(GRPOTrainer):
             "easier prompts or more rollouts, or go on with --set check_first_batch=false.\n"
             f"Prompt:\n{asked[-1500:]}\nCompletion:\n{said[:1500]}"
         )
-
-    def _leave_out(self, out: dict[str, Any], is_valid: npt.NDArray[np.bool_]) -> None:
-        """Mask the tokens of rollouts that left their group, and take them from the loss's denominator."""
-        mask = out["completion_mask"]
-        kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
-        out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
-        out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
-
-    def _log_figures(self, mode: str, groups: Sequence[JudgedGroup], found: Sequence[Floats]) -> None:
-        for name, value in figures_of(groups, found, lambda size: _weights(self._config, size)).items():
-            self._metrics[mode][name].append(value)
-        shown: Any = self._logs["advantages"]  # the table of completions shows what was trained on
-        rows = [float(value) for group in found for value in group]
-        for _ in range(min(len(rows), len(shown))):
-            shown.pop()
-        shown.extend(rows)
 
     def _check_reference(self) -> None:
         """Refuse a model whose weights are not those of the folder that TRL read the KL reference from."""

@@ -1,0 +1,80 @@
+"""The one place that reaches into TRL: what it uses beside TRL's public interface, and nothing else.
+
+A new minor version of TRL is work on this file: `tests/contract/test_trl_hook.py` says what no longer holds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy.typing as npt
+import torch
+from trl import GRPOTrainer  # type: ignore[attr-defined]
+from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
+
+from trainer.learning.trl_checks import HOOK, changed
+
+Batch = dict[str, Any]
+"""What TRL's hook returns: tensors of this process's rows by name."""
+Mode = Literal["train", "eval"]
+
+
+class HookedTrainer(GRPOTrainer):
+    """TRL's `GRPOTrainer` whose batches pass through `with_advantages`."""
+
+    _tag_names = ["trl", "vpo"]  # noqa: RUF012
+    _name = "VPO"
+    _paper = {}  # noqa: RUF012
+
+    def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
+        """Return a batch that `generate` samples and judges, with other advantages. To be overridden."""
+        raise NotImplementedError
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Batch:
+        return self.with_advantages(
+            inputs, lambda: super(HookedTrainer, self)._generate_and_score_completions(inputs)
+        )
+
+    @property
+    def mode(self) -> Mode:
+        """Whether what is sampled now is trained on."""
+        model: Any = self.model
+        return "train" if model.training else "eval"
+
+    @property
+    def group_size(self) -> int:
+        """Completions of a prompt, now."""
+        size: Any = self.num_generations if self.mode == "train" else self.num_generations_eval
+        return int(size)
+
+    @contextmanager
+    def model_for_generation(self) -> Iterator[Any]:
+        """Give the model as it is now, whole and with caches, to sample from beside the training."""
+        args: Any = self.args
+        unwrapped = unwrap_model_for_generation(
+            self.model_wrapped, self.accelerator, gather_deepspeed3_params=args.ds3_gather_for_generation
+        )
+        with unwrapped as model, self._dist.summon_full_params(self.model_wrapped, recurse=False):
+            yield model
+
+    def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
+        """Mask the tokens of rollouts that left their group, and take them from the loss's denominator."""
+        mask = out["completion_mask"]
+        kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
+        out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
+        out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
+
+    def log_figures(self, figures: Mapping[str, float], advantages: Sequence[float]) -> None:
+        """Log figures of a batch beside TRL's, and show these advantages in its table of completions."""
+        for name, value in figures.items():
+            self._metrics[self.mode][name].append(value)
+        shown: Any = self._logs["advantages"]
+        for _ in range(min(len(advantages), len(shown))):
+            shown.pop()
+        shown.extend(advantages)
+
+
+def check_hook() -> None:
+    """Raise `TrainingError` where TRL lacks the hook."""
+    if not hasattr(GRPOTrainer, HOOK):
+        raise changed(f"GRPOTrainer has no {HOOK}")
