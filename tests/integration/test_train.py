@@ -99,7 +99,7 @@ def test_the_command_prints_one_line_of_json_and_leaves_a_model_that_searches_ta
 def test_a_training_that_was_cut_off_goes_on_to_the_same_weights(
     parts: dict[str, str], tmp_path: Path
 ) -> None:
-    whole = asked(parts, tmp_path / "whole", steps=4, test=0, settings={"save_steps": 2})
+    whole = asked(parts, tmp_path / "whole", steps=4, test=1, settings={"save_steps": 2})
     train(whole)
     cut = dataclasses.replace(whole, output=str(tmp_path / "cut"))
 

@@ -243,13 +243,14 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
     with asked.open(for_test=False) as domain, test_prompts as test:
         trainer = make_trainer(asked, domain, watch)
         is_main = trainer.accelerator.is_main_process
-        if is_main:
-            with write_errors(f"{output}:"):
-                output.mkdir(parents=True, exist_ok=True)
-                write_json(output / TRAINING_FILE, {"asked": asked_for}, indent=1)
         # Measured once the weights are where they are trained, sharded over the devices if asked to; a
         # training that goes on has that behind it.
         before = _rows_before(output)
+        trainer.accelerator.wait_for_everyone()  # until all have looked into the folder
+        if is_main:
+            with write_errors(f"{output}:"):
+                output.mkdir(parents=True, exist_ok=True)
+                write_json(output / TRAINING_FILE, {"asked": asked_for, "before": before}, indent=1)
 
         def measure_before() -> None:
             nonlocal before
