@@ -5,10 +5,13 @@ from the user's own files. A run that this user made is known by a mark outside 
 """
 
 import contextlib
+import hmac
 import json
 import os
+import secrets
 import shlex
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -70,5 +73,30 @@ def is_marked(run_id: str, words: Iterable[str]) -> bool:
 
 
 def _mark(run_id: str, words: Iterable[str]) -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state, "evovpo", "runs", content_id(run_id, *sorted(set(words))))
+    return state_folder() / "runs" / content_id(run_id, *sorted(set(words)))
+
+
+def state_folder() -> Path:
+    """Return the folder of this user on this machine for what no store may say."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "evovpo")
+
+
+def seal(body: bytes) -> str:
+    """Return 16 hex digits by which this user knows bytes again that were written here, and no others."""
+    return hmac.digest(_key(str(state_folder())), body, "sha256").hex()[:16]
+
+
+@cache
+def _key(folder: str) -> bytes:
+    """Return the key of this user, made if need be; one of this process where it cannot be kept."""
+    path, new = Path(folder, "key"), secrets.token_bytes(32)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = path.with_name(f"key-{new.hex()[:16]}")
+        made.touch(mode=0o600)
+        made.write_bytes(new)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(made)  # whole at once, and of several processes one is the first
+        made.unlink()
+        return path.read_bytes()
+    return new

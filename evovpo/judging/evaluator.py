@@ -7,6 +7,7 @@ returns outputs, and everything that turns outputs into rewards happens here.
 import contextlib
 import itertools
 import json
+import logging
 import math
 import sys
 import threading
@@ -31,7 +32,12 @@ OUTPUT_CHARACTERS = 200
 
 
 _Cases = tuple[tuple[Json, ...], ...]
+_log = logging.getLogger(__name__)
 _scorer_numbers = itertools.count()
+
+
+class _RaisedError(ProblemError):
+    """A scorer that raised on outputs."""
 
 
 class Judge(Protocol):
@@ -74,7 +80,7 @@ class Scorer(NamedTuple):
         try:
             returned = self.score(outputs)
         except (Exception, SystemExit) as error:
-            raise ProblemError(
+            raise _RaisedError(
                 f"{name}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
                 " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
             ) from error
@@ -116,7 +122,7 @@ class Evaluator:
         status `error`. Any other fault of the candidate gives the zero vector. A fault of the sandbox gives
         status `sandbox_error` and no rewards: the caller may try again.
 
-        Raises `ProblemError` if the scorer raises or answers outside its contract.
+        Raises `ProblemError` if the scorer answers outside its contract, or raises on a starting program.
         """
         problem = self._problem
         result = self._sandbox.run(
@@ -141,7 +147,7 @@ class Evaluator:
                 status = Status.ERROR
             elif self._scorer is not None:
                 with self._scorer_lock:  # people write scorers without a thought of threads
-                    given, feedback = self._scorer.answer(result, str(problem.scorer_path))
+                    given, feedback = self._answer(self._scorer, result, program)
                 rewards = checked_rewards(given, problem.objectives, f"{problem.scorer_path}: score(outputs)")
                 if raised:
                     feedback = f"{feedback}\n{len(raised)} cases raise, the first: {raised[0]}".strip()
@@ -163,6 +169,16 @@ class Evaluator:
             isolation=str(result.isolation),  # a plain word: snapshots hold no class of the sandbox
             outputs=outputs,
         )
+
+    def _answer(self, scorer: Scorer, result: Result, program: Program) -> tuple[object, str]:
+        """Return what a scorer says; zeros, and a warning, where it raises on the outputs of a candidate."""
+        try:
+            return scorer.answer(result, str(self._problem.scorer_path))
+        except _RaisedError as error:
+            if program in self._problem.seeds:
+                raise
+            _log.warning("%s; the program gets zeros", error)
+            return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; for reports only.

@@ -140,6 +140,8 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
     """Return a program of a run (by default the best) and all that it was made from, nearest first."""
     head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
+    if program and not store.beginnings([program], 1):
+        raise NotStoredError(f"no program {program} is stored")
     program_id = program or (figures.best.program_id if figures.best else None)
     if program_id is None:
         return {"run": run_id, "programs": []}

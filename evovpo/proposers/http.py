@@ -6,12 +6,14 @@ import logging
 import os
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import IO, Any
 
 from evovpo.errors import ConfigError, ServerError, nearest_hint
 
 _log = logging.getLogger(__name__)
 
+_MOST_BYTES = 64 << 20
+"""Of an answer."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 """Environment variable that holds a server's key, if no other is named."""
 
@@ -73,14 +75,29 @@ def fetch(
     data = None if body is None else json.dumps(body).encode()
     try:
         request = urllib.request.Request(url, data, headers)
-        with urllib.request.urlopen(request, timeout=timeout_seconds) as answer:
-            status, text = answer.status, answer.read().decode(errors="replace")
+        with _OPENER.open(request, timeout=timeout_seconds) as answer:
+            status, text = answer.status, _body(answer)
     except urllib.error.HTTPError as error:
         with error:
-            status, text = error.code, error.read().decode(errors="replace")
+            status, text = error.code, _body(error)
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
     return status, text.replace(key, "***") if key else text
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nothing: the key is for the server that was named."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _body(answer: IO[bytes]) -> str:
+    body = answer.read(_MOST_BYTES + 1)
+    if len(body) > _MOST_BYTES:
+        raise OSError(f"an answer of more than {_MOST_BYTES >> 20} MiB")
+    return body.decode(errors="replace")
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -120,11 +120,15 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
     check_model_folder(folder)
     loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
     with _damage_named(folder):
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     check(config)
     with _damage_named(folder), no_progress_bar():
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        own = {"local_files_only": True, "use_safetensors": True}  # nothing is fetched, and no pickle read
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        own = {
+            "local_files_only": True,
+            "use_safetensors": True,
+            "trust_remote_code": False,
+        }  # nothing is fetched, and no pickle read
         model, info = loader.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, **own)
     if missing := sorted(info["missing_keys"]):
         raise PolicyError(
@@ -210,6 +214,12 @@ def check_model_folder(folder: Path) -> None:
             f"{folder} is not a model folder: it lacks {'; '.join(missing)}; "
             "write it with save_pretrained of model and tokenizer"
         )
+    for name in ("config.json", "tokenizer_config.json"):
+        if (folder / name).is_file() and b'"auto_map"' in (folder / name).read_bytes():
+            raise PolicyError(
+                f"{folder / name} names code of the model's own (auto_map), which never runs here; expected "
+                "a model that transformers itself knows"
+            )
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,10 @@ class VLLMServer:
                 f"proposer.base_url is {self.base_url!r}; expected the address of an OpenAI-compatible "
                 "server, for example http://127.0.0.1:8000/v1"
             )
-        if "@" in self.base_url:
+        if "@" in self.base_url or "?" in self.base_url:
             raise ConfigError(
-                "proposer.base_url holds a password, and runs store their settings; put the key into the "
-                "environment variable OPENAI_API_KEY instead"
+                "proposer.base_url holds a password or a query, and runs store their settings; put a key "
+                "into the environment variable OPENAI_API_KEY instead"
             )
         self.address = self.base_url.rstrip("/").removesuffix("/v1")
         """Without `/v1`."""

@@ -75,9 +75,15 @@ def program_view(source: str) -> RenderableType:
     return Group(text)  # printed bare, a text loses that it is not to be wrapped
 
 
+class _PlainTable(Table):
+    def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
+        """Add a row whose texts cannot steer a terminal, wherever they come from."""
+        super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
+
+
 def plain_table(*columns: str | Column, show_footer: bool = False, title: str | None = None) -> Table:
     """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
-    return Table(
+    return _PlainTable(
         *columns,
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),

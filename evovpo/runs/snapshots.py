@@ -13,6 +13,7 @@ from pathlib import Path
 from evovpo.search.search import Search
 from evovpo.search.snapshot import dump, load
 from evovpo.store import Snapshot, Store
+from evovpo.trust import seal
 from evovpo.types import content_id
 
 EVERY = 10_000
@@ -31,7 +32,8 @@ def code_version() -> str:
 
 def snapshot_of(search: Search) -> Snapshot:
     """Return the state of a search, ready to be stored."""
-    return Snapshot(search.run_id, len(search.tickets), search.tells, code_version(), dump(search))
+    body = dump(search)
+    return Snapshot(search.run_id, len(search.tickets), search.tells, code_version() + seal(body), body)
 
 
 class Keeper:
@@ -60,8 +62,8 @@ def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], Search]
     if kept is None:
         return None
     try:
-        if kept.version != code_version():
-            raise ValueError("another version of evovpo wrote it")
+        if kept.version != code_version() + seal(kept.body):
+            raise ValueError("another version of evovpo, or another user or machine, wrote it")
         search = load(kept.body, made_as(kept))
         place = search.run_id, len(search.tickets), search.tells
         if place != kept[:3] or search.tells > store.last_tell(run_id) + 1:

@@ -59,10 +59,10 @@ def parse_url(url: str | None) -> URL:
         return URL.create("sqlite", database=url if url == ":memory:" else str(Path(url).expanduser()))
     try:
         found = make_url(url)
-    except exc.ArgumentError:
+    except (exc.ArgumentError, ValueError):  # of a port, which an unescaped password may end as
         raise StoreError(
             "the store address is not a database URL; expected a path, sqlite:///PATH, or for example "
-            "postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+            "postgresql+psycopg://USER:PASSWORD@HOST/NAME (in the password %40 for @, %2F for /, %3A for :)"
         ) from None
     if found.drivername in ("postgres", "postgresql"):
         raise StoreError(

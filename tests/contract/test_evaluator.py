@@ -310,10 +310,34 @@ def test_a_scorer_outside_its_contract_stops_with_file_objective_and_value(
     sandbox: Sandbox, tmp_path: Path, returned: str, fragments: list[str]
 ) -> None:
     problem = scored(tmp_path, SCORE.replace('{"first": outputs[0], "second": outputs[1]}', returned))
+    problem = dataclasses.replace(problem, seeds=(PAIR,))
     with pytest.raises(ProblemError) as caught:
         Evaluator(problem, sandbox).evaluate(PAIR)
     for fragment in [str(tmp_path / "score.py"), *fragments]:
         assert fragment in str(caught.value)
+
+
+def test_outputs_that_a_scorer_cannot_read_earn_nothing_and_end_no_run(
+    sandbox: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = scored(tmp_path, SCORE.replace('{"first": outputs[0], "second": outputs[1]}', "1 / 0"))
+    found = Evaluator(problem, sandbox).evaluate(PAIR)
+    assert (found.status, found.rewards) == (Status.OK, (0.0, 0.0))
+    assert "ZeroDivisionError" in caplog.text
+    assert "cannot read" in found.feedback
+
+
+@pytest.mark.parametrize(
+    ("depth", "status"), [(100, Status.OK), (101, Status.BAD_OUTPUT), (950, Status.BAD_OUTPUT)]
+)
+def test_outputs_nest_a_hundred_deep_at_most(
+    sandbox: Sandbox, tmp_path: Path, depth: int, status: Status
+) -> None:
+    problem = scored(
+        tmp_path, SCORE.replace('{"first": outputs[0], "second": outputs[1]}', "dict(first=0, second=0)")
+    )
+    deep = "def solve(a, b):\n    for _ in range(%d):\n        a = [a]\n    return a\n"
+    assert Evaluator(problem, sandbox).evaluate(Program(deep % depth)).status is status
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ def test_a_snapshot_is_stored_every_so_many_tells_in_place_of_the_one_before(loo
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("UPDATE snapshots SET body = substr(body, 1, 300)", "ended before the end-of-stream marker"),
-        ("UPDATE snapshots SET version = '0.0'", "another version of evovpo wrote it"),
+        ("UPDATE snapshots SET body = substr(body, 1, 300)", "or another user or machine, wrote it"),
+        ("UPDATE snapshots SET version = '0.0'", "or another user or machine, wrote it"),
         ("UPDATE snapshots SET tells = tells - 1", "it is of run one after"),
         ("DELETE FROM snapshots", ""),
     ],

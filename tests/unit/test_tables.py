@@ -139,7 +139,7 @@ def test_a_sheet_keeps_what_is_not_filled(tmp_path: Path) -> None:
         ("list", "b", [("n", "short", "list"), (36, None, "[1]"), (None,) * 3, ("=1+1", "kept", None)]),
     ):
         with (tmp_path / out).open("w") as file:
-            write_rows(file, tmp_path / out, tmp_path / "a.xlsx", rows, column)
+            write_rows(file, tmp_path / out, tmp_path / "a.xlsx", rows, [column])
         found = openpyxl.load_workbook(io.BytesIO((tmp_path / out).read_bytes()))
         assert list(found.worksheets[0].values) == expected
         assert found.sheetnames[1:] == ["second"]
@@ -290,3 +290,47 @@ def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
 def test_a_column_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="expected a column for last_name, found First Name; "):
         table_arguments([{"First Name": "Ada"}], {"first_name": True, "last_name": True})
+
+
+def test_what_programs_return_becomes_no_formula(tmp_path: Path) -> None:
+    hostile = [
+        '=HYPERLINK("http://far")',
+        "@SUM(1)",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "\t=1",
+        "+49 170 1234",
+        "-5.2",
+    ]
+    rows = [{"n": "=own", "short": text} for text in hostile]
+    (tmp_path / "a.csv").write_text("n,short\n" + "=own,\n" * len(hostile))
+    with (tmp_path / "b.csv").open("w", newline="") as file:
+        write_rows(file, tmp_path / "b.csv", tmp_path / "a.csv", rows, ["short"])
+    found = read_table(tmp_path / "b.csv")
+    assert [row["short"] for row in found] == [*(f"'{text}" for text in hostile[:5]), *hostile[5:]]
+    assert found[0]["n"] == "=own"
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in [("n", "short"), *(("=1+1", None) for _ in rows)]:
+        book.active.append(line)
+    book.save(tmp_path / "a.xlsx")
+    with (tmp_path / "b.xlsx").open("w") as file:
+        write_rows(file, tmp_path / "b.xlsx", tmp_path / "a.xlsx", rows, ["short"])
+    sheet = openpyxl.load_workbook(tmp_path / "b.xlsx").active
+    assert [sheet.cell(line, 2).data_type for line in range(2, 9)] == ["s"] * 7
+    assert sheet.cell(2, 2).value == hostile[0]
+    assert sheet.cell(2, 1).data_type == "f"  # the user's own
+
+
+def test_a_sheet_with_a_cell_far_outside_or_much_inside_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.cell(1_048_576, 16_384, "far")
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(ProblemError, match="at most 5000000 cells, found 1048576 rows of 16384 columns"):
+        read_table(tmp_path / "a.xlsx")
+    monkeypatch.setattr("evovpo.problem.importers.tables._MOST_BYTES", 1 << 10)
+    with pytest.raises(ProblemError, match="at most 0 MiB unpacked"):
+        read_table(tmp_path / "a.xlsx")

@@ -223,7 +223,7 @@ def load_tokenizer(folder: Path) -> Any:
     """Return the tokenizer in a model folder."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _rewards(chain: Sequence[JudgedAnswer]) -> Floats | None:

@@ -118,7 +118,9 @@ def measure(
 
 def load_start_model(domain: TokenDomain) -> Any:
     """Return the start model, ready to be trained on a CPU."""
-    return AutoModelForCausalLM.from_pretrained(domain.model_folder, attn_implementation="eager")
+    return AutoModelForCausalLM.from_pretrained(
+        domain.model_folder, attn_implementation="eager", trust_remote_code=False
+    )
 
 
 def train(

@@ -69,7 +69,7 @@ def load_tokenizer(version: PolicyVersion) -> Any:
     require_folder(version)
     folder = base_version(version).path
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise PolicyError(
             f"the tokenizer in {folder} cannot be loaded ({error}); write it again with save_pretrained"

@@ -145,7 +145,9 @@ def uncompared(store: Store, plan: Plan) -> str:
         if is_chat or config.prompt.style not in ("auto", "alignment"):
             asked = "by chat" if is_chat else f"in the style {config.prompt.style}"
             return f"probes ask in the built-in model's format, and run {run_id} asked {asked}"
-    model = AutoConfig.from_pretrained(base_version(plan.start).path, local_files_only=True)
+    model = AutoConfig.from_pretrained(
+        base_version(plan.start).path, local_files_only=True, trust_remote_code=False
+    )
     try:
         for name in model.architectures or ():
             check_supported(name, model)

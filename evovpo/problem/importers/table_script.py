@@ -102,6 +102,12 @@ def table_write(file: Any, rows: Sequence[Mapping[str, Any]], mark: str) -> None
         writer.writerow(cell if isinstance(cell, str | None) else json.dumps(cell) for cell in row.values())
 
 
+def table_cell(value: Any) -> Any:
+    """Return a value for a cell of CSV: before what a sheet would take for a formula stands an apostrophe."""
+    is_formula = isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d\s.,()/%eE-]*$)", value)
+    return f"'{value}" if is_formula else value
+
+
 def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
     """Write the CSV file named first to the second, or print it, empty cells of a column filled.
 
@@ -117,7 +123,7 @@ def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], colum
             zip(rows, table_arguments(rows, are_text), strict=True), start=1
         ):
             try:
-                row[column] = row.get(column) or function(*values)
+                row[column] = row.get(column) or table_cell(function(*values))
             except Exception as error:
                 row[column], failed = None, failed + 1
                 print(f"row {number}: {type(error).__name__}: {error}", file=sys.stderr)

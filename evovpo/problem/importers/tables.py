@@ -19,6 +19,7 @@ from evovpo.files import write_errors, written_whole
 from evovpo.problem.importers import table_script
 from evovpo.problem.importers.table_script import (
     table_arguments,
+    table_cell,
     table_names,
     table_read,
     table_value,
@@ -31,6 +32,8 @@ from evovpo.types import Problem, Program, content_id
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 """Ends of the names of files that are tables."""
 _MOST_HELD_OUT = 200
+_MOST_CELLS, _MOST_BYTES = 5_000_000, 512 << 20
+"""Of a sheet, from its corner to its farthest cell, and of all that its file holds."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
@@ -47,7 +50,17 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return [{column: row.get(column) for column in columns} for row in rows]
     try:
         if kind == ".xlsx":
-            first = _openpyxl(path).load_workbook(path, data_only=True).worksheets[0]
+            openpyxl = _openpyxl(path)
+            with zipfile.ZipFile(path) as parts:
+                size = sum(part.file_size for part in parts.infolist())
+            if size > _MOST_BYTES:
+                raise ProblemError(f"{path}: expected at most {_MOST_BYTES >> 20} MiB unpacked, found {size}")
+            first = openpyxl.load_workbook(path, data_only=True).worksheets[0]
+            if first.max_row * first.max_column > _MOST_CELLS:
+                found = f"{first.max_row} rows of {first.max_column} columns"
+                raise ProblemError(
+                    f"{path}: expected at most {_MOST_CELLS} cells, found {found}; delete cells far outside"
+                )
             csv.writer(sheet).writerows(first.iter_rows(values_only=True))
         return table_read(str(path), sheet.getvalue() if kind == ".xlsx" else None)[0]
     except OSError as error:
@@ -69,13 +82,15 @@ def write_rows(
 ) -> None:
     """Write the rows of `table`, of which columns are `changed`, in the form that `out` names, else its own.
 
-    CSV keeps what separates its cells, and a sheet keeps its other cells. Raises `ProblemError`.
+    CSV keeps what separates its cells, and a sheet keeps its other cells. What was made becomes no formula.
+    Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     elif kind != ".xlsx":
         mark = "\t" if kind == ".tsv" else ","
+        rows = [{**row, **{name: table_cell(row[name]) for name in changed}} for row in rows]
         table_write(file, rows, table_read(str(table))[1] if before == kind else mark)
     else:
         book = _openpyxl(out).load_workbook(table) if before == kind else _openpyxl(out).Workbook()
@@ -85,7 +100,10 @@ def write_rows(
         for name in changed if before == kind else columns:
             for line, value in zip((1, *filled), (name, *(row[name] for row in rows)), strict=True):
                 is_cell = isinstance(value, str | int | float | None)
-                sheet.cell(line, columns.index(name) + 1, value if is_cell else json.dumps(value))
+                text = value if is_cell else json.dumps(value)
+                cell = sheet.cell(line, columns.index(name) + 1, text)
+                if isinstance(text, str):
+                    cell.data_type = "s"  # never a formula
         book.save(file.buffer)
 
 

@@ -76,6 +76,7 @@ NO_SETTINGS = Settings({}, (), "", (), ())
 """Of a project without a configuration file."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MOST_NODES = 100_000
 _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 
@@ -145,6 +146,8 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if _size(node, {}) > _MOST_NODES:
+            raise ValueError(f"expected at most {_MOST_NODES} values, found more: aliases repeat them")
         raw = yaml.safe_load(text)
     except OSError as error:
         raise ConfigError(f"{path}: expected a YAML file, but it cannot be read: {error.strerror}") from error
@@ -160,6 +163,16 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
             "another file with --openevolve-config, or --openevolve-config none to read none"
         )
     return raw, list(_repeated(node, ""))
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """Return how many values a node of YAML is, what aliases repeat each time; very many in a circle."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_NODES + 1
+        inside = getattr(node, "value", ())
+        items = [one for item in inside for one in (item if isinstance(item, tuple) else (item,))]
+        known[id(node)] = 1 if isinstance(inside, str) else 1 + sum(_size(one, known) for one in items)
+    return known[id(node)]
 
 
 def _repeated(node: Any, prefix: str) -> Iterator[str]:

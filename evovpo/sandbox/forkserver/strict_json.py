@@ -10,6 +10,8 @@ from typing import Any
 
 INTEGER_DIGITS = 40
 """Longest integer accepted in an output: converting long ones costs quadratic time."""
+DEEPEST = 100
+"""Most lists and objects in one another in an output: whoever reads it may take a call for each."""
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
@@ -39,12 +41,22 @@ def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
     line = json.loads(raw.decode(), parse_constant=constant, parse_int=integer, parse_float=real)
     if not isinstance(line, dict):
         raise ValueError("a line is not an object")
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deep(line):
+        impurity = f"more than {DEEPEST} lists in lists"
     if b"\\ud" in raw.lower():
         try:
             json.dumps(line, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             impurity = "a text with half a surrogate pair"
     return line, impurity
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inside = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [item for items in inside for item in items if isinstance(item, dict | list)]
+    return bool(level)
 
 
 TEXT_LIMIT = 4000

@@ -35,7 +35,7 @@ class StringDomain:
 
     def __init__(self, model_folder: Path, sandbox: Sandbox) -> None:
         self.model_folder, self.sandbox = model_folder, sandbox
-        self._tokenizer = AutoTokenizer.from_pretrained(model_folder)
+        self._tokenizer = AutoTokenizer.from_pretrained(model_folder, trust_remote_code=False)
         self._known: dict[tuple[str, str], Shown] = {}
         """Programs judged so far, by problem version and program id."""
 

@@ -1,0 +1,136 @@
+"""Bodies, files and names from elsewhere have limits, and say nothing that they should not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evovpo import trust
+from evovpo.errors import ConfigError, PolicyError, StoreError
+from evovpo.problem.openevolve.settings import read_settings
+from evovpo.proposers import http
+from evovpo.proposers.server import VLLMServer
+from evovpo.reports.text import plain_table
+from evovpo.store.database import parse_url
+
+
+@contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-secret")
+    heard: list[str | None] = []
+
+    def listen(request: BaseHTTPRequestHandler) -> None:
+        heard.append(request.headers["Authorization"])
+        request.send_error(404)
+
+    with answering(listen) as other:
+
+        def redirect(request: BaseHTTPRequestHandler) -> None:
+            request.send_response(302)
+            request.send_header("Location", f"{other}/models")
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+
+        with answering(redirect) as url:
+            assert http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)[0] == 302
+            with pytest.raises(ConfigError, match="no OpenAI-compatible server"):
+                http.check_model(url, "m", "OPENAI_API_KEY", 5.0)
+    assert heard == []
+
+
+def test_an_endless_answer_ends_at_a_limit_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MOST_BYTES", 1 << 20)
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        try:
+            while True:
+                request.wfile.write(b"x" * (1 << 16))
+        except OSError:
+            pass
+
+    with answering(endless) as url, pytest.raises(OSError, match="more than 1 MiB"):
+        http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)
+
+
+@pytest.mark.parametrize("url", ["http://h/v1?api-key=secret", "http://u:secret@h/v1"])
+def test_an_address_that_holds_a_secret_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY") as refused:
+        VLLMServer(url, "m")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://u:se/cret@h/n", "postgresql+psycopg://u:12:cr@h:x/n"])
+def test_a_store_url_with_an_unescaped_password_is_one_error_without_it(url: str) -> None:
+    with pytest.raises(StoreError, match="%2F") as refused:
+        parse_url(url)
+    assert "cr" not in str(refused.value).partition("expected")[0].replace("address", "")
+    assert refused.value.__cause__ is None
+
+
+def test_aliases_that_blow_up_are_refused_at_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (tmp_path / "config.yaml").write_text("\n".join([*lines, "max_iterations: 3"]))
+    with pytest.raises(ConfigError, match="aliases repeat them"):
+        read_settings(tmp_path / "config.yaml")
+    (tmp_path / "config.yaml").write_text("a: &a [*a]\nmax_iterations: 3")
+    with pytest.raises(ConfigError):
+        read_settings(tmp_path / "config.yaml")
+
+
+def test_no_text_of_a_table_steers_a_terminal() -> None:
+    table = plain_table("path")
+    table.add_row("\x1b]52;c;aGk=\x07\x1b[2J")
+    out = Console(file=StringIO(), force_terminal=True, color_system=None)
+    out.print(table)
+    assert "]52" in out.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b]" not in out.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[2J" not in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_model_with_code_of_its_own_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    from evovpo.proposers.local import load_model
+    from evovpo.types import PolicyVersion
+
+    for file in ("config.json", "tokenizer_config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / file).write_text("{}")
+    (tmp_path / name).write_text('{"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}')
+    with pytest.raises(PolicyError, match="which never runs here"):
+        load_model(PolicyVersion(0, None, str(tmp_path)))
+
+
+def test_a_seal_holds_for_its_bytes_on_this_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = trust.seal(b"body")
+    assert own == trust.seal(b"body") != trust.seal(b"other")
+    assert (trust.state_folder() / "key").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert trust.seal(b"body") != own
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    assert trust.seal(b"body") != own
