@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -99,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # Not every terminal can show every character of an example; that must not end a run.
             stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     mount_commands()
     try:
         refuse_removed(sys.argv[1:] if arguments is None else arguments)

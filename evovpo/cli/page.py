@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -34,7 +35,7 @@ def serve(
     store_url: options.StoreUrl = None,
     port: Annotated[int, option("P", "Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8090,
     host: Annotated[
-        str, option("HOST", "Address to listen at; any but this machine's own has a token in its URL.")
+        str, option("HOST", "Address to listen at; its URL has a token where others than you can reach it.")
     ] = "127.0.0.1",
     report: Annotated[
         str | None, option("FILE|SUITE", "A batch whose report the page shows too, while it runs and later.")
@@ -60,22 +61,21 @@ def serve(
 
     evovpo serve --store comparison.db --report comparison.toml
     """
-    import secrets
     import webbrowser
 
     from evovpo.experiments.batch import read_batch
     from evovpo.page.reports import LiveReport, batch_report
 
     _require_ui()
-    from evovpo.page.server import application, is_local
+    from evovpo.page.server import application, needs_token
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
 
-    token = None if is_local(host) and not allow_actions else secrets.token_urlsafe(18)
+    token = secrets.token_urlsafe(18) if allow_actions or needs_token(host) else None
 
     def ready(address: str) -> None:
         say(address)
-        if not no_browser:
+        if not no_browser and token is None:  # command lines are for everybody to read
             webbrowser.open(address)
 
     live = None
@@ -138,17 +138,19 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
     logs.as_parent()
     from evovpo.page.reports import LiveReport
-    from evovpo.page.server import application
+    from evovpo.page.server import application, needs_token
     from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
+
+    token = secrets.token_urlsafe(18) if needs_token("127.0.0.1") else None
 
     def ready(address: str) -> None:
         say(f"page: {address}", stderr=True)
         is_said.set()
 
     with contextlib.suppress(KeyboardInterrupt):
-        app = application(Source(url), report=report and LiveReport(report))
-        serve_page(app, "127.0.0.1", 0, None, ready)
+        app = application(Source(url), token, report=report and LiveReport(report))
+        serve_page(app, "127.0.0.1", 0, token, ready)
 
 
 def _require_ui() -> None:

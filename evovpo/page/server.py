@@ -4,7 +4,10 @@ Only the files named here are served, none by a path of the request. A browser i
 script and nothing else, whatever a store holds.
 """
 
+import asyncio
 import json
+import os
+import pwd
 import re
 import secrets
 import socket
@@ -22,6 +25,7 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evovpo.errors import ConfigError, RunHeldError, StoreError
 from evovpo.page import records
@@ -44,6 +48,10 @@ _HEADERS = {
 _COOKIE = "evovpo_token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
+MOST_CONNECTIONS = 100
+REQUEST_SECONDS = 10.0
+"""How long a client may take to send its first request."""
+
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
 _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
@@ -52,6 +60,30 @@ _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]
 def is_local(host: str) -> bool:
     """Return whether only this machine can reach a server that listens at `host`."""
     return host in _LOCAL
+
+
+def needs_token(host: str) -> bool:
+    """Return whether others than this user can reach a server at `host`, from elsewhere or from here."""
+    return not is_local(host) or any(
+        1000 <= one.pw_uid < 60_000 and one.pw_uid != os.getuid()
+        for one in pwd.getpwall()
+        if not one.pw_shell.endswith(("nologin", "false"))
+    )
+
+
+class _Impatient(H11Protocol):
+    """A connection that is closed where it asks nothing in time, or where there are many already."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+        else:
+            self.loop.call_later(REQUEST_SECONDS, self._close_silent)
+
+    def _close_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
 
 def application(
@@ -126,7 +158,9 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_Impatient)).run(
+            sockets=[listener]
+        )
 
 
 def _file(path: Path, request: Request) -> Response:

@@ -1,14 +1,12 @@
 """The store behind the page: opened when it is first asked for, and again after it failed or was replaced."""
 
-import contextlib
 import threading
 import time
 from collections import OrderedDict
-from pathlib import Path
 
 from evovpo.page.figures import RunFigures
 from evovpo.store import Store
-from evovpo.store.database import parse_url
+from evovpo.store.database import file_identity, parse_url
 from evovpo.types import Problem, Run
 
 _PATIENCE = {
@@ -46,11 +44,11 @@ class Source:
         A file that was deleted or replaced since is never read from what is left of it in memory.
         """
         with self._lock:
-            if self._store is not None and _identity(self._store.file) != self._identity:
+            if self._store is not None and file_identity(self._store.file) != self._identity:
                 self.close()
             if self._store is None:
                 opened = Store.open(self.url, create=False)
-                self._store, self._identity = opened, _identity(opened.file)
+                self._store, self._identity = opened, file_identity(opened.file)
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
@@ -96,12 +94,3 @@ class Source:
             self._store = None
             self._figures.clear()
             self._problems.clear()
-
-
-def _identity(file: Path | None) -> tuple[int, int] | None:
-    """Return which file lies at a path; None if none does, or for a database without one."""
-    with contextlib.suppress(OSError):
-        if file is not None:
-            found = file.stat()
-            return found.st_dev, found.st_ino
-    return None

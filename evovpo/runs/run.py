@@ -28,7 +28,7 @@ from evovpo.runs.snapshots import Keeper
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
-from evovpo.trust import asked_for, is_marked, mark, require
+from evovpo.trust import asked_for, is_marked, mark, require, state_folder
 from evovpo.types import Problem, Run, RunStatus, Tell, content_id
 
 
@@ -239,9 +239,11 @@ def only_searcher(store: str, run_id: str) -> Iterator[None]:
     `StoreError` where none can be held.
     """
     folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
+    if folder.exists() and folder.lstat().st_uid != os.getuid():  # another user was there first
+        folder = state_folder() / "held"
     path = folder / content_id(store, run_id)
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = hold(path)
     except FileHeldError as error:
         raise RunHeldError(

@@ -7,7 +7,7 @@ write; PostgreSQL reads in one snapshot, and a write waits for a server that is 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from itertools import chain, count
 from pathlib import Path
@@ -91,6 +91,7 @@ class Database:
         is_file = self._is_sqlite and not in_memory and not place.startswith("file:")
         self.file = Path(place) if is_file else None
         """The file that the database is in, or None where it is not a SQLite file."""
+        self._identity: tuple[int, int] | None = None
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
         with self._faults():
             try:
@@ -162,6 +163,7 @@ class Database:
             with (
                 self._one_writer,
                 self._pool.connect() as connection,
+                self._still_there(connection),
                 connection.begin() as transaction,
             ):
                 if self._is_sqlite:
@@ -180,6 +182,21 @@ class Database:
                 return value
 
         return self._patiently(once, waits=True)
+
+    @contextmanager
+    def _still_there(self, connection: Connection) -> Iterator[None]:
+        """Raise `StoreError` where the file was deleted or replaced, after saving what it held beside it."""
+        identity = file_identity(self.file)
+        self._identity = self._identity or identity
+        if self.file is not None and identity != self._identity:
+            rescue = self.file.with_name(f"{self.file.name}.rescued")
+            if not rescue.exists():
+                connection.exec_driver_sql("VACUUM INTO ?", (str(rescue),))
+            raise StoreError(
+                f"{self.name} was deleted or replaced while it was in use; all that was told is in {rescue}: "
+                "put that in its place, then resume"
+            )
+        yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
         """Return what `work` returns, trying again while the database is locked or a writer was as fast.
@@ -347,6 +364,15 @@ def upgrade(url: str | None = None) -> str:
         database.schema_version()
         database.migrate()
     return SCHEMA_VERSION
+
+
+def file_identity(file: Path | None) -> tuple[int, int] | None:
+    """Return which file lies at a path; None if none does, or for a database without one."""
+    with suppress(OSError):
+        if file is not None:
+            found = file.stat()
+            return found.st_dev, found.st_ino
+    return None
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import queue
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,12 +28,13 @@ from shell import Shell
 from toy_runs import PROBLEM
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
-from evovpo.errors import AskedError
+from evovpo.errors import AskedError, StoreError
+from evovpo.page.source import Source
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.run import only_searcher, resume, start
 from evovpo.store import Store
 from evovpo.types import Problem, Prompt, RunStatus
 
@@ -260,3 +272,91 @@ def test_an_id_that_is_a_path_is_refused(
         assert "expected ids of runs" in answer.err
     new = set(tmp_path.rglob("*")) - before
     assert [path for path in new if not path.name.startswith("run.db")] == []
+
+
+def test_a_store_deleted_during_a_run_ends_it_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "run.db"
+    made(file, PROBLEM)
+
+    def delete(prompt: Prompt, index: int) -> str:
+        for path in tmp_path.glob("run.db*"):
+            path.unlink()
+        return ""
+
+    with Store.open(str(file)) as store, pytest.raises(StoreError, match=r"run\.db\.rescued"):
+        resume("one", store, ScriptedProposer(delete))
+    assert not file.exists()
+    with Store.open(str(tmp_path / "run.db.rescued")) as rescued:
+        assert resume("one", rescued, ScriptedProposer(lambda prompt, index: "")).evaluations == 4
+
+
+def test_a_folder_of_another_user_in_the_way_does_not_stop_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid():
+        pytest.skip("only root can make a folder of another user")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"evovpo-{os.getuid()}"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    with only_searcher("a store", "one"):
+        assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "evovpo", "evolve", "strings/phone-with-hyphens", "--proposer", "random"]
+    options = ["-n", "1000000", "--set", "search.stop_when_solved=false", "--store", str(tmp_path / "run.db")]
+    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        while process.poll() is None:
+            time.sleep(0.1)
+            with suppress(StoreError), Store.open(str(tmp_path / "run.db"), create=False) as store:
+                run = store.newest_run()
+                if run is not None and store.run_summary(run).proposed:
+                    break
+        process.send_signal(number)
+        assert "To go on:  evovpo resume" in process.communicate(timeout=120)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    with Store.open(str(tmp_path / "run.db")) as store:
+        assert store.run(str(store.newest_run())).status is RunStatus.INTERRUPTED
+
+
+def test_a_page_has_a_token_where_others_are_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = pytest.importorskip("evovpo.page.server")
+    user = pwd.struct_passwd(("other", "x", 1234, 1234, "", "/home/other", "/bin/bash"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [user])
+    assert server.needs_token("127.0.0.1")
+    monkeypatch.setattr(os, "getuid", lambda: 1234)
+    assert not server.needs_token("127.0.0.1")
+    assert server.needs_token("0.0.0.0")
+
+
+def test_clients_that_ask_nothing_are_let_go_and_the_page_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("evovpo.page.server")
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 1.0)
+    made(tmp_path / "run.db", PROBLEM)
+    ready: queue.Queue[str] = queue.Queue()
+    app = server.application(Source(str(tmp_path / "run.db")))
+    # Not in the main thread the server takes no signals, and it ends with this process.
+    threading.Thread(target=server.serve, args=(app, "127.0.0.1", 0, None, ready.put), daemon=True).start()
+    url = ready.get(timeout=60)
+    port = int(url.rsplit(":", 1)[1].strip("/"))
+    with ExitStack() as opened:
+        for _ in range(60):
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            client.sendall(b"GET / HTTP/1.1\r\n")
+        for _ in range(60):
+            with suppress(OSError), urllib.request.urlopen(f"{url}healthz", timeout=5) as answer:
+                assert answer.status == 200
+                break
+            time.sleep(0.5)
+        else:
+            pytest.fail("no answer")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}api/runs/one/lineage?program=nope", timeout=60)
