@@ -145,7 +145,10 @@ class LiveProgress(LiveView):
             return Text(self.status())
         run, bar = self.run, Table.grid(padding=(0, 1))
         done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
-        seconds = Text(f"{time.monotonic() - self._begin:.0f} s", style="dim")
+        took, new = time.monotonic() - self._begin, self.proposed - (self._proposed_before or 0)
+        left = took / new * (run.evaluations - self.proposed) if new else 0.0
+        togo = f", at most {duration(left)} to go" * bool(left)
+        seconds = Text(f"{took:.0f} s{togo}", style="dim")
         bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
         head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, {self._how}", "dim"))
         waits = Text(self._waits, style="yellow")

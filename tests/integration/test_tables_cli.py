@@ -102,6 +102,14 @@ def test_columns_with_missing_cells_are_solved_too(evovpo: Shell) -> None:
     assert found.json["solved_heldout"]
 
 
+def test_a_table_of_numbers_says_first_what_does_work(evovpo: Shell) -> None:
+    Path("sums.csv").write_text("a,b,total\n" + "".join(f"{n},{n + 1},{2 * n + 1}\n" for n in range(30)))
+    refused = evovpo("evolve", "sums.csv")
+    assert refused.code == 2
+    error = next(line for line in refused.err.splitlines() if line.startswith("error: "))
+    assert "needs an instruction model behind a server: give --base-url URL --model NAME; the" in error
+
+
 def test_a_model_behind_a_server_gets_the_rows_in_words(evovpo: Shell) -> None:
     Path("people.csv").write_text(PEOPLE)
     with served([f"```python\n{SWAP}```"] * 8) as (address, bodies):

@@ -70,6 +70,19 @@ def test_a_silent_server_is_named_with_the_requests_that_brought_nothing() -> No
     assert status.endswith(", waiting since 40 s")
 
 
+def test_a_terminal_is_told_how_long_it_may_still_take() -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200)
+    progress = LiveProgress(console)
+    progress.started(RUN)
+    progress.told(Progress(judged(loop_with(*REWARDS)), 1))
+    console.print(progress._view())
+    assert "to go" not in output.getvalue()
+    progress.proposed = 50
+    console.print(progress._view())
+    assert "to go" in output.getvalue()
+
+
 class Work(LiveView):
     """Work of which nothing is told."""
 
