@@ -205,7 +205,8 @@ class Evaluator:
 def unseen_rows(problem: Problem) -> Problem:
     """Return a problem by example whose training rows are the held-out rows of this one."""
     objectives = tuple(Objective(f"row-{number + 1}") for number in range(len(problem.heldout)))
-    return replace(problem, train=problem.heldout, heldout=(), objectives=objectives)
+    by_example = replace(problem, scorer_path=None, evaluator=None)  # a stored problem may name code too
+    return replace(by_example, train=problem.heldout, heldout=(), objectives=objectives)
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:

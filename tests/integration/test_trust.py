@@ -360,3 +360,41 @@ def test_clients_that_ask_nothing_are_let_go_and_the_page_answers(
             pytest.fail("no answer")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{url}api/runs/one/lineage?program=nope", timeout=60)
+
+
+def test_a_hostile_store_goes_through_every_command(
+    tmp_path: Path,
+    listening: tuple[str, list[dict[str, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (url, heard), run, file, ran = listening, Shell(capsys), tmp_path / "run.db", tmp_path / "ran"
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+    made(file, PROBLEM, is_whole=True)
+    hostile = tmp_path / "hostile" / "score.py"
+    hostile.parent.mkdir()
+    hostile.write_text(f"open({str(ran)!r}, 'w').close()\n")
+    model = {"name": "m", "base_url": url, "key_variable": "AWS_SECRET_ACCESS_KEY"}
+    off = {"evaluator": {"allow": "sandbox=off"}, "sandbox": {"minimum_level": "none"}, "models": [model]}
+    change_settings(file, proposer={"name": "openai", "attempts": 1}, **off)
+    change(
+        file,
+        "UPDATE problems SET body = json_set(body, '$.scorer_path', ?, '$.folder', ?,"
+        " '$.limits.wall_seconds', 1e6)",
+        str(hostile),
+        str(hostile.parent),
+    )
+    change(file, "UPDATE programs SET source = 'def solve(name):\n    while True: pass\n'")
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        ["runs"],
+        ["show", "latest", "--no-png"],
+        ["export", "latest", "-o", "page.html"],
+        ["replay", "latest"],
+        ["resume", "latest"],
+        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", "one"],
+    ):
+        answer = run(*command, "--store", file)
+        assert "Traceback" not in answer.err, command
+        assert (heard, ran.exists()) == ([], False), command
+    assert "asks for" in run("resume", "latest", "--store", file).err

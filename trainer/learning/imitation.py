@@ -216,7 +216,9 @@ def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find]
     unseen: list[list[bool]] = [[] for _ in chosen]
     if problem.validation and chosen:
         config = Config(store=StoreConfig(url=store.name))
-        with open_evaluator(replace(problem, heldout=problem.validation), config) as judge:
+        # A stored problem may name code too.
+        own = replace(problem, heldout=problem.validation, scorer_path=None, evaluator=None)
+        with open_evaluator(own, config) as judge:
             unseen = [list(judge.evaluate_heldout(find.program)) for find in chosen]
     kept: dict[str, Find] = {}
     for find, right_there in zip(chosen, unseen, strict=True):
