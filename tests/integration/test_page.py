@@ -147,6 +147,12 @@ def get(client: TestClient, path: str, status: int = 200) -> Any:
     return answer.json()
 
 
+def at(address: str, path: str) -> str:
+    """Return the address of a path of a page, with the token that the page's address has."""
+    page, mark, token = address.partition("?")
+    return page + path + mark + token
+
+
 # The read API
 
 
@@ -749,8 +755,9 @@ def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     address = process.stdout.readline().strip()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-    with urllib.request.urlopen(f"{address}api/runs/run-a") as answer:
+    # With a token where the machine has other users.
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(\?token=\S+)?", address)
+    with urllib.request.urlopen(at(address, "api/runs/run-a")) as answer:
         assert json.load(answer)["id"] == "run-a"
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == ""
@@ -764,7 +771,7 @@ def test_a_page_beside_a_batch_shows_its_report(
     file.write_text('name = "two"\nproblems = ["strings/phone-with-hyphens"]\nseeds = [0, 1]\n')
     with commands.page_beside(str(path), partial(batch_report, str(file), str(path))):
         address = re.search(r"page: (\S+)", capfd.readouterr().err)[1]  # type: ignore[index]
-        with urllib.request.urlopen(f"{address}api/report") as answer:
+        with urllib.request.urlopen(at(address, "api/report")) as answer:
             shown = json.load(answer)["report"]
     assert (shown["name"], shown["ended"]) == ("two", [0, 2])
 
