@@ -7,15 +7,17 @@ What a problem needs (limits, objectives) is not here: it belongs to the problem
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
 from evovpo.config_tree import LARGEST, AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 from evovpo.errors import ConfigError
 
-SelectionName = Literal["lexicase", "dirichlet", "pareto", "map-elites", "power-law"]
+WayName = Literal["climb", "specialist", "explore", "combine", "repair", "fresh"]
+"""The ways to ask, in `evovpo/search/ways.py`."""
 StrategyName = Literal["islands", "iid", "best-of-n", "sequential", "beam", "puct"]
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
@@ -50,67 +52,53 @@ def _object(text: str) -> str:
     return text
 
 
+_BY_WAYS = "the search learns which way to ask pays; search.ways sets their shares at first"
+_CONSTANT = "its value is fixed; leave it out"
+
+
 class SearchConfig(Section):
     """How the population is searched."""
 
+    gone: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("root_share", "crossover_share", "repair_share", "focus_share"), _BY_WAYS),
+        **dict.fromkeys(("inspirations", "top_programs", "diverse_programs"), _BY_WAYS),
+        **dict.fromkeys(("selection", "restart_after"), _BY_WAYS),
+        **dict.fromkeys(("join_proposals", "join_share", "lone_row_joins_after", "exploration"), _CONSTANT),
+        "migrants": "search.migration_rate is a share of an island's programs",
+        "goals": "no measurement showed a gain; leave it out",
+        "novelty_model": "novelty is judged by text: search.novelty",
+        "novelty_cosine": "novelty is judged by text: search.novelty",
+    }
     evaluations: Positive = 1000
     """Budget in proposed candidates; raise it for a hard problem."""
-    islands: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Sub-populations; more keep more variety in a long run, 1 is plain search."""
-    rollouts: Annotated[int, Field(ge=1, le=1024)] = 8
-    """G, completions sampled for one prompt; whoever trains from the run sets the group size."""
-    answers: Annotated[int, Field(ge=1, le=4)] = 1
-    """M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more."""
-    selection: SelectionName = "lexicase"
-    """How a parent is chosen; for those who compare selection methods."""
-    root_share: Share = 0.5
-    """Share of asks that show no parent; raise it where the model solves from scratch."""
-    inspirations: Annotated[int, Field(ge=0, le=64)] = 0
-    """Further programs shown that add to what the parent achieves; for models with room in the prompt."""
-    top_programs: Annotated[int, Field(ge=0, le=64)] = 0
-    """Best programs of its island shown beside a parent; also useful with one objective."""
-    diverse_programs: Annotated[int, Field(ge=0, le=64)] = 0
-    """Others of other rewards shown, drawn at random; raise it where programs become alike."""
-    elites: Annotated[int, Field(ge=1, le=100_000)] = 32
-    """Archive size of an island; raise it for problems with many objectives."""
-    migration_interval: Positive = 10
-    """Asks of an island between migrations; lower it to make islands alike sooner."""
-    migrants: Annotated[int, Field(ge=0, le=100_000)] = 2
-    """Programs that move at each migration; 0 keeps the islands apart."""
-    joins: bool = True
-    """Join complementary programs under one condition; switch off to measure the model alone."""
-    join_proposals: Annotated[int, Field(ge=1, le=10_000)] = 8
-    """Most programs in one join ticket; lower it for a small budget."""
-    join_share: Share = 0.1
-    """Largest share of the budget that joins may take; lower it if joins memorise."""
-    lone_row_joins_after: Share = 0.5
-    """Share of the budget after which a join may single out one row; 1 forbids such joins."""
-    focus_share: Share = 0.25
-    """Share of parentless asks that show only rows the chosen program fails; 0 shows all rows."""
     strategy: StrategyName = "islands"
     """What each ask starts from; all but islands are for comparisons and for small budgets."""
+    ways: dict[WayName, NotNegative] = Field(default={})
+    """Shares of the ways to ask at first, such as {climb=0.8, fresh=0.2}; empty for the usual ones."""
+    learns_ways: bool = True
+    """Shift asks to the ways that brought most lately; off keeps the shares, for comparisons."""
+    islands: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Sub-populations; more keep more variety in a long run, 1 is plain search."""
+    elites: Annotated[int, Field(ge=1, le=100_000)] = 32
+    """Programs that an island keeps; raise it for problems with many objectives."""
+    migration_interval: Positive = 50
+    """Asks of an island between migrations; lower it to make islands alike sooner."""
+    migration_rate: Share = 0.1
+    """Share of an island's programs that are copied to the next at each migration; 0 keeps them apart."""
+    rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """G, completions sampled for one prompt; None: 8 for the built-in model and `loop`, else 1."""
+    answers: Annotated[int, Field(ge=1, le=4)] = 1
+    """M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more."""
+    joins: bool = True
+    """Join complementary programs under one condition; switch off to measure the model alone."""
     beam: Annotated[int, Field(ge=1, le=10_000)] = 4
     """Programs that strategy beam expands in a generation; more for a large budget."""
-    exploration: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
-    """c of strategy puct; raise it where the tree keeps to one branch."""
-    crossover_share: Share = 0.0
-    """Share of asks that combine two parents; for models that read two programs well."""
-    repair_share: Share = 0.0
-    """Share of asks that mend a recent failing program; raise it where many programs fail."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
     """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
-    goals: bool = False
-    """Tell the model weights of the objectives, drawn for what the front lacks; for instruction models."""
     notes_interval: Count = 0
     """Asks between two that write down what was learned, for later prompts; 0 never does."""
     novelty: Share = 0.0
     """Least text distance to the island's programs; above 0 where evaluations are dear, 0 is off."""
-    novelty_model: str = ""
-    """Embedding model at proposer.base_url that also judges novelty; for those who have one there."""
-    novelty_cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = 0.98
-    """Likeness of embeddings from which a program is refused; lower it to refuse more."""
-    restart_after: Count = 0
-    """Asks of an island without progress after which it starts anew; for long runs, 0 never does."""
     patience: Count = 0
     """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
     target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
@@ -121,18 +109,13 @@ class SearchConfig(Section):
     """Stop at the first program that passes every training row; off to spend the whole budget."""
 
     def check(self) -> None:
-        if self.crossover_share + self.repair_share > 1.0:
+        if self.ways and not any(self.ways.values()):
+            raise ConfigError("search.ways gives every way a share of 0; give one more than that")
+        if self.ways and self.strategy != "islands":
             raise ConfigError(
-                f"search.crossover_share and search.repair_share are {self.crossover_share:g} and "
-                f"{self.repair_share:g}; together they are at most 1: lower one"
+                f"search.ways is given with search.strategy {self.strategy}; only islands choose among ways: "
+                "leave it out, or set the strategy to islands"
             )
-        if self.strategy != "islands":
-            for name in ("crossover_share", "repair_share", "inspirations", "restart_after"):
-                if getattr(self, name):
-                    raise ConfigError(
-                        f"search.{name} is {getattr(self, name):g} with search.strategy {self.strategy}; "
-                        "only islands know it: set it to 0, or the strategy to islands"
-                    )
         if self.strategy in ("iid", "best-of-n") and self.notes_interval:
             raise ConfigError(
                 f"search.notes_interval is {self.notes_interval} with search.strategy {self.strategy}, whose "
@@ -380,7 +363,7 @@ class Config(Tree):
         """Return stored settings without what older versions had and this one has not."""
         if isinstance(data, dict) and data.get("prompt", {}).get("style") == "formula":
             data["prompt"]["style"] = "auto"
-        return data
+        return super().of_today(data)
 
     def check(self) -> None:
         names = [model.name for model in self.models]

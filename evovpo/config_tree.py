@@ -10,7 +10,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -33,6 +33,9 @@ class Section(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    gone: ClassVar[Mapping[str, str]] = {}
+    """Settings of earlier versions -> what replaces them; stored configurations may hold them."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -57,7 +60,8 @@ class Section(BaseModel):
         """Return it with other values, checked; those of a section may be given as a mapping of its keys."""
         found = dict(self)
         for name, value in values.items():
-            found[name] = found[name].changed(**value) if isinstance(value, Mapping) else value
+            is_section = isinstance(value, Mapping) and isinstance(found[name], Section)
+            found[name] = found[name].changed(**value) if is_section else value
         return type(self)(**found)
 
     @classmethod
@@ -78,6 +82,9 @@ class Section(BaseModel):
                 faults += [] if keys_only else [str(one["ctx"]["error"])]
                 continue
             key, value = str(one["loc"][0]), one["input"]
+            if key in cls.gone:
+                faults.append(f"{cls.section()}.{key} is gone: {cls.gone[key]}")
+                continue
             if key not in cls.model_fields:
                 faults.append(f"unknown key {cls.section()}.{key}; {nearest_hint(key, cls.model_fields)}")
                 continue
@@ -126,7 +133,15 @@ class Tree(Section):
     @classmethod
     def of_today(cls, data: Any) -> Any:
         """Return stored settings without what older versions had and this one has not."""
-        return data
+        if not isinstance(data, Mapping):
+            return data
+        gone = {name: kind.gone for name, (kind, _) in cls._sections().items()}
+        return {
+            name: {key: value for key, value in part.items() if key not in gone.get(name, ())}
+            if isinstance(part, Mapping)
+            else part
+            for name, part in data.items()
+        }
 
     @classmethod
     def load(
@@ -185,7 +200,9 @@ class Tree(Section):
             if not is_many:
                 lines = [f"[{name}]"]
                 for key, field in kind.model_fields.items():
-                    lines += [f"# {_sentence(field)}", f"{key} = {toml_value(getattr(found, key))}"]
+                    value = getattr(found, key)
+                    line = f"# {key} = None" if value is None else f"{key} = {toml_value(value)}"
+                    lines += [f"# {_sentence(field)}", line]
             else:
                 lines = [f"# {_sentence(type(self).model_fields[name])}"]
                 for row in found:
@@ -239,6 +256,9 @@ class Tree(Section):
             # What cannot be converted stays text: the check says what was expected.
             with contextlib.suppress(ValueError):
                 value = found.annotation(written)
+        elif found is not None and found.annotation is not str:
+            with contextlib.suppress(tomllib.TOMLDecodeError):
+                value = None if written in ("", "None") else tomllib.loads(f"value = {written}")["value"]
         return {section: {key: value}}
 
     @classmethod
@@ -262,10 +282,15 @@ def expected(field: FieldInfo) -> str:
     if said:
         return said[0]
     names: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    kind = next((part for part in get_args(field.annotation) if part in names), field.annotation)
+    if get_origin(field.annotation) is dict:
+        keys = get_args(get_args(field.annotation)[0])
+        return f"a table of numbers, 0 or more, by {', '.join(keys)}"
+    parts = [part for one in get_args(field.annotation) for part in (one, *get_args(one))]
+    kind = next((part for part in parts if part in names), field.annotation)
+    bounds = [one for part in (*parts, field) for one in getattr(part, "metadata", ())]
     name = names.get(kind, "a section")
     above, low, high = (
-        next((getattr(one, bound) for one in field.metadata if hasattr(one, bound)), None)
+        next((getattr(one, bound) for one in bounds if hasattr(one, bound)), None)
         for bound in ("gt", "ge", "le")
     )
     if above is not None:
@@ -286,7 +311,9 @@ def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, An
 
 
 def toml_value(value: object) -> str:
-    """Return a text, number or truth value as TOML has it."""
+    """Return a text, number, truth value or table of them as TOML has it."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())}}}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

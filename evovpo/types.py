@@ -87,6 +87,13 @@ class PromptKind(StrEnum):
     """Write down what was learned so far: one completion without answers, shown in later prompts."""
     JOIN = "join"
     """No model: the ticket itself carries the joined programs to judge."""
+    SHORTEN = "shorten"
+    """No model: shorter variants of a solution; they do not count against the budget."""
+
+    @property
+    def is_free(self) -> bool:
+        """True where what a ticket carries does not count against the budget."""
+        return self in (PromptKind.SEED, PromptKind.SHORTEN)
 
 
 class PolicyEventKind(StrEnum):
@@ -337,11 +344,13 @@ class Prompt:
     seed: int = 0
     """Seed for sampling this prompt; rollout i of the same prompt and policy is reproducible."""
     proposals: tuple[Program, ...] = ()
+    way: str = ""
+    """The way to ask that chose what it shows (`evovpo.search.ways`); empty where there is no choice."""
 
     @property
     def slots(self) -> int:
         """Candidates that this ticket takes from the budget."""
-        if self.kind is PromptKind.SEED:
+        if self.kind.is_free:
             return 0
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
 
@@ -353,7 +362,7 @@ class Prompt:
     @property
     def has_model(self) -> bool:
         """True for a ticket that a model answers, rather than one that carries its own programs."""
-        return self.kind not in (PromptKind.SEED, PromptKind.JOIN)
+        return self.kind is not PromptKind.JOIN and not self.kind.is_free
 
 
 @dataclass(frozen=True, slots=True)

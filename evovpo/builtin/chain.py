@@ -1,6 +1,6 @@
 """The chain of answers that a built-in model writes: answers between `⟦sep⟧` marks, closed by `⟦end⟧`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from evovpo.builtin.functions import Language
@@ -46,6 +46,9 @@ class ChainFormat:
 
     reply_tokens = 160
     max_rows = MAX_ROWS
+    rollouts = 8
+    ways: ClassVar[Mapping[str, float]] = {"fresh": 0.5, "specialist": 0.45, "climb": 0.05}
+    others = 0
     model: ClassVar[str]
     advice: ClassVar[str] = "use another proposer"
     fault: Callable[[Problem], str]

@@ -5,6 +5,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from evovpo.types import Problem, Program
 
@@ -52,6 +53,21 @@ class Language:
         except UNREADABLE:
             return None
 
+    def shorter(self, expression: str) -> list[str]:
+        """Return the expressions in which a part takes the place of the part around it, shortest first."""
+        try:
+            tree = parse_expression(expression)
+        except UNREADABLE:
+            return []
+        found = {""}
+        for node in filter(_is_value, ast.walk(tree)):
+            start, end = node.col_offset, node.end_col_offset or 0
+            for part in filter(_is_value, ast.walk(node)):
+                if part is not node and not isinstance(part, ast.Constant):
+                    shorter = _spliced(expression, start, end, ast.unparse(part))
+                    found.add(self.canonical(shorter) or "")
+        return sorted(found - {"", expression}, key=lambda text: (len(text), text))
+
     def to_source(self, expression: str, entry: str, parameters: Sequence[str]) -> str:
         """Return the source of a function `entry(parameters)` that returns a canonical expression of them.
 
@@ -89,6 +105,17 @@ class Language:
             return self.canonical(_renamed(value, names, self.arguments))
         except UNREADABLE:
             return None
+
+
+def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
+    """True for an expression that is more than the name of a method."""
+    return isinstance(node, ast.expr) and not isinstance(node, ast.Attribute)
+
+
+def _spliced(text: str, start: int, end: int, part: str) -> str:
+    """Return a text with a part in place of its UTF-8 bytes from `start` to `end`."""
+    whole = text.encode()
+    return (whole[:start] + f"({part})".encode() + whole[end:]).decode()
 
 
 def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
-from evovpo.search.selection import non_dominated
+from evovpo.search.population import non_dominated
 from evovpo.types import Group, Problem, Program, Rewards
 
 

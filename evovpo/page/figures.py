@@ -148,12 +148,13 @@ class RunFigures:
         points: dict[int, Point] = {}
         for cost in page.costs:
             before = self.now
-            evaluations, seconds = before.evaluations, before.seconds + cost.seconds
+            evaluations, seconds, way = before.evaluations, before.seconds + cost.seconds, ""
             while lines and lines[0].position == cost.position:
                 line = lines.popleft()
-                evaluations += line.kind is not PromptKind.SEED
+                evaluations += not line.kind.is_free
                 seconds += line.seconds
                 self._count(line)
+                way = line.way
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
                     self._latest.append(line.mean_reward)
                     self._judge(
@@ -171,6 +172,7 @@ class RunFigures:
             point = Point(evaluations, before.tokens + cost.tokens, seconds, best, mean, score)
             self.points.append(point)  # before its rise, which another thread may read
             if (best, score) != (before.best, before.score):
+                self.by["way_rises"][way] += 1
                 self.rises.append(len(self.points) - 1)
             points[cost.position] = point
         named = {(line.position, line.slot): line.program_id or "" for line in page.lines}
@@ -182,8 +184,10 @@ class RunFigures:
 
     def _count(self, line: CandidateLine) -> None:
         self.by["kind"][line.kind] += 1
+        if line.way:
+            self.by["way"][line.way] += 1
         self.sandbox_seconds += line.seconds
-        if line.kind is not PromptKind.SEED:
+        if not line.kind.is_free:
             island = self.islands[line.island]
             island.proposed += 1
             island.since_rise += 1

@@ -19,8 +19,9 @@ from evovpo.config import Config, ModelConfig
 from evovpo.errors import EvovpoError, StoreError
 from evovpo.page.figures import Line, Point, RunFigures
 from evovpo.page.source import Source
+from evovpo.prompts.replies import idea_of
 from evovpo.runs.stored import Ancestor, Row, example_rows, lineage
-from evovpo.search.population import LEARNING_PROGRAMS, Grid, Member
+from evovpo.search.population import Grid, Member
 from evovpo.store import RunHead
 from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Training
 
@@ -81,6 +82,9 @@ def run_record(source: Source, run_id: str) -> Record:
             for index, island in sorted(figures.islands.items())
         ],
         **{f"by_{name}": _counts(figures.by[name]) for name in ("status", "parse_status", "kind")},
+        "by_way": [
+            {**one, "rises": figures.by["way_rises"][one["name"]]} for one in _counts(figures.by["way"])
+        ],
         "by_policy": [{"policy_version": key, "rollouts": n} for key, n in policies],
         "open_asks": [ask._asdict() for ask in source.store().open_asks(run_id)],
         "calls": {**calls._asdict(), "faults": _counts(Counter(calls.faults))},
@@ -103,7 +107,7 @@ def programs_record(
     shown = ordered[offset : offset + limit]
     vectors = store.reward_vectors([line.evaluation_id for line in shown])
     beginnings = store.beginnings([line.program_id for line in shown], _PREVIEW)
-    axes, cells = _grid(source, head, figures.lines, shown)
+    axes, cells = _grid(source, head, shown)
     return {
         "run": run_id,
         "offset": offset,
@@ -180,7 +184,8 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
         "position": position,
         **_of(source.figures(stored).line_of.get(program_id), "evaluations"),
         "children": store.children(stored.id, program_id, 20),
-        **_of(prompt, "kind", "island"),
+        **_of(prompt, "kind", "island", "way"),
+        "idea": idea_of(candidate.text),
         "parents": [{"role": one.role, **_program(store.program(one.program_id))} for one in parents[:20]],
         "prompt": [{"role": message.role, **cut(message.content)} for message in prompt.messages],
         "completion": tell.rollout and _completion(tell.rollout, candidate.token_span),
@@ -250,36 +255,31 @@ def _migrations(source: Source, head: RunHead) -> int:
     """Return how often each island of a run has got programs of its neighbour."""
     config = _config(head.run.config_json)
     search = None if config is None else config.search
-    if search is None or search.strategy != "islands" or search.islands == 1 or not search.migrants:
+    if search is None or search.strategy != "islands" or search.islands == 1 or not search.migration_rate:
         return 0
     return source.store().planned_asks(head.run.id) // (search.islands * search.migration_interval)
 
 
-def _grid(
-    source: Source, head: RunHead, lines: Sequence[Line], shown: Sequence[Line]
-) -> tuple[list[Record], dict[str, list[int]]]:
-    """Return the axes of a run's MAP-Elites grid, and the cell of each shown program by its id.
+def _grid(source: Source, head: RunHead, shown: Sequence[Line]) -> tuple[list[Record], dict[str, list[int]]]:
+    """Return the axes of the problem's grid over the shown programs, and the cell of each by its id.
 
-    Nothing for a run that does not select by cells, and until the edges of the bins are known.
+    Nothing for a problem without axes, and for strategies that have no cells.
     """
     config = _config(head.run.config_json)
-    if config is None or (config.search.strategy, config.search.selection) != ("islands", "map-elites"):
-        return [], {}
     problem = source.problem(head.run)
-    grid = Grid(problem.features, [one.name for one in problem.objectives], problem.has_one_score)
-    first = lines[:LEARNING_PROGRAMS]
-    ids = {line.evaluation_id for line in (*first, *shown)}
+    if config is None or config.search.strategy != "islands" or not problem.features:
+        return [], {}
+    grid = Grid(problem.features, [one.name for one in problem.objectives])
+    ids = {line.evaluation_id for line in shown}
     vectors, metrics = source.store().reward_vectors(ids), source.store().metrics(ids)
 
     def member(line: Line) -> Member:
         told = tuple(metrics.get(line.evaluation_id, {}).items())
         return Member(line.program_id, " " * line.length, vectors[line.evaluation_id], line.position, told)
 
-    for line in first:
-        grid.learn(member(line))
-    if not grid.is_frozen:
-        return [], {}
-    names = [feature.name for feature in problem.features] or ["length"]
+    for line in shown:
+        grid.insert(member(line))
+    names = [feature.name for feature in problem.features]
     axes = [{"name": name, "edges": edges} for name, edges in zip(names, grid.edges, strict=True)]
     return axes, {line.program_id: list(grid.cell(member(line))) for line in shown}
 
@@ -310,7 +310,7 @@ def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
         **_program(ancestor.program),
         "kind": ancestor.origin,
         "parents": [dataclasses.asdict(parent) for parent in ancestor.made_from],
-        **_of(ancestor, "mean_reward", "passed"),
+        **_of(ancestor, "mean_reward", "passed", "idea"),
         **_of(line, "score", "evaluations", "island", "policy_version"),
     }
 

@@ -5,7 +5,7 @@ judging it gave; that text is fenced, capped and marked as untrusted. A completi
 each answer has its delimiter, and slots are filled in the order of writing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from evovpo.config import PromptConfig
@@ -24,6 +24,9 @@ class _InstructFormat:
 
     reply_tokens = 4096
     max_rows = 7
+    rollouts = 1
+    ways: ClassVar[Mapping[str, float]] = {}
+    others = 0
     _form: ClassVar[str]
     _read: Callable[[Problem, str, Program | None, bool, bool], Program]
 
@@ -38,22 +41,24 @@ class _InstructFormat:
         starting program, to which edits apply.
         """
         language = showing.language_of(problem.suffix)
+        parent, partner = request.parent, request.partner
+        # What a project's own configuration says to the model stays where it puts it: in the system message.
+        statement, own = problem.statement.strip(), problem.evaluator is not None
         values = {
-            "statement": problem.statement.strip(),
+            "statement": "" if own else statement,
             "signature": f"{problem.entry}({', '.join(problem.parameters)})" if problem.entry else "",
             "objectives": "" if problem.has_one_score else _objectives(problem),
             "score": _objectives(problem).removeprefix("- ") if problem.has_one_score else "",
             "examples": _examples(problem, request),
-            "weights": _weights(problem, request),
             "notes": showing.quoted(request.notes),
             "inspirations": self._numbered(
                 "inspiration",
                 [self._judged(problem, request, shown, request.parent) for shown in request.inspirations],
             ),
+            "changes": _changes(parent),
             "attempts": self._numbered("attempt", [self._failed(attempt) for attempt in request.attempts]),
             "answer": self._answer(problem, request),
         }
-        parent, partner = request.parent, request.partner
         if parent is None:
             base = self._base(problem, None)
             values["start"] = "" if base is None else showing.shown_source(base.source, problem.suffix)
@@ -64,15 +69,9 @@ class _InstructFormat:
             judged = self._judged(problem, request, partner, parent)
             values["partner"] = judged["program"]
             values |= {f"partner_{place}": text for place, text in judged.items()}
-        system = self._templates.fill("system", {"statement": values["statement"], "language": language})
+        system = self._templates.fill("system", {"statement": statement if own else "", "language": language})
         user = self._templates.fill(_template(request), values)
         return (Message("system", system), Message("user", user)) if system else (Message("user", user),)
-
-    @property
-    def tells_weights(self) -> bool:
-        """True if the templates have a place for weights wherever a program is asked for."""
-        texts = self._templates.texts
-        return all("{weights}" in texts[name] for name in ("root", "mutate", "crossover", "repair"))
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         """True: any program can be shown as text."""
@@ -203,15 +202,19 @@ def _template(request: Request) -> str:
     return "repair" if kind is PromptKind.REPAIR else "mutate"
 
 
+def _changes(shown: Shown | None) -> str:
+    """Return the last changes that led to a program, one a line, oldest first."""
+    steps = [
+        (showing.one_line(idea), showing.number(before), showing.number(after))
+        for idea, before, after in (() if shown is None else shown.changes)
+    ]
+    return "\n".join(f"- {idea} ({before} -> {after})" for idea, before, after in steps)
+
+
 def _objectives(problem: Problem) -> str:
     if problem.is_by_example:
         return ""
     return "\n".join(f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
-
-
-def _weights(problem: Problem, request: Request) -> str:
-    named = sorted(zip(request.weights, problem.objectives, strict=False), key=lambda pair: -pair[0])
-    return "\n".join(f"- {objective.name}: {weight:.2f}" for weight, objective in named if weight)
 
 
 def _examples(problem: Problem, request: Request) -> str:

@@ -58,9 +58,14 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program that the edits of an answer make of `base`; otherwise as `read_rewrite`."""
+    """Return the program that the edits of an answer make of `base`; otherwise as `read_rewrite`.
+
+    An answer without an edit that has code blocks is a whole program.
+    """
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
+    if "<<<" not in text and blocks(text):
+        return read_rewrite(problem, text, base, is_cut, has_blocks)
     try:
         edits = read_edits(text)
     except AnswerError as error:

@@ -15,6 +15,9 @@ _DELIMITER = re.compile(r"[#*>_ \t]*={2,}[ \t]*ANSWER[ \t]*(\d+)[ \t]*={2,}[*_ \
 _OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
 _CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
+_BEGINS = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
+"""Where the program of an answer begins."""
+_IDEA_CHARACTERS = 300
 _REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """A leading part that servers without a parser for it leave in."""
 
@@ -46,6 +49,15 @@ def delimiter(number: int) -> str:
 def without_reasoning(text: str) -> str:
     """Return a completion without the leading part in `<think>`; nothing is left if that is not closed."""
     return _REASONING.sub("", text)
+
+
+def idea_of(text: str) -> str:
+    """Return what an answer says before its first code block or edit, as one short line; perhaps empty."""
+    found = _BEGINS.search(without_reasoning(text))
+    if found is None:
+        return ""
+    words = " ".join(without_reasoning(text)[: found.start()].split())
+    return words if len(words) <= _IDEA_CHARACTERS else f"{words[:_IDEA_CHARACTERS]}..."
 
 
 def split_answers(text: str, answers: int) -> list[str]:

@@ -3,13 +3,28 @@
 Records and one choice of rows; only training rows can reach a prompt: held-out rows are not passed in here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, PromptKind, Rollout
+
+
+class Change(NamedTuple):
+    """One step on the way to a program."""
+
+    idea: str
+    """What the model said of it, in one line."""
+    before: float
+    """What ranked the parent (`evovpo.analysis.scores.merit`)."""
+    after: float
+    """What ranks the program that came of it."""
+
+
+CHANGES = 3
+"""Most changes of a program's history that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +33,8 @@ class Shown:
 
     program: Program
     evaluation: Evaluation
+    changes: tuple[Change, ...] = ()
+    """The last changes that led to it, as far as a model said what they are; oldest first."""
 
 
 class Attempt(NamedTuple):
@@ -44,8 +61,6 @@ class Request:
     """Earlier answers to the same parent that came to nothing, oldest first."""
     rows: tuple[int, ...] = ()
     """Training rows to show, in order."""
-    weights: tuple[float, ...] = ()
-    """What each objective weighs in this ask, for models that are told; 0 for those not to be named."""
     notes: str = ""
     """What a model wrote down about the search so far."""
     draw: int = 0
@@ -69,6 +84,12 @@ class PromptFormat(Protocol):
     """Completion tokens that a reply needs where the configuration does not say."""
     max_rows: int
     """Training rows that a prompt shows at most."""
+    rollouts: int
+    """Completions of a prompt where the configuration does not say."""
+    ways: ClassVar[Mapping[str, float]]
+    """Shares of the ways to ask at first (`evovpo.search.ways`); empty for the usual ones."""
+    others: int
+    """Best programs of the island that a mutation shows beside its parent."""
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         """Return the prompt."""

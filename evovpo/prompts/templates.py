@@ -17,9 +17,9 @@ from evovpo.files import write_errors
 _PACKAGED = Path(__file__).parent / "templates"
 
 PROMPT_PLACES = (
-    "statement", "signature", "objectives", "score", "examples", "weights", "notes", "start", "parent",
+    "statement", "signature", "objectives", "score", "examples", "notes", "start", "parent",
     "rewards", "feedback", "better", "partner", "partner_rewards", "partner_feedback", "partner_better",
-    "inspirations", "attempts", "answer",
+    "inspirations", "changes", "attempts", "answer",
 )  # fmt: skip
 """Places of the user message, whatever the kind of the prompt."""
 _ANSWER_PLACES = ("language", "fence", "program")

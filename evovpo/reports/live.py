@@ -183,6 +183,4 @@ def status_line(search: Search, rate: float) -> str:
     ]
     shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
     parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
-    if search.population.restarts:
-        parts.append(f"islands started anew {search.population.restarts}")
     return ", ".join(parts)

@@ -156,6 +156,10 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     cost.append(f"; running programs took {summary.evaluation_seconds:.1f} s of the sandbox")
     if refused := summary.by_parse_status.get(ParseStatus.REJECTED, 0):
         cost.append(f"; {counted(refused, 'answer')} refused as not novel")
+    if summary.by_way:
+        ways = sorted(summary.by_way.items(), key=lambda item: -item[1][0])
+        said = ", ".join(f"{way} {asked} ({rose})" for way, (asked, rose) in ways)
+        cost.append(f"\nways to ask, with programs (and new bests) of each: {said}")
     if summary.calls.calls:
         cost.append(f"\n{calls_text(summary.calls)}")
     shown = f"program shown, the best by {outcome.score_name}" if outcome.is_by_score else "best program"
@@ -208,6 +212,9 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "budget": view.run.evaluations,
         "origin": Config.from_json(view.run.config_json).run.origin,
         "parts": [part.asks_before for part in view.parts],
+        "ways": {
+            way: {"programs": asked, "new_bests": rose} for way, (asked, rose) in view.summary.by_way.items()
+        },
         "sampling_seconds": view.summary.sampling_seconds,
         "evaluation_seconds": view.summary.evaluation_seconds,
         "calls": {**view.summary.calls._asdict()},
@@ -221,6 +228,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
                 "origin": ancestor.origin,
                 "made_from": [asdict(parent) for parent in ancestor.made_from],
                 "mean_reward": ancestor.mean_reward,
+                "idea": ancestor.idea,
             }
             for ancestor in ancestors
         ],

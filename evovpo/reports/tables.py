@@ -135,15 +135,18 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
             "seed": "starting program",
             "root": "the examples alone",
             "join": "join of ",
+            "shorten": "shortened from ",
             "other run": "another run, as it was",
             "shown": "another lineage of this run",
         }
         total = len(problem.objectives)
         result = f"{ancestor.passed}/{total}" if problem.is_by_example else reward_text(ancestor.mean_reward)
         result = result if ancestor.score is None else f"{ancestor.score:.6g}"
+        shown = changes or Text(one_line(source, problem.entry))
+        idea = Text(f"{printable(ancestor.idea)}\n", style="italic") if ancestor.idea else Text()
         table.add_row(
             str(number),
-            changes or Text(one_line(source, problem.entry)),
+            idea + shown,
             result,
             origins.get(ancestor.origin, "") + ", ".join(parts),
         )
@@ -175,13 +178,11 @@ def row_json(row: RunRow) -> dict[str, Json]:
 
 def population_table(search: Search) -> Table:
     """Return the islands of a search."""
-    table = plain_table(*map(right, ("island", "programs", "archive", "filled cells", "best mean reward")))
+    table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
     for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
-        counts = (island.index, len(island.members), len(island.elites), len(island.filled_cells))
+        counts = (island.index, len(island.members), len(island.front))
         table.add_row(*map(str, counts), reward_text(best))
-    if search.population.restarts:
-        table.caption = f"islands started anew: {search.population.restarts}"
     return table
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 from evovpo.analysis.scores import compared
 from evovpo.config import Config
-from evovpo.search.population import Front, Member
+from evovpo.search.population import Island, Member
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Run, RunStatus, Status, Tell
@@ -42,16 +42,19 @@ class Archipelago:
         runs = [run for run in same if self._belongs(run)]
         ids = [run.id for run in runs]
         others = {run.id for run in runs if run.status is RunStatus.SOLVED} | {ids[ids.index(own) - 1]}
-        front, found = Front(_MOST), dict[str, tuple[Program, Evaluation]]()
+        arrived, found = Island(0, _MOST), dict[str, tuple[Program, Evaluation]]()
         for run_id in sorted(others - {own}):
             for program, evaluation in self._news(run_id):
                 if program.id not in found and self._search.evaluation(program.id) is None:
                     rewards = compared(self._search.problem, evaluation)
-                    front.insert(Member(program.id, program.source, rewards, len(found)))
+                    arrived.insert(Member(program.id, program.source, rewards, len(found)))
                     found[program.id] = program, evaluation
         elites = self._search.population.elites.values()
-        stay = [one for one in front.members if not any(elite.replaces(one) for elite in elites)]
-        return [found[one.program_id] for one in stay]
+        return [
+            found[one.program_id]
+            for one in arrived.front
+            if not any(elite.rewards == one.rewards or elite.dominates(one) for elite in elites)
+        ]
 
     def _belongs(self, run: Run) -> bool:
         if run.id not in self._is_member:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -23,12 +23,8 @@ from evovpo.prompts.templates import load_templates
 from evovpo.proposers import Checked, Proposer
 from evovpo.proposers.limits import Spent
 from evovpo.proposers.policies import SERVED, base_version
-from evovpo.search.selection import goal
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
-
-if TYPE_CHECKING:
-    from evovpo.proposers.embeddings import OpenAIEmbedder
 
 _LONG_PROGRAM = 2000
 """Characters of a starting program from which on models are asked for edits of it."""
@@ -41,17 +37,8 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     of these; else edits for a long or partly fixed starting program, and whole programs for any other. A new
     run with a server has its style from `with_style`; a stored one that has `auto` is asked for strings as
     the built-in model is, unless by chat. Raises `ProblemError` for a problem that does not fit, and
-    `ConfigError` for templates that cannot be used, a proposer that knows one format only, and
-    `search.goals` where weights cannot be told.
+    `ConfigError` for templates that cannot be used and for a proposer that knows one format only.
     """
-    made_by = _choose_format(problem, config)
-    fault = _goals_fault(problem, made_by) if config.search.goals else ""
-    if fault:
-        raise ConfigError(f"search.goals is true, and {fault}")
-    return made_by
-
-
-def _choose_format(problem: Problem, config: Config) -> PromptFormat:
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
         raise ConfigError(
@@ -68,23 +55,6 @@ def _choose_format(problem: Problem, config: Config) -> PromptFormat:
     templates = load_templates(config.prompt.templates)
     ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
     return TheirPrompts(ours, config.prompt) if config.prompt.openevolve else ours
-
-
-def _goals_fault(problem: Problem, made_by: PromptFormat) -> str:
-    """Return why weights of objectives cannot be told in a format, and what to do; empty if they can."""
-    if len(problem.objectives) < 2 or problem.has_one_score:
-        return f"'{problem.id}' ranks programs by one number, so there is nothing to weigh; set it to false"
-    if isinstance(made_by, ExpressionFormat):
-        return (
-            "the built-in model has no words for weights, only the tokens that it was trained on; ask an "
-            "instruction model (prompt.style rewrite or diff), or set it to false"
-        )
-    if isinstance(made_by, DiffFormat | RewriteFormat) and made_by.tells_weights:
-        return ""
-    return (
-        "the templates of prompt.templates or prompt.openevolve have no place {weights} in each of root, "
-        "mutate, crossover and repair; add it, leave them out, or set it to false"
-    )
 
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
@@ -130,9 +100,8 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
-    weights = goal(problem, (), rows, rng) if config.search.goals else ()
-    plain = Request(config.search.answers, rows=rows, weights=weights)
-    requests = [plain] if config.search.root_share > 0.0 else []
+    plain = Request(config.search.answers, rows=rows)
+    requests = [plain]
     for seed in problem.seeds[:1]:
         if made_by.can_show(problem, seed, ParentRole.PARENT):
             with open_evaluator(problem, config) as judge:
@@ -240,21 +209,14 @@ def _choose_policy(
     return store.policy_version(int(policy)), None
 
 
-Servers: TypeAlias = "tuple[Proposer, OpenAIEmbedder | None]"
-"""Who is asked while a run is searched; no embedder where novelty is not judged by meaning."""
-
-
-def open_servers(problem: Problem, config: Config, store: Store, proposer: Proposer | None = None) -> Servers:
-    """Return the given proposer, or the configured one, and the configured embedder.
+def checked_proposer(
+    problem: Problem, config: Config, store: Store, proposer: Proposer | None = None
+) -> Proposer:
+    """Return the given proposer, or the configured one.
 
     Raises as `open_proposer`, and what is wrong with a server, before anything is spent.
     """
     proposer = proposer or open_proposer(problem, config, store)
-    embedder = None
-    if config.search.novelty_model:
-        from evovpo.proposers.embeddings import OpenAIEmbedder
-
-        embedder = OpenAIEmbedder(config.proposer, config.search.novelty_model)
     if isinstance(proposer, Checked):
         asyncio.run(proposer.check())
-    return proposer, embedder
+    return proposer

@@ -19,7 +19,7 @@ from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
 from evovpo.proposers import Learner, Patient, Proposer
-from evovpo.runs.group import Embed, Found, GroupJudge
+from evovpo.runs.group import Found, GroupJudge
 from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.search.search import Search
 from evovpo.store import Store
@@ -74,8 +74,6 @@ class Driver:
     known: dict[str, Evaluation] = field(default_factory=dict)
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
-    embed: Embed | None = None
-    """As `GroupJudge` has it."""
     stop_reason: str = ""
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     keep: Callable[[bool], None] = lambda is_at_end: None
@@ -100,7 +98,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
-        self._groups = GroupJudge(self.search, self.judge.evaluate, pool, self.known, self.embed)
+        self._groups = GroupJudge(self.search, self.judge.evaluate, pool, self.known)
 
     @property
     def executed(self) -> int:
@@ -140,6 +138,9 @@ class Driver:
                     task.cancel()
                 # All that they raise is taken here: what nobody takes is logged at any later time.
                 await asyncio.gather(*under_way, return_exceptions=True)
+            while (asked := self.search.shorten()) is not None:
+                self.journal.add_prompt(asked)
+                self._commit(self._groups.tells(asked, [None], await self._groups.find(asked, [None])))
         self.keep(True)
         if self._is_paused and not (self.search.is_over or self.stop_reason):
             return RunStatus.INTERRUPTED

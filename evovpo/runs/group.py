@@ -4,7 +4,7 @@ An answer that is not novel is refused before it costs an evaluation. Nothing he
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,7 +12,6 @@ from typing import NamedTuple
 from evovpo.errors import SandboxError
 from evovpo.prompts.request import Answer
 from evovpo.proposers import REFUSED
-from evovpo.search.novelty import Vector, meaning_fault
 from evovpo.search.search import Search
 from evovpo.types import (
     Candidate,
@@ -27,9 +26,6 @@ from evovpo.types import (
     Tell,
     content_id,
 )
-
-Embed = Callable[[Sequence[str]], Awaitable[list[Vector]]]
-"""Programs to vectors, one for each."""
 
 
 class Found(NamedTuple):
@@ -58,11 +54,8 @@ class GroupJudge:
     """As many threads as programs may run at once."""
     known: Mapping[str, Evaluation]
     """Judgements of earlier runs on this problem version: programs in it are not run again."""
-    embed: Embed | None = None
-    """Novelty is judged by meaning too, if there is one."""
     executed: int = 0
     """Programs given to `judge` so far."""
-    _vectors: dict[str, Vector] = field(default_factory=dict)
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
@@ -76,7 +69,7 @@ class GroupJudge:
         for program in (slot.program for slots in slots_of for slot in slots):
             if program and self.search.evaluation(program.id) is None:
                 new.setdefault(program.id, program)
-        refused = await self._refuse(prompt, new) if prompt.has_model else {}
+        refused = self._refuse(prompt, new) if prompt.has_model else {}
         for key in list(new):
             # Another group may have been told meanwhile.
             if key in refused or key in self.known or self.search.evaluation(key):
@@ -105,8 +98,8 @@ class GroupJudge:
         """
         owner = prompt.id if rollout is None else rollout.id
         parents = [prompt.parents] * len(slots)
-        if prompt.kind is PromptKind.JOIN:
-            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
+        if joins := self.search.tickets[prompt.id].joins:
+            parents = [join.parents for join in joins]
         judged: list[Judged] = []
         in_reply: dict[str, Evaluation] = {}
         for number, slot in enumerate(slots):
@@ -140,22 +133,10 @@ class GroupJudge:
         found.judged.update((key, value) for key, value in in_reply.items() if value.rewards)
         return Tell(prompt.id, rollout, tuple(judged))
 
-    async def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
+    def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
         """Return which new programs are not novel enough to be evaluated, by program id, each with why."""
         faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
-        refused = {key: fault for key, fault in faults.items() if fault}
-        novel = {key: program.source for key, program in new.items() if key not in refused}
-        if self.embed is None or not novel:
-            return refused
-        neighbours = self.search.tickets[prompt.id].neighbours
-        sources = {member.program_id: member.source for member in neighbours} | novel
-        missing = [program_id for program_id in sources if program_id not in self._vectors]
-        vectors = await self.embed([sources[program_id] for program_id in missing])
-        self._vectors.update(zip(missing, vectors, strict=True))
-        others = [(member.program_id, self._vectors[member.program_id]) for member in neighbours]
-        cosine = self.search.config.novelty_cosine
-        found = {key: meaning_fault(self._vectors[key], others, cosine) for key in novel}
-        return refused | {key: reason for key, reason in found.items() if reason}
+        return {key: fault for key, fault in faults.items() if fault}
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
         """Return judgements of programs by id, and which of them ran.

@@ -1,5 +1,7 @@
 """A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
 
+import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -32,6 +34,8 @@ class Rebuilt(NamedTuple):
     run: Run
     events: int
     """Asks and tells that were compared."""
+    is_older: bool = False
+    """True if an earlier version's search asked last: its asks were taken as stored, not derived again."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> Search:
@@ -57,6 +61,8 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapsh
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
     begun, *parts = store.parts(run.id)
+    newer = [part.asks_before for part in (begun, *parts) if not _is_older(part)]
+    older_asks = newer[0] if newer else sys.maxsize
     first = Config.from_json(begun.config_json)
     started = replace(run, evaluations=first.search.evaluations)
 
@@ -71,13 +77,14 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapsh
     if search is not None:
         later = store.history(run.id, len(search.tickets), search.tells)
         try:
-            events = replay(search, later, parts[len(search.formats) - 1 :])
-            return Rebuilt(search, problem, config, run, events)
+            events = replay(search, later, parts[len(search.formats) - 1 :], older_asks=older_asks)
+            return Rebuilt(search, problem, config, run, events, is_older=not newer)
         except ReplayError as error:
             leave_aside(run.id, error)
     search = begin()
-    events = replay(search, store.history(run.id), parts, reads_again=reads_again)
-    return Rebuilt(search, problem, config, run, events)
+    history = store.history(run.id)
+    events = replay(search, history, parts, reads_again=reads_again, older_asks=older_asks)
+    return Rebuilt(search, problem, config, run, events, is_older=not newer)
 
 
 def verify(run_id: str, store: Store) -> tuple[Search, int]:
@@ -88,7 +95,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
     what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
     tokens, log-probabilities and times, which no decision depends on.
     """
-    search, _, _, run, events = rebuild(run_id, store, reads_again=True)
+    search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
         raise ReplayError(
             f"the snapshot of run {run.id} and the rows after it do not come to what all its rows come to; "
@@ -126,10 +133,12 @@ def replay(
     parts: Sequence[RunPart] = (),
     *,
     reads_again: bool = False,
+    older_asks: int = 0,
 ) -> int:
     """Apply a stored history of asks and tells to a search, with its further parts; return how many they are.
 
-    Every ask is made again and must come out as it was stored. With `reads_again` the answers are read from
+    Every ask is made again and must come out as it was stored; the first `older_asks`, which an earlier
+    version's search made, are taken as they are. With `reads_again` the answers are read from
     every completion again and must be the stored candidates. Raises `ReplayError` at the first difference and
     at a tell that does not fit: the run was made by other code, or its rows were changed.
     """
@@ -155,8 +164,14 @@ def replay(
             except SearchError as error:
                 raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
             continue
+        if event.sequence < older_asks:
+            search.take_over(event)
+            continue
         comes = event.kind is PromptKind.SEED and event.sequence > 0  # from another run, whatever that did
-        ask = search.welcome(event.proposals) if comes else search.ask()
+        if event.kind is PromptKind.SHORTEN:
+            ask = search.shorten()
+        else:
+            ask = search.welcome(event.proposals) if comes else search.ask()
         if ask != event:
             raise ReplayError(
                 f"ask {event.sequence} (event {number}) comes out differently than stored: "
@@ -167,6 +182,11 @@ def replay(
     if waiting:
         raise ReplayError(f"a part begins after ask {waiting[0].asks_before}, where none can; {_CAUSE}")
     return number
+
+
+def _is_older(part: RunPart) -> bool:
+    """True for a part whose search did not choose among ways to ask."""
+    return "ways" not in json.loads(part.config_json).get("search", {})
 
 
 def _begin_part(search: Search, part: RunPart) -> None:

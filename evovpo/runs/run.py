@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import tempfile
 import time
@@ -20,7 +21,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Learner, Proposer
 from evovpo.runs.archipelago import Archipelago
-from evovpo.runs.choices import Servers, open_servers, with_models, with_style
+from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
@@ -29,7 +30,9 @@ from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import Search
 from evovpo.store import Store
 from evovpo.trust import asked_for, is_marked, mark, require, state_folder
-from evovpo.types import Problem, Run, RunStatus, Tell, content_id
+from evovpo.types import Problem, Run, RunPart, RunStatus, Tell, content_id
+
+_log = logging.getLogger(__name__)
 
 
 def start(
@@ -58,13 +61,13 @@ def start(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     search = build_search(with_originals(problem, config, store), config, run)
-    servers = open_servers(problem, config, store, proposer)
+    proposer = checked_proposer(problem, config, store, proposer)
     with _only_searcher(store, run.id):
         store.add_problem(problem)
         store.add_run(run)
         mark(run.id, asked_for(config, problem))
         on_start(run)
-        return _drive(search, request, store, servers, on_tell)
+        return _drive(search, request, store, proposer, on_tell)
 
 
 def resume(
@@ -91,7 +94,7 @@ def resume(
     another process of this machine searches the run; otherwise as `rebuild`.
     """
     with _only_searcher(store, store.run(run_id).id):
-        search, problem, config, run, _ = rebuild(run_id, store, from_snapshot=not verify)
+        search, problem, config, run, _, is_older = rebuild(run_id, store, from_snapshot=not verify)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         known = asked_for(config, problem)
@@ -104,16 +107,24 @@ def resume(
         require(f"run {run.id} of {store.name}", asked_for(config, problem), granted)
         mark(run.id, asked_for(config, problem))
         problem = _checked(problem, config)
+        if is_older and part is None and not run.status.is_finished:
+            part = RunPart(len(search.tickets), search.tells, config.to_json())
+        if is_older and part is not None:
+            _log.warning(
+                "run %s was begun by an earlier version's search; it goes on from its best programs as a new "
+                "part, which alone can be replayed exactly",
+                run.id,
+            )
         if run.status.is_finished and part is None:
             on_start(run)
             with open_evaluator(problem, config) as judge:
                 stopped = "" if search.is_solved else search.stop_reason
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
         request = RunRequest(problem, config, run_id=run.id)
-        servers = open_servers(problem, config, store, proposer)
+        proposer = checked_proposer(problem, config, store, proposer)
         store.set_run_status(run.id, RunStatus.RUNNING, None, part)
         on_start(store.run(run.id))
-        return _drive(search, request, store, servers, on_tell)
+        return _drive(search, request, store, proposer, on_tell)
 
 
 def start_or_resume(
@@ -158,11 +169,11 @@ def _checked(problem: Problem, config: Config) -> Problem:
 
 
 def _drive(
-    search: Search, request: RunRequest, store: Store, servers: Servers, on_tell: Callable[[Progress], None]
+    search: Search, request: RunRequest, store: Store, proposer: Proposer, on_tell: Callable[[Progress], None]
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = request.config.changed(store=StoreConfig(url=store.name))
-    problem, (proposer, embedder) = request.problem, servers
+    problem = request.problem
     started = time.monotonic()
     status, heldout = RunStatus.FAILED, None
     try:
@@ -178,12 +189,11 @@ def _drive(
                 known=judged | store.known_evaluations(problem.version, but=search.programs),
                 on_tell=on_tell,
                 workers=programs_at_once(config),
-                embed=None if embedder is None else embedder.embed,
                 keep=Keeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
                 arrivals=Archipelago(store, search, config.run.archipelago).arrivals,
             )
-            status = asyncio.run(_run_and_close(driver, servers))
+            status = asyncio.run(_run_and_close(driver, proposer))
             seconds = time.monotonic() - started
             outcome = _outcome(store, search.run_id, judge, seconds, driver.stop_reason, status)
             if status.is_finished:
@@ -211,14 +221,11 @@ def _outcome(
     return view.outcome(seconds, heldout, stopped)
 
 
-async def _run_and_close(driver: Driver, servers: Servers) -> RunStatus:
+async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
     try:
         return await driver.run()
     finally:
-        proposer, embedder = servers
         await proposer.aclose()
-        if embedder is not None:
-            await embedder.aclose()
 
 
 def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:

@@ -8,6 +8,7 @@ from evovpo.analysis.scores import Scored, best_combined, score_of
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import StoreError
 from evovpo.judging.evaluator import Evaluator, open_sandbox, unseen_rows
+from evovpo.prompts.replies import idea_of
 from evovpo.store import RunRow, RunSummary, Store
 from evovpo.trust import asked_for, is_marked
 from evovpo.types import (
@@ -107,14 +108,16 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `other run`, where it
-    came from one as it was, or `shown`: a program of this run that a prompt only showed."""
+    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `shorten`,
+    `other run`, where it came from one as it was, or `shown`: a program of this run that was only shown."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
     """Objectives at full reward."""
     score: float | None = None
     """Where one number alone ranks programs; else None."""
+    idea: str = ""
+    """What the model said of the change, in one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,6 +282,7 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
                 evaluation.mean_reward if evaluation else 0.0,
                 evaluation.passed if evaluation else 0,
                 None if evaluation is None else score_of(problem, evaluation),
+                idea_of(origins[program_id].text) if program_id in origins else "",
             )
         )
     return ancestors
@@ -289,9 +293,9 @@ def _origin(step: Candidate | None, is_start: bool, is_followed: bool) -> str:
         return "seed" if is_start else "other run"
     if not is_followed:
         return "shown"
-    if step.rollout_id is None:
-        return "join"
     roles = {parent.role for parent in step.parents}
+    if step.rollout_id is None:
+        return "join" if roles & {ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE} else "shorten"
     if ParentRole.PARTNER in roles:
         return "crossover"
     return "mutate" if ParentRole.PARENT in roles else "root"

@@ -16,10 +16,16 @@ import numpy.typing as npt
 
 from evovpo.search.population import Member
 from evovpo.search.standing import Standing
-from evovpo.types import Parent, ParentRole, Program
+from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
 """Members that a new program is tried with; the pool is a front, so this is nearly all of it."""
+_PROPOSED = 8
+"""Most joins in one ticket."""
+_SHARE = 0.1
+"""Largest share of the budget that joins may take."""
+_LONE_ROWS_AFTER = 0.5
+"""Share of the budget after which a join may single out one row."""
 _WAITING = 256
 """Joins that wait for their turn; the worst of more are forgotten."""
 
@@ -29,10 +35,12 @@ class JoinLanguage(NamedTuple):
 
     conditions: tuple[str, ...]
     """Tests on the inputs, C of them."""
-    holds_C_N: npt.NDArray[np.float64]  # noqa: N815
+    holds_C_N: npt.NDArray[np.float64]
     """For which of N training rows each holds: 1 or 0."""
     join: Callable[[str, str, str], Program | None]
     """(source, condition, source of the other side) -> the program of both; None where there is none."""
+    shorter: Callable[[str], Sequence[Program]] = lambda source: ()
+    """Source -> programs that one of its parts makes in place of the part around it."""
 
 
 class Join(NamedTuple):
@@ -57,13 +65,13 @@ def find_joins(
     """
     if not others:
         return []
-    mine_N = _passed(new)  # noqa: N806
-    theirs_K_N = np.array([_passed(other) for other in others])  # noqa: N806
+    mine_N = _passed(new)
+    theirs_K_N = np.array([_passed(other) for other in others])
     holds, fails = language.holds_C_N, 1.0 - language.holds_C_N
-    smaller_C = np.minimum(holds.sum(axis=1), fails.sum(axis=1))  # noqa: N806
-    sizes_C = np.array([len(condition) for condition in language.conditions])  # noqa: N806
-    best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))  # noqa: N806
-    passed_F_C_K = np.stack(  # noqa: N806 - F: which of the two the condition sends its rows to
+    smaller_C = np.minimum(holds.sum(axis=1), fails.sum(axis=1))
+    sizes_C = np.array([len(condition) for condition in language.conditions])
+    best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))
+    passed_F_C_K = np.stack(  # - F: which of the two the condition sends its rows to
         (
             (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
             (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
@@ -71,7 +79,7 @@ def find_joins(
     )
     flipped, c, k = np.nonzero(passed_F_C_K > np.maximum(best_K, above))
     passed = passed_F_C_K[flipped, c, k]
-    sizes_K = np.array([len(other.source) for other in others])  # noqa: N806
+    sizes_K = np.array([len(other.source) for other in others])
     order = np.lexsort((flipped, k, c, sizes_C[c] + sizes_K[k], -np.minimum(smaller_C[c], 2), -passed))
     made: list[Join] = []
     for place in order.tolist():
@@ -108,18 +116,23 @@ class Joins:
 
     @property
     def _language_in_use(self) -> JoinLanguage | None:
-        return self._language if self._standing.config.joins else None
+        has_conditions = self._language is not None and bool(self._language.conditions)
+        return self._language if self._standing.config.joins and has_conditions else None
 
     @property
     def unspent(self) -> int:
         """Candidates of the budget that joins may still take."""
         config = self._standing.config
-        share = int(config.evaluations * config.join_share) if self._language_in_use else 0
+        share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
+
+    def count(self, prompt: Prompt) -> None:
+        """Count the joins of a stored ticket."""
+        self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
         """Look for joins of a new member with `elites` that would be better than the best so far."""
-        config, language = self._standing.config, self._language_in_use
+        language = self._language_in_use
         if language is None:
             return
         nearest = heapq.nsmallest(
@@ -127,7 +140,7 @@ class Joins:
             (member for member in elites if member.program_id != new.program_id),
             key=lambda m: (-sum(m.rewards), len(m.source), m.order),
         )
-        for join in find_joins(language, new, nearest, config.join_proposals, self._standing.passed):
+        for join in find_joins(language, new, nearest, _PROPOSED, self._standing.passed):
             if join.program.id in self._queued or join.program.id in self._standing.programs:
                 continue
             self._queued.add(join.program.id)
@@ -145,10 +158,10 @@ class Joins:
         """
         standing, config = self._standing, self._standing.config
         budget = config.evaluations
-        if budget - remaining >= budget * config.lone_row_joins_after:
+        if budget - remaining >= budget * _LONE_ROWS_AFTER:
             while self._lone_rows:
                 heapq.heappush(self._queue, self._lone_rows.pop())
-        room = min(config.join_proposals, remaining, self.unspent)
+        room = min(_PROPOSED, remaining, self.unspent)
         chosen: list[Join] = []
         while self._queue and len(chosen) < room:
             join = heapq.heappop(self._queue)[2]

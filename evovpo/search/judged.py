@@ -6,7 +6,7 @@ from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 
-from evovpo.prompts.request import Shown
+from evovpo.prompts.request import Change, Shown
 from evovpo.types import Evaluation, Program, Status, Trust
 
 _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
@@ -24,7 +24,7 @@ class JudgedPrograms(Mapping[str, Shown]):
 
     def add(self, shown: Shown) -> None:
         """Keep a judged program."""
-        values = [shown.program.source, *_judgement(shown.evaluation)]
+        values = [shown.program.source, *_judgement(shown.evaluation), shown.changes]
         self._packed[shown.program.id] = json.dumps(values, separators=(",", ":")).encode("ascii")
 
     def __getitem__(self, program_id: str) -> Shown:
@@ -43,10 +43,10 @@ class JudgedPrograms(Mapping[str, Shown]):
 @lru_cache(maxsize=1024)  # every ask looks at the same few again
 def _unpack(packed: bytes) -> Shown:
     source, key, version, status, rewards, feedback, *rest = json.loads(packed)
-    seconds, isolation, outputs, metrics, trust = rest
+    seconds, isolation, outputs, metrics, trust, changes = rest
     found = Evaluation(
         *(key, version, Status(status), None if rewards is None else tuple(rewards), feedback, seconds),
         *(isolation, None if outputs is None else tuple(outputs)),
         *(None if metrics is None else tuple((name, value) for name, value in metrics), Trust(trust)),
     )
-    return Shown(Program(source, key), found)
+    return Shown(Program(source, key), found, tuple(Change(*change) for change in changes))

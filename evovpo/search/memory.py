@@ -4,12 +4,9 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import Sequence
 
-import numpy as np
-
-from evovpo.analysis.scores import compared
+from evovpo.analysis.scores import compared, failure, merit
 from evovpo.prompts.request import Attempt
-from evovpo.search.population import Population
-from evovpo.search.selection import inspirations
+from evovpo.search.population import Population, by_merit
 from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
@@ -17,6 +14,7 @@ from evovpo.types import (
     Parent,
     ParentRole,
     ParseStatus,
+    Problem,
     Prompt,
     PromptKind,
     Status,
@@ -33,6 +31,16 @@ _CHARACTERS = 4000
 """Of notes that a model wrote, what later prompts show."""
 _PROGRAMS = 3
 """Programs beside the best one that notes are made from."""
+
+
+def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
+    """True for a candidate's fault, an error in what an evaluator returned, or a score of 0 from one."""
+    if evaluation.status is not Status.OK or problem.evaluator is None:
+        return evaluation.status.is_candidate_fault
+    return (
+        bool(failure(dict(evaluation.metrics or ()), evaluation.feedback))
+        or merit(problem, evaluation) <= 0.0
+    )
 
 
 class Failures:
@@ -71,8 +79,9 @@ class Failures:
                 self._recent.append(attempt)
             if judged.evaluation is None or judged.candidate.parse_status is not ParseStatus.PARSED:
                 continue
-            is_mended |= judged.evaluation.status is Status.OK
-            if judged.evaluation.status.is_candidate_fault:
+            failed = has_failed(self._standing.problem, judged.evaluation)
+            is_mended |= not failed
+            if failed:
                 for home in homes:
                     home.append(judged.evaluation.program_id)
         if prompt.kind is PromptKind.REPAIR and is_mended and parent is not None:
@@ -118,8 +127,8 @@ class Notes:
         """Keep new notes; where nothing was written, the old ones stay."""
         self.text = text.strip()[:_CHARACTERS] or self.text
 
-    def shown(self, population: Population, rng: np.random.Generator) -> tuple[Parent, ...]:
-        """Return what an ask for notes shows: the best program and those that add most to it.
+    def shown(self, population: Population) -> tuple[Parent, ...]:
+        """Return what an ask for notes shows: the best program and the next best of the front.
 
         Empty if notes are not due, or the format cannot show what they are about.
         """
@@ -132,6 +141,5 @@ class Notes:
             return ()
         self.asks = 0
         others = [member for member in population.elites.values() if member.program_id != best.program.id]
-        rewards_N_D = np.array([best.evaluation.rewards, *(member.rewards for member in others)])  # noqa: N806
-        picks = inspirations(rewards_N_D, 0, _PROGRAMS, rng)
-        return parts[0], *(Parent(others[pick - 1].program_id, ParentRole.INSPIRATION) for pick in picks)
+        chosen = by_merit(others)[:_PROGRAMS]
+        return parts[0], *(Parent(member.program_id, ParentRole.INSPIRATION) for member in chosen)

@@ -1,13 +1,13 @@
-"""Judged programs, fronts of them, and the islands of MAP-Elites cells and elites that they live on.
+"""Judged programs, the islands that keep them by rank, and the cells of MAP-Elites.
 
-Programs are compared by dominance of their reward vectors, never by a sum of them. Of two with the same
-vector the shorter stays, and of too many the one whose loss costs least goes. Bin edges are fixed from
-the moment they are known, so that a cell number never changes its meaning within a run.
+An island keeps programs of different rewards; fronts are views of it. Of programs with equal rewards the
+newer one stays, so that a search drifts across plateaus; the answer is the shorter one (`Standing.best`).
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.scores import NO_SCORE, compared, number
+from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 
@@ -28,7 +28,7 @@ class Member:
     rewards: tuple[float, ...]
     """What it is compared by (`evovpo.analysis.scores.compared`)."""
     order: int
-    """Position in the order of insertion over the whole run; breaks ties, older first."""
+    """Position in the order of insertion over the whole run."""
     metrics: tuple[tuple[str, Json], ...] = ()
     """What an evaluator of its own returned."""
     is_ok: bool = True
@@ -36,127 +36,79 @@ class Member:
 
     @property
     def mean_reward(self) -> float:
-        """The mean over the components, for reports and for strategies that need one number."""
+        """The mean over the components, for reports and for ways that need one number."""
         return sum(self.rewards) / len(self.rewards)
 
-    def replaces(self, other: Self) -> bool:
-        """True if `other` has no place beside this one: dominated, or equal and not shorter."""
-        if self.rewards == other.rewards:
-            return (len(self.source), self.order) < (len(other.source), other.order)
-        return all(mine >= theirs for mine, theirs in zip(self.rewards, other.rewards, strict=True))
+    @property
+    def rank(self) -> tuple[float, bool]:
+        """What programs are ranked by, higher first: the mean reward, then whether it ran."""
+        return self.mean_reward, self.is_ok
 
-
-class Offered(NamedTuple):
-    """What is kept of every program that came to an island; they sort by merit, best first."""
-
-    loss: float
-    """The mean reward, negated."""
-    length: int
-    order: int
-    program_id: str
-    rewards: tuple[float, ...]
-    is_ok: bool
-
-
-def _merit(member: Member) -> tuple[float, int, int]:
-    return (-member.mean_reward, len(member.source), member.order)
+    def dominates(self, other: Self) -> bool:
+        """True if this one is at least as good in every component and better in one."""
+        pairs = zip(self.rewards, other.rewards, strict=True)
+        return self.rewards != other.rewards and all(mine >= theirs for mine, theirs in pairs)
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
     """Return programs by mean reward, best first; of equal ones the shorter, then the older comes first."""
-    return sorted(members, key=_merit)
+    return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
-@dataclass(slots=True)
-class Front:
-    """A set of mutually non-dominated members, at most `capacity` of them."""
+def non_dominated(rewards_N_D: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return the mask (N) of programs that no other program dominates; equal vectors all stay."""
+    at_least = (rewards_N_D[:, None, :] >= rewards_N_D[None, :, :]).all(axis=2)
+    better = (rewards_N_D[:, None, :] > rewards_N_D[None, :, :]).any(axis=2)
+    return np.asarray(~(at_least & better).any(axis=0))
 
-    capacity: int
-    members: list[Member] = field(default_factory=list)
-
-    def insert(self, new: Member) -> bool:
-        """Return whether `new` stayed; evicts what it replaces and, if full, the least distinct."""
-        if any(member.program_id == new.program_id or member.replaces(new) for member in self.members):
-            return False
-        self.members = [member for member in self.members if not new.replaces(member)]
-        self.members.append(new)
-        if len(self.members) > self.capacity:
-            evicted = self._least_distinct()
-            self.members.remove(evicted)
-            return evicted is not new
-        return True
-
-    def _least_distinct(self) -> Member:
-        """Return the member whose loss costs least over all objectives, longest and newest first."""
-        rewards = np.array([member.rewards for member in self.members])
-        top_two = np.sort(rewards, axis=0)[-2:]
-        others = np.where(rewards == top_two[1], top_two[0], top_two[1])
-        losses = np.maximum(rewards - others, 0.0).sum(axis=1)
-        ranked = [
-            (loss, -len(m.source), -m.order) for loss, m in zip(losses.tolist(), self.members, strict=True)
-        ]
-        return self.members[min(range(len(ranked)), key=ranked.__getitem__)]
-
-
-CELL_CAPACITY = 4
-"""Programs kept in one MAP-Elites cell."""
-LEARNING_PROGRAMS = 32
-"""Programs that a grid looks at before it freezes undeclared bin edges."""
-
-_COMPUTED = ("members", "rewards_N_D", "cells_N")
-"""Of an island, what is computed when it is first asked for after a change."""
 
 Cell = tuple[int, ...]
 
 
 class Grid:
-    """The MAP-Elites axes of a problem with their bin edges: which cell a program belongs to.
+    """The axes of MAP-Elites: which cell a program belongs to.
 
-    Edges that the problem declares are used as they are. Others are learned once, as quantiles
-    over the first `LEARNING_PROGRAMS` programs, and then frozen; until then there are no cells.
+    Edges that the problem declares are used as they are. Every other axis has equal bins between the lowest
+    and the highest value so far; `insert` says when that range grew, so that cells are numbered anew.
     """
 
-    def __init__(self, features: Sequence[Feature], objectives: Sequence[str], ranks: bool = False) -> None:
-        self.is_ranked = ranks
-        """True where one number alone ranks programs."""
+    def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
         self._features = tuple(features) or (Feature("length"),)
         self._objectives = list(objectives)
-        self._edges: list[tuple[float, ...] | None] = [feature.edges or None for feature in self._features]
-        self._seen: list[tuple[float, ...]] = []
+        self._ranges: list[tuple[float, float] | None] = [None] * len(self._features)
 
     @property
-    def is_frozen(self) -> bool:
-        """True once every axis has its edges."""
-        return all(edges is not None for edges in self._edges)
+    def edges(self) -> tuple[tuple[float, ...], ...]:
+        """The inner bin edges of every axis; none before the first value."""
+        return tuple(map(self._edges, self._features, self._ranges))
 
-    @property
-    def edges(self) -> tuple[tuple[float, ...] | None, ...]:
-        """The inner bin edges of every axis, None while they are being learned."""
-        return tuple(self._edges)
-
-    def learn(self, member: Member) -> bool:
-        """Take one more program into account; return whether this froze the edges."""
-        if self.is_frozen:
-            return False
-        self._seen.append(tuple(self._value(feature, member) for feature in self._features))
-        if len(self._seen) < LEARNING_PROGRAMS:
-            return False
+    def insert(self, member: Member) -> bool:
+        """Take one more program into account; return whether a range grew."""
+        before = list(self._ranges)
         for axis, feature in enumerate(self._features):
-            if self._edges[axis] is None:
-                values = [seen[axis] for seen in self._seen if seen[axis] > NO_SCORE] or [0.0]
-                quantiles = np.quantile(values, np.arange(1, feature.bins) / feature.bins)
-                self._edges[axis] = tuple(sorted(set(quantiles.tolist())))
-        return True
+            value = self._value(feature, member)
+            if value > NO_SCORE:
+                low, high = self._ranges[axis] or (value, value)
+                self._ranges[axis] = min(low, value), max(high, value)
+        return self._ranges != before
 
     def cell(self, member: Member) -> Cell:
-        """Return the bin index on every axis; only once `is_frozen`."""
-        axes = zip(self._features, self._edges, strict=True)
-        return tuple(bisect_right(edges or (), self._value(feature, member)) for feature, edges in axes)
+        """Return the bin index on every axis."""
+        axes = zip(self._features, self.edges, strict=True)
+        return tuple(bisect_right(edges, self._value(feature, member)) for feature, edges in axes)
+
+    def _edges(self, feature: Feature, found: tuple[float, float] | None) -> tuple[float, ...]:
+        if feature.edges or found is None or found[0] == found[1]:
+            return feature.edges
+        low, high = found
+        return tuple(low + (high - low) * place / feature.bins for place in range(1, feature.bins))
 
     def _value(self, feature: Feature, member: Member) -> float:
         name = feature.name
         if name == "length":
             return float(len(member.source))
+        if name == "score":
+            return member.mean_reward
         if name.startswith("metric:"):
             value = number(dict(member.metrics).get(name.removeprefix("metric:")))
             return NO_SCORE if value is None else value
@@ -169,9 +121,11 @@ class InsertionStatus(StrEnum):
     NEW_CELL = "new_cell"
     """First of its cell."""
     IMPROVED = "improved"
-    """Joined or changed the front of its cell or of the archive."""
+    """None that the island keeps dominates it or has the same rewards."""
+    KEPT = "kept"
+    """It has a place by its rank, or took that of an older one with the same rewards."""
     REJECTED = "rejected"
-    """Others are at least as good in everything, or the front is full of more distinct ones."""
+    """The island is full of better ones."""
 
 
 class Insertion(NamedTuple):
@@ -182,121 +136,184 @@ class Insertion(NamedTuple):
     status: InsertionStatus
 
 
-class Island:
-    """One sub-population: an archive of elites and the cells of the grid."""
+_COMPUTED = ("members", "rewards_N_D", "front")
+"""Of an island, what is computed when it is first asked for after a change."""
 
-    def __init__(self, index: int, elites: int, grid: Grid) -> None:
+
+class Island:
+    """One sub-population: at most `capacity` programs, no two with the same rewards."""
+
+    def __init__(self, index: int, capacity: int) -> None:
         self.index = index
-        self._grid = grid
-        self._elites = Front(elites)
-        self._cells: dict[Cell, Front] = {}
-        self.offered: list[Offered] = []
-        """Every program that came here, whether or not it stayed, by merit: every ask may read them."""
-        self._known: set[str] = set()
+        self._capacity = capacity
+        self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program to the archive and, once there are edges, to its cell."""
-        if member.program_id not in self._known:
-            self._known.add(member.program_id)
-            insort(self.offered, Offered(*_merit(member), member.program_id, member.rewards, member.is_ok))
-        joined = self._elites.insert(member)
-        status = InsertionStatus.IMPROVED if joined else InsertionStatus.REJECTED
-        if self._grid.is_frozen:
-            cell = self._grid.cell(member)
-            is_new = cell not in self._cells
-            if self._cells.setdefault(cell, Front(CELL_CAPACITY)).insert(member):
-                status = InsertionStatus.NEW_CELL if is_new else InsertionStatus.IMPROVED
-        if status is not InsertionStatus.REJECTED:
-            self._forget()
-        return status
+        """Offer a program; where there are too many, one of the lowest mean that is best at nothing goes."""
+        is_equal = member.rewards in self._kept
+        is_new = not is_equal and not any(one.dominates(member) for one in self._kept.values())
+        if is_equal and self._kept[member.rewards].is_ok > member.is_ok:
+            return InsertionStatus.REJECTED
+        self._kept[member.rewards] = member
+        for name in _COMPUTED:
+            self.__dict__.pop(name, None)
+        if len(self._kept) > self._capacity:
+            leaves = self._worst()
+            del self._kept[leaves.rewards]
+            if leaves is member:
+                return InsertionStatus.REJECTED
+        return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
-    def fill_cells(self) -> None:
-        """Place the archive in the cells; called once, when the edges are frozen."""
-        for member in self._elites.members:
-            self._cells.setdefault(self._grid.cell(member), Front(CELL_CAPACITY)).insert(member)
-        self._forget()
+    def _worst(self) -> Member:
+        """Return the lowest in rank of those that are best at nothing, or of all; of equals the oldest."""
+        members = list(self._kept.values())
+        ranks = [member.rank for member in members]
+        best_at: set[int] = set()
+        for column in zip(*(member.rewards for member in members), strict=True):
+            best_at.add(max(range(len(members)), key=lambda place: (column[place], ranks[place])))
+        others = [place for place in range(len(members)) if place not in best_at] or range(len(members))
+        return members[min(others, key=lambda place: (ranks[place], members[place].order))]
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a snapshot keeps: all but what is computed from it."""
         return {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
 
-    def _forget(self) -> None:
-        for name in _COMPUTED:
-            self.__dict__.pop(name, None)
-
     @cached_property
     def members(self) -> list[Member]:
-        """Every program that lives here, oldest first."""
-        found = {m.program_id: m for front in (self._elites, *self._cells.values()) for m in front.members}
-        return sorted(found.values(), key=lambda member: member.order)
+        """The programs by rank, best first, newest first among equals."""
+        return sorted(self._kept.values(), key=lambda member: (member.rank, member.order), reverse=True)
 
     @cached_property
-    def rewards_N_D(self) -> npt.NDArray[np.float64]:  # noqa: N802
-        """The reward vectors of `members`, one row each; of numbers that rank alone their dense ranks."""
-        rewards_N_D = np.array([member.rewards for member in self.members])  # noqa: N806
-        if self._grid.is_ranked and self.members:
-            return np.unique(rewards_N_D, return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
-        return rewards_N_D
+    def rewards_N_D(self) -> npt.NDArray[np.float64]:
+        """The reward vectors of `members`, one row each."""
+        return np.array([member.rewards for member in self.members])
 
     @cached_property
-    def cells_N(self) -> list[int]:  # noqa: N802
-        """A number for the cell of each of `members`; all in one while edges are being learned."""
-        if not self._grid.is_frozen:
-            return [0] * len(self.members)
-        numbers: dict[Cell, int] = {}
-        return [numbers.setdefault(self._grid.cell(member), len(numbers)) for member in self.members]
-
-    @property
-    def elites(self) -> list[Member]:
-        """The archive, oldest first."""
-        return sorted(self._elites.members, key=lambda member: member.order)
-
-    @property
-    def filled_cells(self) -> dict[Cell, tuple[str, ...]]:
-        """The program ids in each filled cell."""
-        return {cell: tuple(m.program_id for m in kept.members) for cell, kept in sorted(self._cells.items())}
+    def front(self) -> list[Member]:
+        """The members that no other one dominates."""
+        if not self.members:
+            return []
+        mask = non_dominated(self.rewards_N_D)
+        return [member for member, stays in zip(self.members, mask, strict=True) if stays]
 
 
 class Population:
-    """The islands of a search, on one grid."""
+    """The islands of a search, the cells of its grid, and the best program so far."""
 
     def __init__(self, problem: Problem, islands: int, elites: int) -> None:
-        names = [objective.name for objective in problem.objectives]
-        self.grid = Grid(problem.features, names, problem.has_one_score)
-        self.islands = [Island(index, elites, self.grid) for index in range(islands)]
+        self.grid = Grid(problem.features, [objective.name for objective in problem.objectives])
+        self.islands = [Island(index, elites) for index in range(islands)]
         self.seeds: list[Member] = []
         """The starting programs that were judged."""
-        self.restarts = 0
-        """Islands that were emptied and founded anew so far."""
+        self.cells: dict[Cell, Member] = {}
+        """The best program of each cell, the newest of equals."""
+        self.visits: Counter[Cell] = Counter()
+        """Asks that explored each cell."""
+        self.leader: Member | None = None
+        """The best program by rank, the newest of equals."""
+        self.home = 0
+        """The island of the leader."""
+        self.weights = [1.0] * len(problem.objectives)
+        """What each component weighs for the specialist (`weigh`); their sum does not matter."""
+        self.specialist: Member | None = None
+        """The program that is best under these weights, the newest of equals."""
+        self.gain = 0.0
+        """What the last insertion was worth (`_gain`)."""
+        self._best: list[float] = []
         self._problem = problem
-        self._capacity = elites
         self._born = 0
         self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
         """Every reward vector once: of a million programs by example most have one that others have."""
 
     @property
     def elites(self) -> dict[str, Member]:
-        """The archives of all islands as one, by program id."""
-        return {member.program_id: member for island in self.islands for member in island.elites}
+        """The fronts of all islands as one, by program id."""
+        found = {member.program_id: member for island in self.islands for member in island.front}
+        return {member.program_id: member for member in sorted(found.values(), key=lambda one: one.order)}
 
     def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
         """Offer a judged program to its home island; without a home it is a starting program, for all."""
         values = compared(self._problem, found)
         values = self._vectors.setdefault(values, values)
-        is_ok = found.status is Status.OK
+        is_ok = found.status is Status.OK and not (
+            found.metrics and failure(dict(found.metrics), found.feedback)
+        )
         member = Member(program.id, program.source, values, self._born, found.metrics or (), is_ok)
         self._born += 1
-        if self.grid.learn(member):
-            for island in self.islands:
-                island.fill_cells()
+        is_new_cell = self._place(member)
+        self._raise(member, home or 0, is_new_cell and bool(self._problem.features))
         if home is None:
             self.seeds.append(member)
         homes = self.islands if home is None else [self.islands[home]]
-        return member, [Insertion(program.id, island.index, island.insert(member)) for island in homes]
+        statuses = [(island.index, island.insert(member)) for island in homes]
+        new = InsertionStatus.NEW_CELL
+        return member, [
+            Insertion(program.id, index, new if is_new_cell and index == (home or 0) else status)
+            for index, status in statuses
+        ]
 
-    def found_anew(self, index: int, founders: Iterable[Member]) -> None:
-        """Empty an island and put the founders there."""
-        self.islands[index] = Island(index, self._capacity, self.grid)
-        for founder in founders:
-            self.islands[index].insert(founder)
-        self.restarts += 1
+    def weigh(self) -> Member | None:
+        """Add weight to what the specialist fails, and return the program that is best from then on.
+
+        A component weighs the more the longer the search fails it, which leads out of local optima of the
+        mean: clause weighting, as in local search for satisfiability (Morris 1993).
+        """
+        if self.specialist is None:
+            return None
+        pairs = zip(self.weights, self.specialist.rewards, strict=True)
+        self.weights = [weight + WEIGHT_STEP * (1.0 - reward) for weight, reward in pairs]
+        weights_D = np.array(self.weights)
+        for island in self.islands:
+            values_N = island.rewards_N_D @ weights_D if island.members else np.zeros(0)
+            if len(values_N) and values_N.max() > self._worth(self.specialist) + _ROUNDING:
+                self.specialist = island.members[int(values_N.argmax())]
+        return self.specialist
+
+    def _worth(self, member: Member) -> float:
+        pairs = zip(member.rewards, self.weights, strict=True)
+        return sum(reward * weight for reward, weight in pairs)
+
+    def _place(self, member: Member) -> bool:
+        """Offer a program to its cell; return whether it is the first one there."""
+        if self.grid.insert(member):
+            self._number_anew()
+        cell = self.grid.cell(member)
+        before = self.cells.get(cell)
+        if before is None or member.rank >= before.rank:
+            self.cells[cell] = member
+        return before is None
+
+    def _number_anew(self) -> None:
+        """Sort programs and visits into the cells that they have now that a range grew."""
+        cells, visits = self.cells, self.visits
+        self.cells, self.visits = {}, Counter()
+        for old, member in cells.items():
+            cell = self.grid.cell(member)
+            self.visits[cell] = max(self.visits[cell], visits[old])
+            if cell not in self.cells or member.rank >= self.cells[cell].rank:
+                self.cells[cell] = member
+
+    def _raise(self, member: Member, home: int, is_new_cell: bool) -> None:
+        """Note what a program is the best at, and what that is worth to the way that brought it."""
+        best = self._best or [NO_SCORE] * len(member.rewards)
+        is_best_at_one = any(value > most for value, most in zip(member.rewards, best, strict=True))
+        self._best = list(map(max, member.rewards, best))
+        is_better = self.leader is None or member.rank > self.leader.rank
+        is_equal = self.leader is not None and member.rank == self.leader.rank
+        is_aside = is_new_cell or is_best_at_one
+        self.gain = 1.0 if is_better else max(SIDE_GAIN * is_aside, DRIFT_GAIN * is_equal)
+        if self.leader is None or member.rank >= self.leader.rank:
+            self.leader, self.home = member, home
+        if len(member.rewards) > 1:
+            before = self.specialist
+            if before is None or self._worth(member) >= self._worth(before) - _ROUNDING:
+                self.specialist = member
+
+
+WEIGHT_STEP = 0.2
+"""Weight that an ask adds to a component which the specialist fails altogether; all begin with 1."""
+_ROUNDING = 1e-9
+SIDE_GAIN = 0.2
+"""Worth of a new best in one component or of a new cell, where a new best by rank is worth 1."""
+DRIFT_GAIN = 0.05
+"""Worth of another program as good as the best one: a step across a plateau."""

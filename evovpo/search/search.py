@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from evovpo.config import SearchConfig
+from evovpo.prompts.replies import idea_of
 from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
+from evovpo.search.plan import Plan, Reply
 from evovpo.search.population import Insertion, InsertionStatus, Member, Population
-from evovpo.search.selection import examples, goal
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import make_strategy
-from evovpo.search.strategies.strategy import Plan, Reply
 from evovpo.search.tickets import Tickets
 from evovpo.types import (
     Evaluation,
@@ -33,6 +33,10 @@ from evovpo.types import (
     Status,
     Tell,
 )
+
+_MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
+BEFORE_FEEDBACK = 8
+"""Part of the budget that is asked for before the first reply, as a divisor."""
 
 
 class Search(Standing):
@@ -65,6 +69,8 @@ class Search(Standing):
         self.language = language
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self)
+        self._shortened: set[str] = set()
+        """Solutions whose shorter variants were asked for."""
         self._joins = Joins(self, language if self._strategy.can_join else None)
 
     @property
@@ -72,11 +78,17 @@ class Search(Standing):
         """False while the next ask should wait for replies to tickets that are open.
 
         What joins may still take of the budget is its end, so that they can be made of all that was found.
+        Before the first reply of a model at most an eighth of the budget is asked for.
         """
         kept, given_out = self._joins.unspent, self.tickets.reserved
-        last_ask = self.config.evaluations - given_out - self.config.rollouts * self.config.answers
-        waits = kept > 0 and last_ask < kept and given_out > self.proposed
-        return self._strategy.is_ready and not waits
+        of_an_ask = self._rollouts * self.config.answers
+        waits = kept > 0 and self.config.evaluations - given_out - of_an_ask < kept
+        waits |= self.proposed == 0 and given_out + of_an_ask > self.config.evaluations // BEFORE_FEEDBACK
+        return self._strategy.is_ready and not (waits and given_out > self.proposed)
+
+    @property
+    def _rollouts(self) -> int:
+        return self.config.rollouts or self.prompt_format.rollouts
 
     @property
     def formats(self) -> list[PromptFormat]:
@@ -126,14 +138,40 @@ class Search(Standing):
         if joins:
             programs = tuple(join.program for join in joins)
             return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
-        noted = self.notes.shown(self.population, rng)
+        noted = self.notes.shown(self.population)
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
         self.notes.asks += 1
         plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
         answers = min(self.config.answers, remaining)
-        rollouts = min(self.config.rollouts, remaining // answers)
+        rollouts = min(self._rollouts, remaining // answers)
         return self._prompt(plan, rng, rollouts, answers)
+
+    def shorten(self) -> Prompt | None:
+        """Return a ticket with shorter variants of the solution, outside the budget; None where none is left.
+
+        A program that memorised its rows often has parts that none of them needs. It is for the end of a run:
+        of programs that are right on all rows the shortest is the best.
+        """
+        if not self.is_solved or self.best is None or self.language is None:
+            return None
+        program = self.best.program
+        variants = [one for one in self.language.shorter(program.source) if one.id not in self.programs]
+        if program.id in self._shortened or not variants:
+            return None
+        self._shortened.add(program.id)
+        rng = np.random.default_rng([self._seed, len(self.tickets)])
+        return self.tickets.issue(
+            *(PromptKind.SHORTEN, rng, self.tells),
+            answers=0,
+            parents=(Parent(program.id, ParentRole.PARENT),),
+            proposals=tuple(variants),
+        )
+
+    def take_over(self, prompt: Prompt) -> None:
+        """Hold the next ticket as an earlier version's search made it; its replies are told as usual."""
+        self.tickets.take_over(prompt)
+        self._joins.count(prompt)
 
     def welcome(self, programs: Sequence[Program]) -> Prompt:
         """Return a ticket with programs of another run, for the next island in turn; outside the budget."""
@@ -160,29 +198,29 @@ class Search(Standing):
             return []
         insertions: list[Insertion] = []
         offspring: list[Member] = []
+        gain, parent = 0.0, self.programs.get(prompt.parent_id or "")
         for judged in tell.judged:
             program, evaluation = judged.candidate.program, judged.evaluation
             is_new = judged.candidate.parse_status is ParseStatus.PARSED
             if is_new and program and evaluation and evaluation.rewards:
-                self.take(program, evaluation)
+                self.take(program, evaluation, parent, idea_of(judged.candidate.text))
                 home = None if prompt.sequence == 0 else prompt.island
                 member, found = self.population.insert(program, evaluation, home)
-                if any(one.status is not InsertionStatus.REJECTED for one in found):
+                gain = max(gain, self.population.gain)
+                if any(one.status in _MAY_JOIN for one in found):
                     self._joins.offer(member, self.population.elites.values())
                 insertions += found
                 if evaluation.status is Status.OK or prompt.kind is PromptKind.SEED:
                     offspring.append(member)
         if self._strategy.has_memory:
-            parent = self.programs.get(prompt.parent_id or "")
             self._failures.learn(prompt, tell, None if parent is None else parent.evaluation)
-        self._strategy.observe(Reply(prompt, offspring, insertions, is_complete=not ticket.missing))
+        self._strategy.observe(Reply(prompt, offspring, insertions, gain, is_complete=not ticket.missing))
         return insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        # Streams 1 to 3 are of strategies, 5 is of goals.
-        chance = np.random.default_rng([self._seed, len(self.tickets), 4])
-        parents = list(filter(self.can_show, [*plan.parents, *self._examples(plan, chance)]))
+        chance = np.random.default_rng([self._seed, len(self.tickets), 4])  # stream 1 is of strategies
+        parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
         shown = defaultdict[ParentRole, list[Shown]](list)
         for item in parents:
             shown[item.role].append(self.programs[item.program_id])
@@ -198,11 +236,9 @@ class Search(Standing):
             inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
             rows=rows,
-            weights=self._goal(rows),
             notes=self.notes.text,
             draw=int(chance.integers(2**31)),
         )
-        has_novelty = self.config.novelty > 0.0 or self.config.novelty_model
         return self.tickets.issue(
             request.kind,
             rng,
@@ -212,23 +248,15 @@ class Search(Standing):
             messages=self.prompt_format.messages(self.problem, request),
             rollouts=rollouts,
             answers=answers,
-            neighbours=self.population.islands[plan.island].members if has_novelty else (),
+            way=plan.way,
+            neighbours=self.population.islands[plan.island].members if self.config.novelty else (),
         )
 
-    def _goal(self, rows: Sequence[int]) -> tuple[float, ...]:
-        """Return the weights that the next ask tells; empty where none are told."""
-        if not self.config.goals:
-            return ()
-        front = self.population.elites.values() if self._strategy.has_memory else ()
-        rng = np.random.default_rng([self._seed, len(self.tickets), 5])
-        return goal(self.problem, (member.rewards for member in front), rows, rng)
-
-    def _examples(self, plan: Plan, rng: np.random.Generator) -> list[Parent]:
-        """Return the best and the diverse programs of an island to show beside a parent, inspirations too."""
-        top, diverse = self.config.top_programs, self.config.diverse_programs
-        if plan.kind is not PromptKind.MUTATE or not (self._strategy.has_memory and top + diverse):
+    def _others(self, plan: Plan) -> list[Parent]:
+        """Return the best programs of an island that the format shows beside a parent."""
+        if plan.kind is not PromptKind.MUTATE or not self.prompt_format.others:
             return []
-        pool = [one for one in self.population.islands[plan.island].offered if one.is_ok]
-        found = examples(pool, plan.parents[0].program_id, top, diverse, rng)
-        picks = [Parent(member.program_id, ParentRole.INSPIRATION) for member in found]
-        return [pick for pick in picks if pick not in plan.parents]
+        members = self.population.islands[plan.island].members
+        ids = (member.program_id for member in members if member.is_ok)
+        others = [program_id for program_id in ids if program_id != plan.parents[0].program_id]
+        return [Parent(one, ParentRole.INSPIRATION) for one in others[: self.prompt_format.others]]

@@ -79,7 +79,9 @@ def same_state(first: Search, second: Search) -> bool:
     """True if two searches of one run came to the same: what they know, and what lives where."""
 
     def known(search: Search) -> tuple[Any, ...]:
-        islands = [(one.members, one.offered, one.filled_cells) for one in search.population.islands]
-        return search.tickets.open, search.gains, search.notes.text, islands, list(search.programs.items())
+        people = search.population
+        best = people.leader, people.specialist, people.weights
+        state = [one.members for one in people.islands], people.cells, people.visits, best
+        return search.tickets.open, search.gains, search.notes.text, state, list(search.programs.items())
 
     return known(first) == known(second)

@@ -4,7 +4,7 @@ import math
 
 from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
-from evovpo.prompts.request import PromptFormat, Shown
+from evovpo.prompts.request import CHANGES, Change, PromptFormat, Shown
 from evovpo.search.judged import JudgedPrograms
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
@@ -66,12 +66,18 @@ class Standing:
         self.tells += 1
         self.gains.append(0.0)
         self._mean_before = 0.0 if self.best is None else self.best.evaluation.mean_reward
-        self.proposed += candidates if prompt.kind is not PromptKind.SEED else 0
+        self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
 
-    def take(self, program: Program, evaluation: Evaluation) -> None:
-        """Keep a judged program and compare it with the best."""
-        new = Shown(program, evaluation)
+    def take(
+        self, program: Program, evaluation: Evaluation, parent: Shown | None = None, idea: str = ""
+    ) -> None:
+        """Keep a judged program and compare it with the best; `idea` says how a model changed its parent."""
+        changes: tuple[Change, ...] = ()
+        if idea and parent is not None:
+            change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))
+            changes = (*parent.changes, change)[-CHANGES:]
+        new = Shown(program, evaluation, changes)
         self.programs.add(new)
         found = merit(self.problem, evaluation)
         rank = (found, evaluation.passed, -len(program.source))

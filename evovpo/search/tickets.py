@@ -94,6 +94,11 @@ class Tickets:
         self.reserved += prompt.slots
         return prompt
 
+    def take_over(self, prompt: Prompt) -> None:
+        """Hold a ticket as it was stored, without what was known when it was handed out."""
+        self._tickets[prompt.id] = Ticket(prompt, (), ())
+        self.reserved += prompt.slots
+
     def __getitem__(self, prompt_id: str) -> Ticket:
         ticket = self._tickets.get(prompt_id)
         if ticket is None:

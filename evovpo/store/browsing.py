@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, String, case, cast
 from evovpo.store.database import Database, reading
 from evovpo.store.records import prompts_where, tells_where
 from evovpo.store.runs import run_of, with_status
-from evovpo.store.summary import heldout_of, judged_where
+from evovpo.store.summary import FREE, heldout_of, judged_where
 from evovpo.store.tables import (
     calls,
     candidate_parents,
@@ -77,6 +77,8 @@ class CandidateLine(NamedTuple):
     length: int
     metrics: dict[str, Json] | None
     """What an evaluator of its own returned."""
+    way: str = ""
+    """The way to ask of its prompt; empty where there is no choice."""
 
 
 class TellCost(NamedTuple):
@@ -207,6 +209,7 @@ class Browsing(Database):
                 passed=row.passed or 0,
                 length=row.length or 0,
                 metrics=None if row.metrics is None else dict(row.metrics),
+                way=row.way,
             )
             for row in connection.execute(judged).all()
         ]
@@ -242,7 +245,7 @@ class Browsing(Database):
         characters: int,
     ) -> list[AnswerLine]:
         """Return the slots of a run in order, all or those of one status, without starting programs."""
-        wanted = (candidates.c.run_id == run_id) & (prompts.c.kind != PromptKind.SEED)
+        wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
             wanted &= candidates.c.parse_status == parse_status
         rows = connection.execute(
@@ -295,7 +298,7 @@ class Browsing(Database):
     @reading
     def planned_asks(self, connection: Connection, run_id: str) -> int:
         """Return how many asks of a run its strategy planned: all but starting programs, joins and notes."""
-        others = PromptKind.SEED, PromptKind.JOIN, PromptKind.NOTES
+        others = *FREE, PromptKind.JOIN, PromptKind.NOTES
         planned = select(func.count()).where(prompts.c.run_id == run_id, prompts.c.kind.not_in(others))
         return connection.scalar(planned) or 0
 

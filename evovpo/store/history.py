@@ -115,7 +115,7 @@ class History(Database):
         found: dict[str, Scored] = {}
         proposed = 0
         for kind, program_id, status, metrics in rows:
-            proposed += kind != PromptKind.SEED
+            proposed += not PromptKind(kind).is_free
             if metrics is not None and program_id not in found:
                 found[program_id] = Scored(proposed, program_id, Status(status), dict(metrics))
         return tuple(found.values())

@@ -31,6 +31,9 @@ from evovpo.store.tables import (
 )
 from evovpo.types import ParseStatus, PromptKind, RunStatus, Status
 
+FREE = tuple(kind for kind in PromptKind if kind.is_free)
+"""Kinds of prompts whose programs do not count against a budget."""
+
 
 class RunRow(NamedTuple):
     """One run in the list of runs."""
@@ -111,6 +114,8 @@ class RunSummary:
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
     """Over the proposed candidates with a judgement, duplicates included."""
+    by_way: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each way to ask: candidates, and how many of them raised the best mean reward."""
     best_program_id: str | None = None
     """Highest mean reward; then most components passed, then the shortest source, then the first.
     May be a starting program."""
@@ -245,13 +250,17 @@ def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[C
         if row.executed:
             found.executed += 1
             found.evaluation_seconds += row.seconds or 0.0
-        if row.kind is not PromptKind.SEED:
+        if not row.kind.is_free:
             found.proposed += 1
             found.joins += row.kind is PromptKind.JOIN
             found.by_parse_status[row.parse_status] = found.by_parse_status.get(row.parse_status, 0) + 1
             if row.status is not None:
                 status = Status(row.status)
                 found.by_status[status] = found.by_status.get(status, 0) + 1
+        if row.way:
+            asked, rose = found.by_way.get(row.way, (0, 0))
+            rises = row.mean_reward is not None and row.mean_reward > (found.best_mean_reward or 0.0)
+            found.by_way[row.way] = asked + 1, rose + rises
         if row.mean_reward is not None:
             best = (found.best_mean_reward, found.examples_passed, -found.best_length)
             if best[0] is None or (row.mean_reward, row.passed, -row.length) > best:
@@ -288,7 +297,7 @@ def _runs() -> Select[Any]:
     proposed = (
         select(func.count())
         .join(prompts, prompts.c.id == candidates.c.prompt_id)
-        .where(candidates.c.run_id == runs.c.id, prompts.c.kind != PromptKind.SEED)
+        .where(candidates.c.run_id == runs.c.id, prompts.c.kind.not_in(FREE))
         .scalar_subquery()
     )
     means = (
@@ -326,6 +335,7 @@ def judged_where(where: ColumnElement[bool]) -> Select[Any]:
         select(
             candidates.c.position,
             prompts.c.kind,
+            prompts.c.way,
             candidates.c.parse_status,
             candidates.c.program_id,
             candidates.c.executed,

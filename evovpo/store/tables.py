@@ -33,7 +33,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 """The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
@@ -122,7 +122,7 @@ prompts = _table(
         run_id=sa.ForeignKey("runs.id"), sequence=sa.Integer, tells_before=sa.Integer, kind=word(PromptKind)
     ),
     *_all(island=sa.Integer, messages=MESSAGES, rollouts=sa.Integer, answers=sa.Integer),
-    *_all(seed=DIGITS, proposals=PROGRAMS),
+    *_all(seed=DIGITS, proposals=PROGRAMS, way=TEXT),
     sa.UniqueConstraint("run_id", "sequence", name="prompts_in_order"),
 )
 

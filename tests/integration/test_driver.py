@@ -212,7 +212,7 @@ def test_what_another_run_judged_is_not_run_again() -> None:
 
 
 def test_candidates_know_what_they_were_made_from() -> None:
-    driver, _, journal = make_driver(settings=with_search(evaluations=150, join_share=0.5))
+    driver, _, journal = make_driver(settings=with_search(evaluations=400))
     asyncio.run(driver.run())
     asked = {event.id: event for event in journal.events if isinstance(event, Prompt)}
     assert {prompt.kind for prompt in asked.values()} == {
@@ -507,7 +507,12 @@ def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume
 def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> None:
     settings = Config(
         search=SearchConfig(
-            evaluations=30, rollouts=2, answers=1, islands=1, in_flight=2, notes_interval=3, repair_share=0.3
+            evaluations=30,
+            rollouts=2,
+            islands=1,
+            in_flight=2,
+            notes_interval=3,
+            ways={"climb": 0.7, "repair": 0.3},
         )
     )
 
@@ -598,7 +603,7 @@ def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluati
     """Run a search of one answer a group whose judgements wait for the gate."""
     settings = Config(
         search=SearchConfig(
-            evaluations=evaluations, rollouts=1, islands=1, root_share=0.0, in_flight=in_flight
+            evaluations=evaluations, rollouts=1, islands=1, ways={"climb": 1.0}, in_flight=in_flight
         )
     )
     journal = Journal()

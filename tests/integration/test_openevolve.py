@@ -369,7 +369,7 @@ def test_settings_of_the_yaml_give_way_to_files_and_overrides(tmp_path: Path) ->
     mine.write_text("[run]\nseed = 4\n[search]\nevaluations = 8\n")
     opened = open_project(folder, mine, ["search.evaluations=9"], open_evaluator=answering(a=1.0).open)
     assert (opened.config.search.evaluations, opened.config.run.seed) == (9, 4)
-    assert opened.config.search.root_share == 0.0
+    assert opened.config.search.islands == 5
     assert opened.problem.limits.wall_seconds == 11.0
     assert opened.problem.statement == "Pack circles."
     without = open_project(folder, yaml=Path("none"), open_evaluator=answering(a=1.0).open)

@@ -50,12 +50,19 @@ def opened(folder: Path, *overrides: str) -> Config:
 def test_a_project_searches_and_shows_as_openevolve_does_unless_told_otherwise(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", FILES)
     bare = opened(folder)
-    assert (bare.search.rollouts, bare.search.top_programs, bare.search.diverse_programs) == (1, 3, 2)
+    found = bare.search
+    assert (found.rollouts, found.joins, found.islands, found.elites, found.migration_interval) == (
+        1, False, 5, 20, 50,
+    )  # fmt: skip
+    assert (found.migration_rate, bare.sampling.temperature, bare.run.seed) == (0.1, 0.7, 42)
     assert (bare.prompt.enforce_blocks, Config().prompt.enforce_blocks) == (False, True)
-    yaml = "enforce_evolve_blocks: true\nprompt: {num_top_programs: 1, num_diverse_programs: 0}\n"
+    yaml = "enforce_evolve_blocks: true\nrandom_seed: 3\nllm: {temperature: 0.2}\n"
+    yaml += "database: {num_islands: 2, archive_size: 30, exploration_ratio: 0.5, exploitation_ratio: 0.5}\n"
     write_project(folder, {"config.yaml": yaml})
     config = opened(folder, "search.rollouts=4")
-    assert (config.search.rollouts, config.search.top_programs, config.search.diverse_programs) == (4, 1, 0)
+    assert (config.search.rollouts, config.search.islands, config.search.elites) == (4, 2, 15)
+    assert (config.sampling.temperature, config.run.seed) == (0.2, 3)
+    assert {way for way, share in config.search.ways.items() if share} == {"climb", "explore"}
     assert config.prompt.enforce_blocks
 
 

@@ -412,7 +412,7 @@ def test_islands_have_their_migrations_and_programs_their_cells(
     monkeypatch.setattr(Islands, "_migrate", counted)
     features = (Feature("length", (40.0, 80.0)), Feature(f"reward:{TOY.objectives[0].name}", bins=3))
     search = {"evaluations": 80, "rollouts": 2, "islands": 2, "migration_interval": 3, "in_flight": 1}
-    search |= {"selection": "map-elites", "stop_when_solved": False}
+    search |= {"stop_when_solved": False}
     settings = Config().changed(search=search, proposer={"name": "random"})
     with Store.open(str(tmp_path / "runs.db")) as store:
         start(RunRequest(replace(TOY, features=features), settings, run_id="cells"), store)

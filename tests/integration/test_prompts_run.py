@@ -23,9 +23,9 @@ from evovpo.types import Prompt, PromptKind, Tell
 
 SETTINGS = (
     "proposer.name=scripted", "prompt.style=diff", "search.evaluations=24", "search.rollouts=2",
-    "search.answers=2", "search.in_flight=1", "search.root_share=0.2", "search.repair_share=0.3",
-    "search.crossover_share=0.3", "search.attempts=3", "search.notes_interval=2", "search.islands=1",
-    "sandbox.workers=1",
+    "search.answers=2", "search.in_flight=1", "search.learns_ways=false", "search.islands=1",
+    "search.ways={climb=0.2, repair=0.3, combine=0.3, fresh=0.2}", "search.attempts=3",
+    "search.notes_interval=2", "sandbox.workers=1",
 )  # fmt: skip
 
 
@@ -116,32 +116,3 @@ def test_any_server_is_asked_about_ones_own_examples_in_words(
         assert "solve('Lovelace, Ada') == 'Ada Lovelace'" in user
         assert not set("⟦⟧") & set(system + user)
     assert command("replay", "latest", "--verify", "--store", url).code == 0
-
-
-def test_a_server_is_told_weights_and_the_run_replays_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    folder = new_problem(tmp_path / "mine", "score")
-    names = [objective.name for objective in load_problem(folder).objectives]
-    command, url = Shell(capsys), f"sqlite:///{tmp_path}/runs.db"
-    texts = [f"```python\ndef solve(x):\n    return x * 0.{digit}\n```" for digit in range(1, 9)]
-    settings = ("--set", "search.goals=true", "--set", "search.rollouts=2", "--set", "search.in_flight=1")
-    with served(texts) as (address, bodies):
-        model = ("--base-url", address, "--model", "m", "--store", url)
-        answer = command("evolve", folder, *model, *settings, "-n", "8")
-        assert answer.code == 0, answer.err
-        assert command("resume", "latest", "--store", url, "--evaluations", "12").code == 0
-    told = [re.findall(r"^- (\w+): (\d\.\d\d)$", body["messages"][-1]["content"], re.M) for body in bodies]
-    assert len(told) == 6
-    assert all(sorted(name for name, _ in weights) == sorted(names) for weights in told)
-    sums = [sum(float(weight) for _, weight in weights) for weights in told]
-    assert sums == pytest.approx([1.0] * 6, abs=0.02)
-    assert len(set(map(tuple, told))) > 3
-    assert command("replay", "latest", "--verify", "--store", url).code == 0
-    shown = command(
-        "check", folder, "--prompts", "--set", "search.goals=true", "--set", "prompt.style=rewrite"
-    )
-    assert "under these weights" in shown.out
-    refused = command("evolve", "strings/phone-with-hyphens", "--set", "search.goals=true", "--store", url)
-    assert (refused.code, "no words for weights" in refused.err) == (2, True)

@@ -22,7 +22,7 @@ from evovpo.search.search import Search
 from evovpo.store import RunSummary, Store
 from evovpo.types import Prompt, Run, RunPart, RunStatus, Tell
 
-SETTINGS = Config(search=CONFIG.changed(evaluations=400, top_programs=1))
+SETTINGS = Config(search=CONFIG.changed(evaluations=400))
 
 
 class Stored(Loop):
@@ -102,14 +102,14 @@ def test_only_what_came_after_the_snapshot_is_replayed(
 
 def test_a_snapshot_knows_the_settings_of_every_part(loop: Stored, caplog: pytest.LogCaptureFixture) -> None:
     loop.steps(8)
-    loop.go_on(evaluations=420, selection="pareto")
+    loop.go_on(evaluations=420, novelty=0.05)
     loop.steps(8)
     loop.store.keep_snapshot(snapshot_of(loop.search))
     tells = loop.search.tells
-    loop.go_on(evaluations=440, selection="dirichlet", answers=3)
+    loop.go_on(evaluations=440, novelty=0.1, answers=3)
     loop.steps(5)
     assert_goes_on_alike(loop, 5 + loop.search.tells - tells, caplog)
-    assert replayed_events(loop.store)[0].config.selection == "dirichlet"
+    assert replayed_events(loop.store)[0].config.novelty == 0.1
     verify("one", loop.store)
 
 

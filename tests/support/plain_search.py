@@ -50,9 +50,16 @@ class PlainFormat:
 
     reply_tokens = 256
     max_rows = 7
+    rollouts = 1
 
-    def __init__(self, shows: Sequence[ParentRole] = tuple(ParentRole)) -> None:
+    def __init__(
+        self,
+        shows: Sequence[ParentRole] = tuple(ParentRole),
+        others: int = 0,
+        ways: Mapping[str, float] | None = None,
+    ) -> None:
         self.requests: list[Request] = []
+        self.others, self.ways = others, ways or {}
         self._shows = shows
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
@@ -62,7 +69,7 @@ class PlainFormat:
             None if item is None else item.program.source
             for item in (request.parent, request.partner, *request.inspirations)
         ]
-        told = (request.attempts, request.notes, request.weights)
+        told = (request.attempts, request.notes)
         return (Message("user", repr((str(request.kind), shown, *told))),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
@@ -99,14 +106,17 @@ def judge(program: Program) -> Evaluation:
 
 
 class PlainLoop:
-    """Asks and tells by hand; `requests` is what each prompt was made of."""
+    """Asks and tells by hand; `requests` is what each prompt was made of.
+
+    Unless the changes say otherwise there is one island, and every ask improves the best program.
+    """
 
     def __init__(
         self, format_: PlainFormat | None = None, problem: Problem = PLAIN, seed: int = 0, **changes: object
     ) -> None:
-        settings: Mapping[str, object] = {
-            "evaluations": 1000, "rollouts": 1, "answers": 1, "islands": 1, "root_share": 0.0, **changes,
-        }  # fmt: skip
+        settings: dict[str, object] = {"evaluations": 1000, "islands": 1, "learns_ways": False, **changes}
+        if settings.get("strategy", "islands") == "islands":
+            settings.setdefault("ways", {"climb": 1.0})
         self.config = SearchConfig().changed(**settings)  # type: ignore[arg-type]
         self.format = format_ or PlainFormat()
         self.search = Search(problem, self.config, self.format, "run", seed)

@@ -240,14 +240,14 @@ def toy_script() -> Callable[[Prompt, int], str]:
 
 def population(search: Search) -> object:
     """Return everything that a population is, for comparisons."""
+    people = search.population
     return [
-        (
-            island.index,
-            [(m.program_id, m.rewards, m.order) for m in island.members],
-            [m.program_id for m in island.elites],
-            list(island.filled_cells.items()),
-        )
-        for island in search.population.islands
+        [
+            (island.index, [(m.program_id, m.rewards, m.order) for m in island.members])
+            for island in people.islands
+        ],
+        [(cell, m.program_id, people.visits[cell]) for cell, m in sorted(people.cells.items())],
+        people.leader and (people.leader.program_id, people.home),
     ]
 
 

@@ -46,10 +46,62 @@ def test_differences_are_named_with_both_values() -> None:
 
 
 def test_printed_toml_loads_as_the_same_configuration(tmp_path: Path) -> None:
-    config = Config.load(
-        None, ['proposer.model=C:\\models\\"é"\x7f😀', "sampling.temperature=1e-3", "run.seed=5"]
-    )
+    overrides = ['proposer.model=C:\\models\\"é"\x7f😀', "sampling.temperature=1e-3", "run.seed=5"]
+    config = Config.load(None, [*overrides, "search.ways={climb=0.8, fresh=0.2}", "search.rollouts=3"])
     assert Config.load(written(tmp_path, config.to_toml())) == config
+    assert Config.load(written(tmp_path, Config().to_toml())) == Config()
+
+
+def test_a_table_is_read_from_files_overrides_and_stored_json(tmp_path: Path) -> None:
+    ways = {"climb": 0.8, "fresh": 0.2}
+    in_file = Config.load(written(tmp_path, "[search]\nways = {climb = 0.8, fresh = 0.2}\n"))
+    override = Config.load(None, ["search.ways={climb=0.8, fresh=0.2}"])
+    assert (
+        in_file == override == Config.from_json(override.to_json()) == Config().changed(search={"ways": ways})
+    )
+    assert override.search.ways == ways
+
+
+def test_a_table_of_a_section_is_changed_as_a_whole() -> None:
+    first = SearchConfig().changed(ways={"climb": 1.0})
+    assert first.changed(ways={"fresh": 1.0}).ways == {"fresh": 1.0}
+    assert first.changed(ways={}) == SearchConfig()
+
+
+@pytest.mark.parametrize(("written_", "value"), [("3", 3), ("None", None), ("", None)])
+def test_a_setting_that_may_be_none_is_overridden_by_a_number_or_none(
+    written_: str, value: int | None
+) -> None:
+    assert Config.load(None, ["search.rollouts=5", f"search.rollouts={written_}"]).search.rollouts == value
+
+
+def test_ways_need_a_share_above_zero_and_islands() -> None:
+    with pytest.raises(ConfigError, match="gives every way a share of 0"):
+        SearchConfig(ways={"climb": 0.0})
+    with pytest.raises(ConfigError, match=r"search\.ways is given with search\.strategy beam"):
+        SearchConfig(ways={"climb": 1.0}, strategy="beam")
+
+
+def test_independent_draws_are_refused_with_notes() -> None:
+    with pytest.raises(ConfigError, match=r"search\.notes_interval.*best-of-n"):
+        SearchConfig(strategy="best-of-n", notes_interval=5)
+
+
+@pytest.mark.parametrize("key", SearchConfig.gone)
+def test_a_setting_that_is_gone_is_refused_with_what_replaces_it(tmp_path: Path, key: str) -> None:
+    assert key not in SearchConfig.model_fields
+    with pytest.raises(ConfigError, match=rf"search\.{key} is gone: ") as caught:
+        Config.load(written(tmp_path, f"[search]\n{key} = 1\n"))
+    assert SearchConfig.gone[key] in str(caught.value)
+    with pytest.raises(ConfigError, match=rf"search\.{key} is gone: "):
+        Config.load(None, [f"search.{key}=1"])
+
+
+def test_settings_that_are_gone_are_left_out_of_stored_configurations() -> None:
+    stored = '{"search": {"root_share": 0.3, "migrants": 4, "goals": true, "islands": 2}, "run": {"seed": 4}}'
+    assert Config.from_json(stored) == Config().changed(search={"islands": 2}, run={"seed": 4})
+    with pytest.raises(ConfigError, match="root_share"):
+        Config.from_json('{"run": {"root_share": 0.3}}')  # of another section: unknown
 
 
 def test_printed_toml_explains_every_field() -> None:
@@ -76,8 +128,12 @@ def test_json_without_a_field_gets_its_default() -> None:
         ("[search]\njoins = 1\n", ["search.joins", "true or false", "found 1"]),
         ("[search]\nislands = 0\n", ["search.islands", "from 1", "found 0"]),
         ("[search]\nanswers = 5\n", ["search.answers", "from 1 to 4", "found 5"]),
-        ("[search]\nroot_share = nan\n", ["search.root_share", "from 0 to 1", "nan"]),
-        ("[search]\nselection = 'lexicas'\n", ["search.selection", "'lexicase'"]),
+        ("[search]\nmigration_rate = nan\n", ["search.migration_rate", "from 0 to 1", "nan"]),
+        ("[search]\nstrategy = 'islnds'\n", ["search.strategy", "'islands'"]),
+        ("[search]\nways = 'climb'\n", ["search.ways", "a table of numbers", "'climb'"]),
+        ("[search]\nways = {clim = 1.0}\n", ["search.ways", "climb"]),
+        ("[search]\nways = {climb = -1.0}\n", ["search.ways", "0 or more"]),
+        ("[search]\nrollouts = 0\n", ["search.rollouts", "whole number", "found 0"]),
         ("[sampling]\ntemperature = 0\n", ["sampling.temperature", "above 0", "found 0"]),
         ("[sampling]\ntemperature = inf\n", ["sampling.temperature", "inf"]),
         ("[store]\nurl = 3\n", ["store.url", "a text", "found 3"]),
@@ -101,6 +157,8 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
         ("search.evaluations=many", ["whole number", "'many'"]),
         ("search.evaluations=1e3", ["whole number", "'1e3'"]),
         ("search.evaluations=-1", ["found -1"]),
+        ("search.ways={climb=", ["search.ways", "a table of numbers"]),
+        ("search.rollouts=many", ["search.rollouts", "whole number", "'many'"]),
         ("search.joins=perhaps", ["true or false", "'perhaps'"]),
         ("sampling.temperature=warm", ["a number", "'warm'"]),
         ("evaluations=5", ["section.key=value"]),

@@ -52,6 +52,8 @@ database:
   archive_size: 30
   migration_interval: 5
   migration_rate: 0.25
+  exploration_ratio: 0.25
+  exploitation_ratio: 0.25
   feature_dimensions: [complexity, diversity, speed]
   feature_bins: 6
 evaluator:
@@ -74,13 +76,13 @@ evaluator:
         "sampling.max_tokens": 2000,
         "proposer.timeout_seconds": 30,
         "proposer.attempts": 3,
-        "search.top_programs": 2,
         "evaluator.artifacts": False,
         "evaluator.artifact_bytes": 20480,
         "search.islands": 4,
         "search.elites": 8,
         "search.migration_interval": 5,
-        "search.migrants": 2,
+        "search.migration_rate": 0.25,
+        "search.ways": {"climb": 0.25, "explore": 0.25, "combine": 0.25, "repair": 0.15, "fresh": 0.1},
         "evaluator.timeout_seconds": 12,
         "evaluator.memory_mb": 500,
         "evaluator.cascade": False,
@@ -88,11 +90,40 @@ evaluator:
     }
     assert found.models == ()
     assert found.statement == "Sort fast."
-    assert set(effects(found).values()) == {Effect.MAPPED}
+    assert {name for name, effect in effects(found).items() if effect is not Effect.MAPPED} == {
+        "prompt.num_top_programs"
+    }
     assert found.features(("speed", "size")) == (Feature("length", bins=6), Feature("reward:speed", bins=6))
     assert found.features(("combined_score",))[1] == Feature("metric:speed", bins=6)
+    scored = read(tmp_path, "database: {feature_dimensions: [score, complexity]}\n")
+    assert [feature.name for feature in scored.features(("combined_score",))] == ["score", "length"]
     config = Config.load(None, ["search.islands=9"], found.base())
     assert (config.search.evaluations, config.search.islands) == (50, 9)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "ways"),
+    [
+        (
+            "exploration_ratio: 0.5",  # its default exploits 0.7: more than all together, so nothing is left
+            {"climb": 0.7, "explore": 0.5, "combine": 0.0, "repair": 0.0, "fresh": 0.0},
+        ),
+        (
+            "exploration_ratio: 0.2, exploitation_ratio: 0.7",
+            {"climb": 0.7, "explore": 0.2, "combine": 0.05, "repair": 0.03, "fresh": 0.02},
+        ),
+        (
+            "exploration_ratio: -1, exploitation_ratio: 0",
+            {"climb": 0.0, "explore": 0.0, "combine": 1.0, "repair": 0.6, "fresh": 0.4},
+        ),
+    ],
+)
+def test_ratios_become_the_shares_of_ways_at_first(
+    tmp_path: Path, ratios: str, ways: dict[str, float]
+) -> None:
+    found = read(tmp_path, f"database: {{{ratios}}}\n")
+    assert found.values["search.ways"] == pytest.approx(ways)
+    assert Config.load(None, (), found.base()).search.ways == pytest.approx(ways)
 
 
 def test_several_models_and_settings_of_one_model_become_tables(tmp_path: Path) -> None:

@@ -1,35 +1,38 @@
-"""Fronts, grids and islands against hand-worked cases and a slow archive."""
+"""Islands, fronts, the grid and its cells, against hand-worked cases and slow versions."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_search import PLAIN, judge
 from toy_runs import member
 
-from evovpo.search.population import (
-    CELL_CAPACITY,
-    LEARNING_PROGRAMS,
-    Front,
-    Grid,
-    InsertionStatus,
-    Island,
-    Member,
+from evovpo.search.population import SIDE_GAIN, Grid, InsertionStatus, Island, Member, Population, by_merit
+from evovpo.types import Evaluation, Feature, Problem, Program, Status
+
+vectors = st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 3), min_size=1, max_size=30)
+numbers = st.lists(
+    st.tuples(st.sampled_from([-40.0, 0.0, 1.0, 3.0, 3.5, 60.0]), st.sampled_from([0.0, 0.5, 1.0])),
+    min_size=1,
+    max_size=25,
 )
-from evovpo.types import Feature
-
-vectors = st.lists(
-    st.tuples(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 3), st.integers(1, 5)), min_size=1, max_size=25
-)
+"""Pairs of where a program lies on the axis and what it is worth."""
 
 
-def members(rows: Sequence[tuple[Sequence[float], int]]) -> list[Member]:
-    """Return members with the given vectors and lengths of source; all sources differ."""
-    return [
-        member(chr(ord("A") + order) * length, rewards, order) for order, (rewards, length) in enumerate(rows)
-    ]
+def members(rows: Sequence[Sequence[float]]) -> list[Member]:
+    """Return members with these rewards, in order; all sources differ."""
+    return [member(f"program {order}", rewards, order) for order, rewards in enumerate(rows)]
+
+
+def filled(new: Sequence[Member], capacity: int = 100) -> Island:
+    island = Island(0, capacity)
+    for one in new:
+        island.insert(one)
+    return island
 
 
 def dominates(one: Member, other: Member) -> bool:
@@ -37,188 +40,262 @@ def dominates(one: Member, other: Member) -> bool:
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-def offer(front: Front, new: Sequence[Member]) -> None:
-    for each in new:
-        front.insert(each)
+def with_axis(name: str, edges: tuple[float, ...] = (), bins: int = 4) -> Problem:
+    return dataclasses.replace(PLAIN, features=(Feature(name, edges, bins),))
+
+
+def found(program: Program, rewards: tuple[float, float], **metrics: float) -> Evaluation:
+    return dataclasses.replace(judge(program), rewards=rewards, metrics=tuple(metrics.items()) or None)
+
+
+def insert(people: Population, name: str, rewards: tuple[float, float], **metrics: float) -> Member:
+    """Insert a program under a name that begins with a number, at island 0."""
+    program = Program(f"0 0 # {name}")
+    return people.insert(program, found(program, rewards, **metrics), 0)[0]
+
+
+# Islands
+
+
+@given(vectors, st.integers(1, 6))
+def test_an_island_keeps_its_bounds_its_best_and_no_two_of_the_same_rewards(
+    rows: list[tuple[float, ...]], capacity: int
+) -> None:
+    island = Island(0, capacity)
+    best: tuple[float, bool] | None = None
+    for one in members(rows):
+        island.insert(one)
+        best = one.rank if best is None else max(best, one.rank)
+        assert len(island.members) <= capacity
+        assert len({each.rewards for each in island.members}) == len(island.members)
+        assert island.members[0].rank == best
+        assert [each.rank for each in island.members] == sorted(
+            (each.rank for each in island.members), reverse=True
+        )
+        assert island.rewards_N_D.tolist() == [list(each.rewards) for each in island.members]
+
+
+@given(vectors, st.integers(3, 6))
+def test_the_best_at_each_component_stays_while_there_is_room_for_one_each(
+    rows: list[tuple[float, ...]], capacity: int
+) -> None:
+    island = Island(0, capacity)
+    for number, one in enumerate(members(rows), 1):
+        island.insert(one)
+        for place in range(3):
+            assert max(m.rewards[place] for m in island.members) == max(row[place] for row in rows[:number])
 
 
 @given(vectors)
-def test_a_front_with_room_holds_the_shortest_of_each_non_dominated_vector(
-    rows: list[tuple[tuple[float, ...], int]],
-) -> None:
+def test_an_island_with_room_keeps_the_newest_of_all_rewards(rows: list[tuple[float, ...]]) -> None:
     offered = members(rows)
-    front = Front(1000)
-    offer(front, offered)
-    best: dict[tuple[float, ...], Member] = {}
-    for each in offered:
-        if not any(dominates(other, each) for other in offered):
-            twin = best.get(each.rewards)
-            if twin is None or len(each.source) < len(twin.source):
-                best[each.rewards] = each
-    assert {m.program_id for m in front.members} == {m.program_id for m in best.values()}
+    newest = {one.rewards: one for one in offered}
+    assert {one.program_id for one in filled(offered).members} == {one.program_id for one in newest.values()}
 
 
-@given(vectors, st.integers(1, 3))
-def test_a_front_never_exceeds_its_capacity_and_nothing_in_it_is_dominated(
-    rows: list[tuple[tuple[float, ...], int]], capacity: int
-) -> None:
-    front = Front(capacity)
-    for each in members(rows):
-        before = list(front.members)
-        stayed = front.insert(each)
-        assert stayed == (each in front.members)
-        assert stayed or front.members == before
-        assert len(front.members) <= capacity
-        assert not any(a.replaces(b) for a in front.members for b in front.members)
+@given(vectors, st.integers(1, 6))
+def test_a_front_is_what_a_slow_version_says(rows: list[tuple[float, ...]], capacity: int) -> None:
+    island = filled(members(rows), capacity)
+    slow = [one for one in island.members if not any(dominates(other, one) for other in island.members)]
+    assert island.front == slow
 
 
-def test_of_equal_vectors_the_shorter_stays_and_of_equal_lengths_the_older() -> None:
-    old, equal, shorter = member("bb", (1, 0), 0), member("cc", (1, 0), 1), member("d", (1, 0), 2)
-    front = Front(4)
-    assert front.insert(old)
-    assert not front.insert(equal)
-    assert front.insert(shorter)
-    assert front.members == [shorter]
+def test_an_empty_island_has_an_empty_front() -> None:
+    assert (Island(0, 3).members, Island(0, 3).front) == ([], [])
 
 
-def test_a_full_front_gives_up_the_member_whose_loss_costs_least() -> None:
-    # Without the second the maxima fall by 0.1 in all; without another by more.
-    first, second, third = (
-        member("a", (1, 0, 0), 0),
-        member("b", (0.9, 0.6, 0), 1),
-        member("c", (0, 0.5, 1), 2),
-    )
-    front = Front(2)
-    offer(front, [first, second, third])
-    assert front.members == [first, third]
+def test_of_equal_rewards_the_newest_stays_whatever_its_length() -> None:
+    old, longer = member("b", (1, 0), 0), member("cc", (1, 0), 1)
+    island = filled([old])
+    assert island.insert(longer) is InsertionStatus.KEPT
+    assert island.members == [longer]
 
 
-def test_a_full_front_refuses_the_newcomer_whose_loss_costs_least() -> None:
-    kept = [member("a", (1, 0, 0), 0), member("c", (0, 0.5, 1), 1)]
-    front = Front(2)
-    offer(front, kept)
-    assert not front.insert(member("b", (0.9, 0.6, 0), 2))
-    assert front.members == kept
+def test_a_program_that_failed_does_not_take_the_place_of_one_that_ran() -> None:
+    ran, failed = member("a", (0, 0), 0), dataclasses.replace(member("b", (0, 0), 1), is_ok=False)
+    island = filled([ran])
+    assert island.insert(failed) is InsertionStatus.REJECTED
+    assert island.members == [ran]
+    assert filled([failed, ran]).members == [ran]
 
 
-def test_inserting_a_member_again_changes_nothing() -> None:
-    front = Front(3)
-    each = member("a", (1, 0), 0)
-    assert front.insert(each)
-    assert not front.insert(each)
-    assert front.members == [each]
+def test_an_island_says_what_became_of_each_program() -> None:
+    island = Island(0, 3)
+    assert island.insert(member("a", (0.5, 0.5), 0)) is InsertionStatus.IMPROVED
+    assert island.insert(member("b", (0.4, 0.4), 1)) is InsertionStatus.KEPT  # dominated, but there is room
+    assert island.insert(member("c", (0.1, 0.6), 2)) is InsertionStatus.IMPROVED  # better in one
+    assert island.insert(member("d", (0.1, 0.1), 3)) is InsertionStatus.REJECTED  # full of better ones
+    assert island.insert(member("e", (0.5, 0.5), 4)) is InsertionStatus.KEPT  # in place of "a"
+    assert [one.source for one in island.members] == ["e", "b", "c"]
+
+
+def test_a_full_island_gives_up_the_lowest_that_is_best_at_nothing() -> None:
+    # "b" has a higher mean than "c", which is best at the third component.
+    island = filled(members([(0.9, 0.9, 0.0), (0.5, 0.5, 0.0), (0.0, 0.0, 0.6)]), 3)
+    assert island.insert(member("new", (0.8, 0.8, 0.0), 3)) is InsertionStatus.KEPT
+    assert [one.rewards for one in island.members] == [(0.9, 0.9, 0.0), (0.8, 0.8, 0.0), (0.0, 0.0, 0.6)]
+
+
+def test_where_all_are_best_at_something_the_lowest_in_rank_goes() -> None:
+    island = filled(members([(0.9, 0.0, 0.0), (0.0, 0.8, 0.0)]), 2)
+    assert island.insert(member("new", (0.0, 0.0, 0.7), 2)) is InsertionStatus.REJECTED
+    assert [one.rewards for one in island.members] == [(0.9, 0.0, 0.0), (0.0, 0.8, 0.0)]
+    assert island.insert(member("newer", (0.0, 0.0, 1.0), 3)) is InsertionStatus.IMPROVED
+    assert [one.rewards for one in island.members] == [(0.0, 0.0, 1.0), (0.9, 0.0, 0.0)]
+
+
+def test_by_merit_puts_the_shorter_then_the_older_first() -> None:
+    rows = [("bb", 0.5, 0), ("a", 0.5, 1), ("c", 0.5, 2), ("ddd", 0.6, 3)]
+    ordered = by_merit([member(text, (mean,), order) for text, mean, order in rows])
+    assert [one.source for one in ordered] == ["ddd", "a", "c", "bb"]
+
+
+# The grid
 
 
 def grid_over(*features: Feature) -> Grid:
     return Grid(features, ["row-1", "row-2"])
 
 
-def test_declared_edges_are_used_as_they_are_from_the_start() -> None:
+def test_declared_edges_are_used_as_they_are_and_no_range_changes_them() -> None:
     grid = grid_over(Feature("length", (2.0, 4.0)), Feature("reward:row-2", (0.5,)))
-    assert grid.is_frozen
-    assert grid.cell(member("a", (1, 0.0))) == (0, 0)
-    assert grid.cell(member("ab", (1, 0.5))) == (1, 1)
-    assert grid.cell(member("abcde", (1, 1.0))) == (2, 1)
+    for text, reward, cell in (("a", 0.0, (0, 0)), ("ab", 0.5, (1, 1)), ("abcde" * 99, 1.0, (2, 1))):
+        grid.insert(member(text, (1, reward)))
+        assert grid.cell(member(text, (1, reward))) == cell
+    assert grid.edges == ((2.0, 4.0), (0.5,))
 
 
-def test_undeclared_edges_are_quantiles_of_the_first_programs() -> None:
+def test_other_axes_have_equal_bins_between_the_lowest_and_the_highest_value() -> None:
     grid = grid_over(Feature("length", bins=4))
-    lengths = [number + 1 for number in range(LEARNING_PROGRAMS)]
-    froze = [grid.learn(member("x" * length, (0, 0))) for length in lengths]
-    assert froze == [False] * (LEARNING_PROGRAMS - 1) + [True]
-    assert grid.edges == ((8.75, 16.5, 24.25),)
+    assert grid.edges == ((),)
+    assert [grid.insert(member("x" * length, (0, 0))) for length in (10, 10, 18, 14, 30)] == [
+        True, False, True, False, True,
+    ]  # fmt: skip
+    assert grid.edges == ((15.0, 20.0, 25.0),)
+    assert [grid.cell(member("x" * length, (0, 0))) for length in (1, 14, 15, 24, 25, 99)] == [
+        (0,), (0,), (1,), (2,), (3,), (3,),
+    ]  # fmt: skip
 
 
-def test_learned_edges_never_change_after_they_are_frozen() -> None:
-    grid = grid_over(Feature("length"))
-    for length in range(1, LEARNING_PROGRAMS + 1):
-        grid.learn(member("x" * length, (0, 0)))
-    frozen = grid.edges
-    probe = member("x" * 20, (0, 0))
-    cell = grid.cell(probe)
-    for _ in range(3 * LEARNING_PROGRAMS):
-        assert not grid.learn(member("y" * 5000, (0, 0)))
-    assert (grid.edges, grid.cell(probe)) == (frozen, cell)
+def test_axes_of_score_and_metrics_take_their_values() -> None:
+    grid = grid_over(Feature("score", (0.5,)), Feature("metric:size", (10.0,)))
+    small, large = ((("size", size),) for size in (9, 10.0))
+    assert grid.cell(dataclasses.replace(member("a", (0.0, 0.8)), metrics=small)) == (0, 0)
+    assert grid.cell(dataclasses.replace(member("a", (0.3, 0.8)), metrics=large)) == (1, 1)
 
 
-def test_programs_of_one_length_give_one_edge_and_not_many_empty_bins() -> None:
-    grid = grid_over(Feature("length", bins=8))
-    for _ in range(LEARNING_PROGRAMS):
-        grid.learn(member("xxx", (0, 0)))
-    assert grid.edges == ((3.0,),)
+def test_a_program_without_the_number_of_an_axis_is_in_its_first_cell_and_widens_no_range() -> None:
+    grid = grid_over(Feature("metric:size", bins=2))
+    for size in (10.0, 20.0):
+        grid.insert(dataclasses.replace(member("a", (0, 0)), metrics=(("size", size),)))
+    for metrics in ((), (("size", "nan"),), (("size", True),)):
+        without = dataclasses.replace(member("b", (0, 0)), metrics=metrics)
+        assert not grid.insert(without)
+        assert grid.cell(without) == (0,)
+    assert grid.edges == ((15.0,),)
 
 
-def island_with(edges: tuple[float, ...] = (3.0,), elites: int = 4) -> Island:
-    return Island(0, elites, grid_over(Feature("length", edges)))
+# The population
 
 
-def test_an_island_says_what_became_of_each_program() -> None:
-    island = island_with()
-    assert island.insert(member("a", (1, 0), 0)) is InsertionStatus.NEW_CELL
-    assert island.insert(member("b", (0, 1), 1)) is InsertionStatus.IMPROVED
-    assert island.insert(member("c", (0, 0), 2)) is InsertionStatus.REJECTED
-    # Dominated in the archive, but the first of its cell.
-    assert island.insert(member("long", (0, 0), 3)) is InsertionStatus.NEW_CELL
-    assert [m.source for m in island.elites] == ["a", "b"]
-    assert [m.source for m in island.members] == ["a", "b", "long"]
-    assert island.rewards_N_D.tolist() == [[1, 0], [0, 1], [0, 0]]
-    assert island.cells_N == [0, 0, 1]
+def test_a_cell_keeps_its_best_program_of_equals_the_newest() -> None:
+    people = Population(with_axis("reward:left", (0.5,)), 1, 10)
+    first = insert(people, "first", (0.1, 0.3))
+    worse = insert(people, "worse", (0.2, 0.1))
+    assert people.cells == {(0,): first}
+    equal = insert(people, "equal", (0.2, 0.2))
+    assert people.cells == {(0,): equal}
+    other = insert(people, "other", (0.6, 0.0))
+    assert people.cells == {(0,): equal, (1,): other}
+    assert worse in people.islands[0].members
 
 
-def test_what_an_island_shows_follows_every_change() -> None:
-    island = island_with()
-    for order, (text, rewards) in enumerate(
-        [("aa", (1, 0)), ("bb", (0, 1)), ("c", (1, 0)), ("dddd", (1, 1))]
+@given(numbers)
+def test_numbering_anew_loses_no_program_that_is_best_of_its_new_cell(
+    rows: list[tuple[float, float]],
+) -> None:
+    """The best of every cell by the slow version is there, but where it had lost an earlier, wider cell."""
+    people = Population(with_axis("metric:x"), 1, 100)
+    kept: list[Member] = []
+    for order, (x, worth) in enumerate(rows):
+        new = insert(people, str(order), (worth, worth), x=x)
+        candidates = [*kept, new]
+        slow: dict[tuple[int, ...], Member] = {}
+        for one in candidates:
+            cell = people.grid.cell(one)
+            if cell not in slow or (one.rank, one.order) >= (slow[cell].rank, slow[cell].order):
+                slow[cell] = one
+        assert people.cells == slow
+        kept = list(slow.values())
+    assert max(one.rank for one in kept) == max((worth, True) for _, worth in rows)
+
+
+def test_visits_go_with_their_programs_when_cells_are_numbered_anew() -> None:
+    people = Population(with_axis("metric:x", bins=2), 1, 10)
+    insert(people, "low", (0.1, 0.1), x=0.0)
+    insert(people, "high", (0.2, 0.2), x=1.0)
+    people.visits[(0,)], people.visits[(1,)] = 3, 5
+    far = insert(people, "far", (0.3, 0.3), x=10.0)
+    assert {cell: one.source for cell, one in people.cells.items()} == {(0,): "0 0 # high", (1,): far.source}
+    assert (people.visits[(0,)], people.visits[(1,)]) == (5, 0)
+
+
+def test_the_leader_is_the_best_by_rank_the_newest_of_equals_with_the_island_it_came_from() -> None:
+    people = Population(PLAIN, 3, 10)
+    shown = []
+    for place, (text, home) in enumerate(
+        (("0.5 0.5 # a", 1), ("0.4 0.5 # b", 2), ("0.5 0.5 # c", 2), ("fail", 0))
     ):
-        island.insert(member(text, rewards, order))
-        assert island.rewards_N_D.tolist() == [list(m.rewards) for m in island.members]
-        assert len(island.cells_N) == len(island.members)
-    assert [m.source for m in island.members] == ["bb", "c", "dddd"]
+        people.insert(Program(text), judge(Program(text)), home)
+        assert people.leader is not None
+        shown.append((people.leader.source, people.home, people.leader.order <= place))
+    assert shown == [("0.5 0.5 # a", 1, True)] * 2 + [("0.5 0.5 # c", 2, True)] * 2
 
 
-def test_a_cell_holds_no_more_than_its_capacity() -> None:
-    island = Island(0, 1, Grid([Feature("length", (9.0,))], ["a", "b", "c", "d"]))
-    pairs = [(first, second) for first in range(4) for second in range(first)]
-    for order, pair in enumerate(pairs):
-        island.insert(member(f"p{order}", [float(place in pair) for place in range(4)], order))
-    assert len(pairs) > CELL_CAPACITY
-    assert [len(ids) for ids in island.filled_cells.values()] == [CELL_CAPACITY]
+def test_a_program_that_ran_leads_one_of_the_same_reward_that_failed() -> None:
+    people = Population(PLAIN, 1, 10)
+    for text in ("0 0 # ran", "fail"):
+        people.insert(Program(text), judge(Program(text)), 0)
+    assert people.leader is not None
+    assert people.leader.source == "0 0 # ran"
 
 
-def test_cells_hold_only_members_that_belong_there() -> None:
-    island = island_with(edges=(2.0, 3.0), elites=1)
-    for order in range(40):
-        bits = [float(order >> bit & 1) for bit in range(2)]
-        island.insert(member(chr(65 + order % 26) * (1 + order % 4), bits, order))
-    placed = {program_id: cell for cell, ids in island.filled_cells.items() for program_id in ids}
-    edges = (2.0, 3.0)
-    for each in island.members:
-        if each.program_id in placed:
-            assert placed[each.program_id] == (sum(len(each.source) >= edge for edge in edges),)
+def test_gain_is_one_for_a_new_best_and_little_for_a_new_best_at_one_component() -> None:
+    people = Population(PLAIN, 1, 10)
+    gains = []
+    for number, rewards in enumerate([(0.5, 0.5), (0.5, 0.5), (0.6, 0.1), (0.1, 0.5), (0.6, 0.5)]):
+        insert(people, str(number), rewards)
+        gains.append(people.gain)
+    assert gains == [1.0, 0.0, SIDE_GAIN, 0.0, 1.0]
 
 
-def test_the_archive_is_placed_in_cells_when_the_edges_freeze() -> None:
-    grid = grid_over(Feature("length", bins=2))
-    island = Island(0, 8, grid)
-    programs = [
-        member("x" * (order + 1), (order % 2, 1 - order % 2), order) for order in range(LEARNING_PROGRAMS)
-    ]
-    for each in programs:
-        if grid.learn(each):
-            island.fill_cells()
-        assert island.filled_cells == {} or grid.is_frozen
-        island.insert(each)
-    assert {m.program_id for m in island.elites} <= {
-        program_id for ids in island.filled_cells.values() for program_id in ids
-    }
+def test_a_new_cell_is_a_small_gain_where_the_problem_has_axes() -> None:
+    for features, gain in (((Feature("length", (8.0,)),), SIDE_GAIN), ((), 0.0)):
+        people = Population(dataclasses.replace(PLAIN, features=features), 1, 10)
+        insert(people, "a", (0.5, 0.5))
+        insert(people, "a much longer one", (0.1, 0.1))
+        assert people.gain == gain
 
 
-@pytest.mark.parametrize("elites", [1, 32])
-def test_members_are_listed_oldest_first_once_each(elites: int) -> None:
-    island = island_with(elites=elites)
-    for order in range(30):
-        island.insert(
-            member(f"{order:x}" * (1 + order % 5), [float(order >> bit & 1) for bit in range(2)], order)
-        )
-    orders = [m.order for m in island.members]
-    assert orders == sorted(set(orders))
+def test_starting_programs_go_to_every_island_and_later_ones_to_their_own() -> None:
+    people = Population(with_axis("length", (12.0,)), 3, 10)
+    seed, later = Program("0.1 0.1 # seed"), Program("0.9 0.9 # later")
+    found_seed, insertions = people.insert(seed, judge(seed), None)
+    assert people.seeds == [found_seed]
+    assert [(one.island, str(one.status)) for one in insertions] == [
+        (0, "new_cell"), (1, "improved"), (2, "improved"),
+    ]  # fmt: skip
+    _, insertions = people.insert(later, judge(later), 1)
+    assert [(one.island, str(one.status)) for one in insertions] == [(1, "improved")]
+    assert [[one.source for one in island.members] for island in people.islands] == [
+        [seed.source], [later.source, seed.source], [seed.source],
+    ]  # fmt: skip
+    assert [one.source for one in people.elites.values()] == [seed.source, later.source]
+
+
+@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.ERROR])
+def test_a_failed_program_is_known_as_one(status: Status) -> None:
+    people = Population(PLAIN, 1, 10)
+    program = Program("0.0 0.0 # slow")
+    failed = dataclasses.replace(judge(program), status=status)
+    assert not people.insert(program, failed, 0)[0].is_ok

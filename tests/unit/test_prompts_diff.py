@@ -135,7 +135,7 @@ def test_no_place_is_refused_with_the_nearest_lines() -> None:
     ("text", "why"),
     [
         ("I would not change anything.", "it has no edit of the form"),
-        ("```python\ndef area(r):\n    return 1\n```", "it has no edit of the form"),
+        ("```python\n<<<<<<< SEARCH\nx\n=======\n```", "edit 1 does not end with '>>>>>>> REPLACE'"),
         ("<<<<<<< SEARCH\ndef zero(r):\n=======\ndef", "edit 1 does not end with '>>>>>>> REPLACE'"),
         ("<<<<<<< SEARCH\nx\n" + edit("def zero(r):\n", "y\n"), "edit 1 does not end with '>>>>>>> REPLACE'"),
         ("<<<<<<< SEARCH\ndef zero(r):\n>>>>>>> REPLACE", "edit 1 has no line '======='"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -453,22 +452,3 @@ def test_in_a_folder_with_markers_only_marked_files_change() -> None:
         FOLDER, f"=== FILE: other.py ===\n```\nx = 1\n```\n=== FILE: main.py ===\n```\n{new}```", pack(files)
     ).program
     assert program == Program(pack({**files, "main.py": new}))
-
-
-@pytest.mark.parametrize("style", FORMATS)
-@pytest.mark.parametrize(
-    "kind", [PromptKind.ROOT, PromptKind.MUTATE, PromptKind.CROSSOVER, PromptKind.REPAIR]
-)
-def test_weights_are_told_largest_first_wherever_a_program_is_asked_for(kind: PromptKind, style: str) -> None:
-    parent, partner = (None, None) if kind is PromptKind.ROOT else (PARENT, PARTNER)
-    request = Request(1, kind, parent, partner, weights=(0.25, 0.75))
-    paragraphs = user_text(FORMATS[style], SCORED, request).split("\n\n")
-    (told,) = [one for one in paragraphs if one.endswith(":\n- large: 0.75\n- small: 0.25")]
-    without = user_text(FORMATS[style], SCORED, replace(request, weights=()))
-    assert without.split("\n\n") == [one for one in paragraphs if one != told]
-
-
-def test_an_example_that_weighs_nothing_is_not_named() -> None:
-    text = user_text(RewriteFormat(), PROBLEM, Request(1, rows=(0,), weights=(1.0, 0.0, 0.0)))
-    assert text.count(f"- {PROBLEM.objectives[0].name}: 1.00") == 1
-    assert f"- {PROBLEM.objectives[1].name}" not in text

@@ -161,25 +161,6 @@ def test_a_problem_that_the_built_in_model_cannot_read_is_refused_with_the_fault
         choose_format(SCORED, config(*overrides))
 
 
-@pytest.mark.parametrize(
-    ("problem", "overrides", "reason"),
-    [
-        (PROBLEM, (), "no words for weights"),
-        (PROBLEM, (*SERVER, "prompt.style=alignment"), "no words for weights"),
-        (dataclasses.replace(SCORED, objectives=SCORED.objectives[:1]), SERVER, "nothing to weigh"),
-        (SCORED, (*SERVER, "prompt.templates={folder}"), r"no place \{weights\} in each of root"),
-    ],
-)
-def test_goals_are_refused_where_no_model_would_be_told_of_them(
-    problem: Problem, overrides: tuple[str, ...], reason: str, tmp_path: Path
-) -> None:
-    (tmp_path / "root.txt").write_text("{statement}")
-    settings = [override.format(folder=tmp_path) for override in overrides]
-    choose_format(problem, config(*settings))
-    with pytest.raises(ConfigError, match=rf"search\.goals is true.*{reason}.*false"):
-        choose_format(problem, config(*settings, "search.goals=true"))
-
-
 def test_random_programs_know_one_format() -> None:
     with pytest.raises(ConfigError, match=r"prompt\.style is 'rewrite'"):
         choose_format(PROBLEM, config("proposer.name=random", "prompt.style=rewrite"))

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -27,17 +26,17 @@ from toy_runs import (
     Loop,
     evaluation,
     population,
+    random_expressions,
     random_writer,
     source,
 )
 
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.config import SearchConfig, SelectionName
+from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.prompts.request import Request
 from evovpo.sandbox import Sandbox
-from evovpo.search.population import LEARNING_PROGRAMS
 from evovpo.types import (
     Evaluation,
     Example,
@@ -222,11 +221,11 @@ def trace(loop: Loop) -> object:
     return loop.asked, loop.told, loop.insertions, population(loop.search), loop.search.best
 
 
-@pytest.mark.parametrize("selection", get_args(SelectionName))
-def test_the_same_seed_and_replies_give_the_same_lineage(selection: str) -> None:
+@pytest.mark.parametrize("way", [None, "climb", "specialist", "explore", "combine", "repair"])
+def test_the_same_seed_and_replies_give_the_same_lineage(way: str | None) -> None:
     traces = []
     for _ in range(2):
-        loop = Loop(config(selection=selection, evaluations=300), seed=7)
+        loop = Loop(config(ways={} if way is None else {way: 1.0}, evaluations=300), seed=7)
         loop.run(random_writer(4))
         traces.append(trace(loop))
     assert traces[0] == traces[1]
@@ -296,7 +295,7 @@ def test_a_program_with_full_reward_everywhere_solves_the_problem() -> None:
 
 
 def test_islands_take_turns_and_keep_their_own_programs() -> None:
-    loop = Loop(config(islands=3, migrants=0, joins=False, evaluations=120))
+    loop = Loop(config(islands=3, migration_rate=0.0, ways={"explore": 1.0}, joins=False, evaluations=120))
     loop.run(random_writer(8))
     model_asks = [prompt for prompt in loop.asked if prompt.kind is not PromptKind.SEED]
     assert [prompt.island for prompt in model_asks] == [number % 3 for number in range(len(model_asks))]
@@ -312,56 +311,64 @@ def test_islands_take_turns_and_keep_their_own_programs() -> None:
         assert len(island.members) > 1
 
 
-def test_migration_copies_members_to_the_next_island_in_the_ring() -> None:
-    # Each island gets a program that passes a row of its own; the third ask of each is the migration.
-    good = {0: "x0.upper()", 1: "x0.lower()", 2: "x0.title()"}
-    rewards = {source(e): [float(row == number) for row in range(8)] for number, e in good.items()}
+def three_islands(rate: float, seed: int = 0) -> tuple[Loop, list[set[str]]]:
+    """Return a loop before the ask that migrates, and what its islands hold: four programs of their own."""
     loop = seeded(
         Loop(
-            config(islands=3, migration_interval=1, migrants=4, rollouts=1, answers=1, joins=False),
-            judge=lambda text: evaluation(text, rewards.get(text, [0.0] * 8)),
+            config(islands=3, migration_interval=1, migration_rate=rate, rollouts=1, answers=1, joins=False),
+            seed=seed,
+            judge=lambda text: evaluation(text, [0.0] * 8),
         )
     )
-    for _ in range(2):
-        prompt = loop.ask()
-        loop.tell(loop.reply(prompt, 0, [good[prompt.island]]))
-    third = loop.ask()  # the third ask of three islands migrates before it is made
-    loop.tell(loop.reply(third, 0, [good[2]]))
-    held = [{m.source for m in island.members} for island in loop.search.population.islands]
-    assert held[0] == {source(good[0]), *(s for s in held[0] if s == HARD.seeds[0].source)}
-    assert source(good[0]) in held[1]
-    assert source(good[1]) in held[2]
-    assert source(good[0]) not in held[2]
-    orders = {m.source: m.order for island in loop.search.population.islands for m in island.members}
-    for island in loop.search.population.islands:
-        assert all(m.order == orders[m.source] for m in island.members)
+    for number, expression in enumerate(random_expressions(1, 12)):
+        program = Program(source(expression))
+        found = evaluation(program.source, [float(bit == "1") for bit in f"{number + 1:08b}"])
+        loop.search.gains.append(0.0)
+        loop.search.take(program, found)
+        loop.search.population.insert(program, found, number % 3)
+    before = held(loop)
+    assert [len(programs) for programs in before] == [4, 4, 4]
+    loop.ask()
+    loop.ask()
+    assert held(loop) == before
+    return loop, before
 
 
-def test_learned_bin_edges_freeze_once_and_cells_keep_their_meaning() -> None:
-    loop = Loop(config(evaluations=400, joins=False))
-    write = random_writer(9)
-    edges: object = None
-    cells: dict[str, object] = {}
-    while loop.step(write):
-        grid = loop.search.population.grid
-        if not grid.is_frozen:
-            assert all(island.filled_cells == {} for island in loop.search.population.islands)
-            assert len(loop.judged) < LEARNING_PROGRAMS
-            continue
-        edges = edges or grid.edges
-        assert grid.edges == edges
+def held(loop: Loop) -> list[set[str]]:
+    """Return what each island holds beside the starting program."""
+    islands = loop.search.population.islands
+    return [{m.source for m in island.members} - {HARD.seeds[0].source} for island in islands]
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0.01, 1), (0.2, 1), (0.4, 2), (1.0, 5)])
+def test_migration_copies_a_share_of_each_island_to_the_next_one_in_the_ring(rate: float, most: int) -> None:
+    moved = []
+    for seed in range(10):
+        loop, before = three_islands(rate, seed)
+        orders = {m.source: m.order for island in loop.search.population.islands for m in island.members}
+        loop.ask()  # the third ask of three islands migrates before it is made
+        for place, programs in enumerate(held(loop)):
+            assert before[place] <= programs
+            assert programs - before[place] <= before[place - 1]
+            moved.append(len(programs - before[place]))
         for island in loop.search.population.islands:
-            for cell, ids in island.filled_cells.items():
-                for program_id in ids:
-                    assert cells.setdefault(program_id, cell) == cell
-    assert len(set(map(str, cells.values()))) > 3
+            assert all(m.order == orders[m.source] for m in island.members)
+    assert max(moved) <= most
+    assert max(moved) >= min(most, 2)
+    assert sum(moved) > 0
+
+
+def test_without_migration_islands_stay_apart() -> None:
+    loop, before = three_islands(0.0)
+    loop.ask()
+    assert held(loop) == before
 
 
 def test_a_seed_that_the_format_cannot_show_is_never_a_parent() -> None:
     documented = Program('"""A starting program."""\n\n\ndef solve(name):\n    return name\n')
     problem = dataclasses.replace(HARD, seeds=(documented,))
     loop = Loop(
-        config(root_share=0.0, evaluations=60, joins=False),
+        config(ways={"climb": 0.5, "specialist": 0.5}, evaluations=60, joins=False),
         problem=problem,
         judge=lambda text: evaluation(text, [float(text == documented.source)] * 7 + [0.0]),
     )
@@ -373,24 +380,38 @@ def test_a_seed_that_the_format_cannot_show_is_never_a_parent() -> None:
     assert all(("⟦par⟧" in prompt.messages[0].content) == bool(prompt.parents) for prompt in loop.asked[1:])
 
 
-def test_root_share_says_how_many_asks_show_no_parent() -> None:
-    for share, allowed in ((0.0, {PromptKind.MUTATE}), (1.0, {PromptKind.ROOT})):
-        loop = Loop(config(root_share=share, joins=False))
-        loop.run(random_writer(11))
-        assert {prompt.kind for prompt in loop.asked[1:]} == allowed
+def test_the_built_in_format_asks_half_of_its_prompts_from_the_problem_alone_eight_times_each() -> None:
+    loop = Loop(SearchConfig(evaluations=4000, learns_ways=False, joins=False, patience=0))
+    loop.run(random_writer(11))
+    asked = loop.asked[1:]
+    assert {prompt.rollouts for prompt in asked} == {8}
+    ways = Counter(prompt.way for prompt in asked)
+    assert set(ways) == {"fresh", "specialist", "climb"}
+    assert ways["fresh"] / len(asked) == pytest.approx(0.5, abs=0.07)
+    assert ways["specialist"] / len(asked) == pytest.approx(0.45, abs=0.07)
+    assert all((prompt.kind is PromptKind.ROOT) == (prompt.way == "fresh") for prompt in asked)
 
 
-def test_focus_prompts_show_only_rows_that_the_chosen_program_fails() -> None:
+def test_given_rollouts_take_precedence_over_those_of_the_format() -> None:
+    assert seeded(Loop(config(rollouts=3))).ask().rollouts == 3
+    assert seeded(Loop(config(rollouts=None))).ask().rollouts == 8
+
+
+def test_fresh_prompts_show_all_rows_or_those_that_the_chosen_program_fails() -> None:
     passed = {0, 3, 6}
     loop = Loop(
-        config(root_share=1.0, focus_share=1.0, joins=False, evaluations=40),
+        config(ways={"fresh": 1.0}, joins=False, evaluations=400),
         judge=lambda text: evaluation(text, [float(row in passed) for row in range(8)]),
     )
     loop.run(random_writer(12))
     shown = ExpressionFormat(HARD)
+    counts = Counter(prompt.messages[0].content.count("⟦ex⟧") for prompt in loop.asked[1:])
+    assert set(counts) == {5, 7}
+    assert counts[5] / counts.total() == pytest.approx(0.25, abs=0.12)
     for prompt in loop.asked[1:]:
+        if prompt.messages[0].content.count("⟦ex⟧") == 7:
+            continue
         # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
-        assert prompt.messages[0].content.count("⟦ex⟧") == 5
         rows = sorted(set(range(8)) - passed)
         wanted = shown.messages(HARD, Request(prompt.answers, rows=tuple(rows)))[0].content
         assert sorted(prompt.messages[0].content.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]) == sorted(
@@ -398,10 +419,26 @@ def test_focus_prompts_show_only_rows_that_the_chosen_program_fails() -> None:
         )
 
 
-def test_without_focus_every_row_is_shown_as_far_as_there_is_room() -> None:
-    loop = Loop(config(root_share=1.0, focus_share=0.0, joins=False, evaluations=40))
-    loop.run(random_writer(12))
-    assert all(prompt.messages[0].content.count("⟦ex⟧") == 7 for prompt in loop.asked[1:])
+def test_before_the_first_reply_at_most_an_eighth_of_the_budget_is_asked_for() -> None:
+    loop = seeded(Loop(config(evaluations=100, rollouts=2, answers=2, joins=False)))
+    opened = []
+    while loop.search.is_ready:
+        opened.append(loop.ask())
+    assert len(opened) == 3  # 12 candidates of 12.5
+    loop.tell(loop.reply(opened[1], 0, ["x0", "x0[0]"]))
+    while loop.search.is_ready and (prompt := loop.search.ask()) is not None:
+        opened.append(prompt)
+    assert sum(prompt.slots for prompt in opened) == 100
+
+
+def test_one_ask_is_always_handed_out_however_small_the_budget() -> None:
+    loop = seeded(Loop(config(evaluations=4, rollouts=4, answers=1, joins=False)))
+    assert loop.search.is_ready
+    first = loop.ask()
+    assert first.slots == 4
+    assert not loop.search.is_ready
+    loop.tell(loop.reply(first, 0, ["x0"]))
+    assert loop.search.is_ready
 
 
 # Joins
@@ -434,23 +471,23 @@ def test_joins_of_complementary_programs_are_asked_next_and_are_marked() -> None
     assert loop.search.is_solved
 
 
-def test_joins_never_take_more_than_their_share_even_while_they_are_open() -> None:
-    settings_ = config(evaluations=200, join_share=0.05, join_proposals=3, islands=1)
+def test_joins_never_take_more_than_a_tenth_even_while_they_are_open() -> None:
+    settings_ = config(evaluations=200, islands=1)
     loop = seeded(Loop(settings_))
     write = random_writer(13)
     joined = 0
     while (prompt := loop.search.ask()) is not None:
         if prompt.kind is PromptKind.JOIN:
             joined += len(prompt.proposals)
-            assert len(prompt.proposals) <= 3
+            assert len(prompt.proposals) <= 8
         else:
             for index in range(prompt.rollouts):
                 loop.tell(loop.reply(prompt, index, write(prompt, index)))
-    assert 0 < joined <= 10
+    assert 0 < joined <= 20
 
 
 def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
-    loop = seeded(Loop(config(evaluations=600, join_share=0.5)))
+    loop = seeded(Loop(config(evaluations=1200)))
     write = random_writer(14)
     proposed: list[str] = []
     while (prompt := loop.search.ask()) is not None:
@@ -467,45 +504,37 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
     assert len(proposed) == len(set(proposed)) > 10
 
 
-@pytest.mark.parametrize(("after", "given_out"), [(0.0, 4), (0.5, 20), (1.0, None)])
-def test_joins_that_single_out_a_row_wait_for_their_part_of_the_budget(
-    after: float, given_out: int | None
-) -> None:
+def test_joins_that_single_out_a_row_wait_for_half_of_the_budget() -> None:
     # Only `len(x0) < 4` tells row 6 from all others.
     passed = {"x0.upper()": {0, 1, 2, 3, 4, 5, 7}, "x0.lower()": {6}}
     rewards = {source(e): [float(row in rows) for row in range(8)] for e, rows in passed.items()}
     loop = seeded(
-        Loop(
-            config(evaluations=40, lone_row_joins_after=after),
-            judge=lambda text: evaluation(text, rewards.get(text, [0.0] * 8)),
-        )
+        Loop(config(evaluations=40), judge=lambda text: evaluation(text, rewards.get(text, [0.0] * 8)))
     )
-    before_join: int | None = None
     reserved = 0
-    while (prompt := loop.search.ask()) is not None:
-        if prompt.kind is PromptKind.JOIN:
-            before_join = reserved
-            break
+    while (prompt := loop.search.ask()) is not None and prompt.kind is not PromptKind.JOIN:
         reserved += prompt.slots
         for index in range(prompt.rollouts):
             loop.tell(loop.reply(prompt, index, list(passed)))
-    assert before_join == given_out
+    assert prompt is not None
+    assert reserved == 20
 
 
 def test_the_end_of_the_budget_waits_for_what_is_open_and_is_for_joins() -> None:
-    asks = config(evaluations=40, rollouts=2, answers=2, join_share=0.2)
-    for settings_, open_asks in ((asks, 8), (asks.changed(joins=False), 10)):
+    asks = config(evaluations=40, rollouts=2, answers=2)
+    for settings_, open_asks in ((asks, 9), (asks.changed(joins=False), 10)):
         loop = seeded(Loop(settings_, problem=PROBLEM, judge=judge_by_rows))
-        opened = []
+        opened = [loop.ask()]
+        loop.tell(loop.reply(opened[0], 0, ["x0[0]", "x0[1]"]))
         while loop.search.is_ready and (prompt := loop.search.ask()) is not None:
             opened.append(prompt)
         assert len(opened) == open_asks
     loop = seeded(Loop(asks, problem=PROBLEM, judge=judge_by_rows))
-    opened = [loop.ask() for _ in range(8)]
+    opened = [loop.ask() for _ in range(9)]
     for number, prompt in enumerate(opened):
         for index in range(2):
-            assert not loop.search.is_ready
-            loop.tell(loop.reply(prompt, index, [SWAP, "x0.upper()"] if number == 7 else ["x0[0]", "x0[1]"]))
+            assert not loop.search.is_ready or number < 8
+            loop.tell(loop.reply(prompt, index, [SWAP, "x0.upper()"] if number == 8 else ["x0[0]", "x0[1]"]))
     assert loop.search.is_ready
     assert loop.ask().kind is PromptKind.JOIN
 
@@ -523,7 +552,7 @@ def golden_events() -> list[object]:
     """Return every ask and insertion of one search with real judgements and scripted replies."""
     expressions = [SWAP, "x0.upper()", "x0[0]", "1 +", "int(x0)", *GOLDEN_EXPRESSIONS]
     settings_ = SearchConfig(
-        evaluations=120, islands=2, rollouts=2, answers=2, migration_interval=3, join_share=0.2, in_flight=1
+        evaluations=120, islands=2, rollouts=2, answers=2, migration_interval=3, in_flight=1
     )
 
     def write(prompt: Prompt, index: int) -> Sequence[str]:

@@ -122,7 +122,7 @@ def test_a_prompt_asks_for_so_many_answers(domain: StringDomain) -> None:
 def prompts_of_a_search(problem: Problem, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
     """Yield the prompts of a search that knows one program, each with the rows in another order."""
     problem = dataclasses.replace(problem, seeds=(parent,))
-    settings = SearchConfig(evaluations=100_000, islands=1, root_share=0.0, joins=False, answers=answers)
+    settings = SearchConfig(evaluations=100_000, islands=1, ways={"climb": 1.0}, joins=False, answers=answers)
     search = Search(problem, settings, ExpressionFormat(problem), "run", 0)
     first = search.ask()
     assert first is not None

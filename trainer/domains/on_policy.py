@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -19,7 +20,6 @@ from evovpo.experiments.reading import Part, Positive
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults, without_repeats
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
-from evovpo.search.selection import lexicase
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
 from trainer.domains.tokens import TokenDomain
@@ -217,7 +217,7 @@ def _sample_step(
 
 
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
-    """Return the key of one of the different readable answers of a group, chosen as a search does by default.
+    """Return the key of one of the different readable answers of a group, by lexicase selection.
 
     None if an answer is right, as a search would have ended, or none can be read.
     """
@@ -225,7 +225,18 @@ def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random
     if not pool or any(answer.is_right for answer in pool.values()):
         return None
     rewards_N_D = np.array([answer.rewards for answer in pool.values()])
-    return list(pool)[lexicase(rewards_N_D, [0] * len(pool), rng)]
+    return list(pool)[_lexicase(rewards_N_D, rng)]
+
+
+def _lexicase(rewards_N_D: npt.NDArray[np.float64], rng: np.random.Generator) -> int:
+    """Return one row by lexicase selection (Spector 2012)."""
+    alive = np.arange(len(rewards_N_D))
+    for objective in rng.permutation(rewards_N_D.shape[1]):
+        if len(alive) == 1:
+            break
+        column = rewards_N_D[alive, objective]
+        alive = alive[column == column.max()]
+    return int(alive[rng.integers(len(alive))])
 
 
 def _sample(

@@ -186,7 +186,7 @@ def compare_with_earlier(
     of_run = Config.from_json(runs[-1].config_json)
     # Only how the run searched: its servers are of no use to a model in this process.
     search = Config(
-        search=of_run.search.changed(evaluations=max(1, evaluations), novelty_model=""),
+        search=of_run.search.changed(evaluations=max(1, evaluations)),
         sampling=of_run.sampling,
         run=RunConfig(seed=seed),
     )

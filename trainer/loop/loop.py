@@ -99,7 +99,7 @@ def plan_loop(
             f"proposer.policy is {search.proposer.policy!r}; a loop searches with what it trains: "
             "leave it out, or set it to served"
         )
-    if search.search.rollouts < 2:
+    if search.search.rollouts == 1:
         raise ConfigError(
             f"search.rollouts is {search.search.rollouts}; a group to train on needs 2 or more; raise it"
         )

@@ -17,14 +17,12 @@ _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", 
 def join_language(problem: Problem) -> JoinLanguage | None:
     """Return how programs of `problem` are joined.
 
-    None if it is not one of strings by example, or no condition tells its rows apart.
+    None if it is not one of strings by example. Without a condition that tells its rows apart none is joined.
     """
     if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]
     found = conditions(rows)
-    if not found:
-        return None
 
     def joined(then: str, condition: str, otherwise: str) -> Program | None:
         first, second = (STRINGS.from_source(source, problem.entry) for source in (then, otherwise))
@@ -32,7 +30,13 @@ def join_language(problem: Problem) -> JoinLanguage | None:
         expression = first and second and STRINGS.canonical(f"({first}) if {condition} else ({second})")
         return STRINGS.program(expression, problem) if expression else None
 
-    return JoinLanguage(tuple(found), np.array(list(found.values()), dtype=np.float64), joined)
+    def shorter(source: str) -> list[Program]:
+        expression = STRINGS.from_source(source, problem.entry)
+        programs = (STRINGS.program(one, problem) for one in STRINGS.shorter(expression or ""))
+        return list(filter(None, programs))
+
+    holds_C_N = np.array(list(found.values()), dtype=np.float64).reshape(-1, len(rows))
+    return JoinLanguage(tuple(found), holds_C_N, joined, shorter)
 
 
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:

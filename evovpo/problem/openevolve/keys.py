@@ -24,6 +24,14 @@ def _elites(config: Any) -> int:
     return max(1, math.ceil(size / max(1, islands)))
 
 
+def _ways(config: Any) -> dict[str, float]:
+    """The shares at first: exploitation climbs, exploration explores, and the rest takes the other ways."""
+    explores, climbs = float(config.database.exploration_ratio), float(config.database.exploitation_ratio)
+    rest = max(0.0, 1.0 - explores - climbs)
+    others = {"combine": 0.5 * rest, "repair": 0.3 * rest, "fresh": 0.2 * rest}
+    return {"climb": max(0.0, climbs), "explore": max(0.0, explores), **others}
+
+
 def _their_prompts(config: Any) -> str | None:
     """What of `prompt` is not as usual, where it has templates; None where it has none."""
     prompt = config.prompt
@@ -44,8 +52,6 @@ _SETTINGS = {
     "llm.max_tokens": "sampling.max_tokens",
     "llm.timeout": "proposer.timeout_seconds",
     "llm.retries": "proposer.attempts",
-    "prompt.num_top_programs": "search.top_programs",
-    "prompt.num_diverse_programs": "search.diverse_programs",
     **{f"prompt.{name}": PROMPTS for name in (*_NAMES, *OFF_BY_NULL)},
     "enforce_evolve_blocks": "prompt.enforce_blocks",
     "prompt.include_artifacts": "evaluator.artifacts",
@@ -53,9 +59,9 @@ _SETTINGS = {
     "database.num_islands": "search.islands",
     "database.migration_interval": "search.migration_interval",
     "database.archive_size": "search.elites",
-    "database.migration_rate": "search.migrants",
-    "database.embedding_model": "search.novelty_model",
-    "database.similarity_threshold": "search.novelty_cosine",
+    "database.migration_rate": "search.migration_rate",
+    "database.exploration_ratio": "search.ways",
+    "database.exploitation_ratio": "search.ways",
     "evaluator.timeout": "evaluator.timeout_seconds",
     "evaluator.memory_limit_mb": "evaluator.memory_mb",
     "evaluator.cascade_evaluation": "evaluator.cascade",
@@ -72,7 +78,7 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
     "evaluator.artifact_bytes": lambda c: min(c.prompt.max_artifact_bytes, 20_480),
     "search.elites": _elites,
-    "search.migrants": lambda c: math.ceil(c.database.migration_rate * _elites(c)),
+    "search.ways": _ways,
     "evaluator.thresholds": lambda c: ", ".join(str(float(x)) for x in c.evaluator.cascade_thresholds),
 }
 """Values that are not taken as they are there."""
@@ -116,14 +122,17 @@ _REASONS = {
     "artifacts are capped and marked as untrusted text": "prompt.artifact_security_filter",
     "store.url names the database": "database.db_path database.in_memory",
     "elites and cells bound an island": "database.population_size",
-    "search.selection chooses parents": (
-        "database.elite_selection_ratio database.exploration_ratio database.exploitation_ratio"
+    "its top and diverse programs are shown with templates of its own (prompt.template_dir) only": (
+        "prompt.num_top_programs prompt.num_diverse_programs"
     ),
+    "the ways to ask choose parents (search.ways)": "database.elite_selection_ratio",
     "reward vectors keep programs apart": "database.diversity_metric database.diversity_reference_size",
     "run.seed is the source of all randomness": "database.random_seed",
     "every prompt has its parent's feedback": "database.max_snapshot_artifacts",
-    "no model judges novelty": "database.novelty_llm",
-    "embeddings come from proposer.base_url": "database.embedding_api_base",
+    "novelty is judged by text (search.novelty)": (
+        "database.novelty_llm database.embedding_model database.embedding_api_base "
+        "database.similarity_threshold"
+    ),
     "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
     "the time limit bounds an evaluation": "evaluator.cpu_limit",
     "evaluator.artifact_bytes bounds what is kept": "evaluator.max_artifact_storage",

@@ -14,11 +14,12 @@ from evovpo.trust import NOT_OPENINGS, asked_for, require
 from evovpo.types import Problem, Trust
 
 _USUAL: dict[str, dict[str, object]] = {
-    "search": {"root_share": 0.0, "joins": False, "rollouts": 1, "top_programs": 3, "diverse_programs": 2},
+    "search": {"joins": False, "rollouts": 1, "islands": 5, "elites": 20},
+    "sampling": {"temperature": 0.7},
+    "run": {"seed": 42},
     "prompt": {"enforce_blocks": False},
 }
-"""What is otherwise than for our own problems unless someone says so. The task alone tells a model nothing of
-the program's interface, so every prompt shows a program; the rest is OpenEvolve's default."""
+"""What is otherwise than for our own problems unless someone says so: OpenEvolve's defaults."""
 
 
 def open_project(

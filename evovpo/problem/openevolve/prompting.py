@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import random
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from evovpo.config import PromptConfig
 from evovpo.errors import ConfigError
@@ -21,6 +22,8 @@ class TheirPrompts:
     its place `{changes}`, is not kept here: those are "Unknown changes".
     """
 
+    ways: ClassVar[Mapping[str, float]] = {}
+
     def __init__(self, ours: DiffFormat | RewriteFormat, settings: PromptConfig) -> None:
         from openevolve.config import PromptConfig as TheirConfig
         from openevolve.prompt.sampler import PromptSampler
@@ -29,6 +32,8 @@ class TheirPrompts:
         self._sampler = PromptSampler(self._config)
         self._ours, self._most = ours, settings.feedback_characters
         self.reply_tokens, self.max_rows = ours.reply_tokens, ours.max_rows
+        self.rollouts = ours.rollouts
+        self.others = self._config.num_top_programs + self._config.num_diverse_programs
         self.can_show, self.reply, self.answers = ours.can_show, ours.reply, ours.answers
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:

@@ -67,7 +67,7 @@ class Settings(NamedTuple):
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
         """Return the grid axes: length of the source, rewards of objectives, any other metric as it is."""
-        known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length"}
+        known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)
 

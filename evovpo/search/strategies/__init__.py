@@ -24,6 +24,6 @@ def make_strategy(population: Population, failures: Failures, standing: Standing
         case "beam":
             return Beam(config.beam)
         case "puct":
-            return Puct(config.exploration)
+            return Puct()
     # A prompt that shows no program says too little where only the evaluator knows what to define.
     return Independent(shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from evovpo.search.plan import Chance, Plan, Reply, expand
 from evovpo.search.population import Member, by_merit
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
+from evovpo.search.strategies.strategy import Strategy
 from evovpo.types import PromptKind
 
 

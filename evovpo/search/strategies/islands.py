@@ -1,25 +1,31 @@
-"""Islands that take turns: sub-populations with migration, crossover, repair and new starts."""
+"""Islands: sub-populations with migration, and a choice among the ways to ask."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evovpo.config import SearchConfig
 from evovpo.search.memory import Failures
-from evovpo.search.population import InsertionStatus, Island, Member, Population, by_merit
-from evovpo.search.selection import SELECTIONS, inspirations
+from evovpo.search.plan import Chance, Plan, Reply
+from evovpo.search.population import Member, Population
+from evovpo.search.shares import Shares
 from evovpo.search.standing import Standing
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy
-from evovpo.types import Parent, ParentRole, PromptKind
+from evovpo.search.strategies.strategy import Strategy
+from evovpo.search.ways import WAYS, View
 
-_MIGRATION, _SPECIAL, _RESTART = 1, 2, 3
-"""Streams of random numbers (`Chance`)."""
+EXPLORE_AXES = 0.2
+"""What `explore` gets at first, beside the shares of the others, where a problem declares axes."""
+LEAST_OF_AXES = 0.25
+"""What `explore` gets at least there: who declares axes wants their cells filled."""
+_MIGRATION = 1
+"""Stream of random numbers (`Chance`)."""
 
 
 @dataclass
 class Islands(Strategy):
-    """Each ask takes its parent from the next island in turn, by the configured selection."""
+    """Each ask takes one of the ways; those that look at one island take the next one in turn."""
 
     population: Population
     failures: Failures
@@ -28,103 +34,50 @@ class Islands(Strategy):
 
     def __post_init__(self) -> None:
         self._asks = 0
-        self._stale_asks = [0] * len(self.population.islands)
-
-    @property
-    def config(self) -> SearchConfig:
-        """The settings that hold now."""
-        return self.standing.config
+        least = {"explore": LEAST_OF_AXES} if self.standing.problem.features else {}
+        self.shares = Shares(first_shares(self.standing), self.standing.config.learns_ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return what the next island's ask shows, after migration and a new start where they are due."""
-        count = len(self.population.islands)
-        index = self._asks % count
+        """Return what the next ask shows, after migration where it is due."""
+        islands, interval = self.population.islands, self.standing.config.migration_interval
+        island = islands[self._asks % len(islands)]
         self._asks += 1
-        if self._asks % (count * self.config.migration_interval) == 0:
+        if self._asks % (len(islands) * interval) == 0:
             self._migrate(chance(_MIGRATION))
-        self._stale_asks[index] += 1
-        if 0 < self.config.restart_after < self._stale_asks[index]:
-            self._restart(index, chance(_RESTART))
-        island = self.population.islands[index]
-        return self._special(island, chance) or self._usual(island, rng)
+        view = View(self.population, island, self.failures, self.standing)
+        for way in (self.shares.choose(rng), "climb"):
+            plan = WAYS[way].plan(view, rng)
+            if plan is not None:
+                return plan._replace(way=way)
+        return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        for insertion in reply.insertions:
-            if insertion.status is not InsertionStatus.REJECTED:
-                self._stale_asks[insertion.island] = 0
-
-    def _usual(self, island: Island, rng: np.random.Generator) -> Plan:
-        """Return a mutation, or an ask without a parent that may concentrate on rows a program fails."""
-        if not island.members:
-            return Plan(island=island.index)
-        chosen = self._select(island, rng)
-        member = island.members[chosen]
-        parent = Parent(member.program_id, ParentRole.PARENT)
-        # A prompt that shows no program says too little where only the evaluator knows what to define.
-        if rng.random() >= self.config.root_share or self.standing.problem.evaluator is not None:
-            picks = self._inspiring(island, chosen, self.config.inspirations, rng)
-            return Plan(PromptKind.MUTATE, (parent, *picks), island=island.index)
-        only = None
-        if rng.random() < self.config.focus_share:
-            failed = [row for row, value in enumerate(member.rewards) if value < 1.0]
-            if self.standing.problem.is_by_example and 2 <= len(failed) < len(member.rewards):
-                only = failed
-        return Plan(only=only, island=island.index)
-
-    def _special(self, island: Island, chance: Chance) -> Plan | None:
-        """Return a repair or a crossover where it is their turn and there is something to make it of."""
-        repair, crossover = self.config.repair_share, self.config.crossover_share
-        if repair + crossover == 0.0:
-            return None
-        rng = chance(_SPECIAL)
-        draw = rng.random()
-        if draw < repair:
-            failing = self.failures.take(island.index)
-            return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=island.index)
-        if draw < repair + crossover and len(island.members) > 1:
-            chosen = self._select(island, rng)
-            picks = self._inspiring(island, chosen, 1 + self.config.inspirations, rng)
-            parent = Parent(island.members[chosen].program_id, ParentRole.PARENT)
-            partners = [Parent(pick.program_id, ParentRole.PARTNER) for pick in picks[:1]]
-            if partners and all(map(self.standing.can_show, (parent, *partners))):
-                return Plan(PromptKind.CROSSOVER, (parent, *partners, *picks[1:]), island=island.index)
-        return None
-
-    def _select(self, island: Island, rng: np.random.Generator) -> int:
-        return SELECTIONS[self.config.selection](island.rewards_N_D, island.cells_N, rng)
-
-    def _inspiring(self, island: Island, chosen: int, most: int, rng: np.random.Generator) -> list[Parent]:
-        picks = inspirations(island.rewards_N_D, chosen, most, rng)
-        return [Parent(island.members[pick].program_id, ParentRole.INSPIRATION) for pick in picks]
+        """Learn what the way of the reply's ask brought."""
+        self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
-        """Copy the first-chosen members of every island to the next one in the ring."""
-        islands = self.population.islands
+        """Copy some members of every island, drawn by rank, to the next one in the ring."""
+        islands, rate = self.population.islands, self.standing.config.migration_rate
         moving: list[list[Member]] = []
         for island in islands:
-            count = min(self.config.migrants, len(island.members))
-            picks = {self._select(island, rng) for _ in range(count)}
-            moving.append([island.members[pick] for pick in sorted(picks)])
-        for island, members in zip(islands, [moving[-1], *moving[:-1]], strict=True):
-            for member in members:
+            members = island.members
+            weights_N = 1.0 / np.arange(1, len(members) + 1)
+            count = math.ceil(rate * len(members))
+            drawn = (
+                rng.choice(len(members), count, replace=False, p=weights_N / weights_N.sum()) if count else ()
+            )
+            moving.append([members[place] for place in sorted(drawn)])
+        for island, arriving in zip(islands, [moving[-1], *moving[:-1]], strict=True):
+            for member in arriving:
                 island.insert(member)
 
-    def _restart(self, index: int, rng: np.random.Generator) -> None:
-        """Empty an island and found it anew with the best elite of another, or the starting programs.
 
-        The only island that holds the best program of the run is left as it is, unless there is no other.
-        """
-        islands, best = self.population.islands, self.standing.best
-        others = [island for island in islands if island.index != index and island.members]
-        self._stale_asks[index] = 0
-        founders = self.population.seeds
-        if others:
-            holders = [
-                island.index
-                for island in islands
-                if best and any(member.program_id == best.program.id for member in island.members)
-            ]
-            if holders == [index]:
-                return
-            founders = [by_merit(others[rng.integers(len(others))].members)[0]]
-        self.population.found_anew(index, founders)
+def first_shares(standing: Standing) -> dict[str, float]:
+    """Return the shares of the ways at first: of the settings, the prompt format, or the usual ones."""
+    config: Mapping[Any, float] = standing.config.ways
+    given = config or standing.prompt_format.ways
+    is_vector = len(standing.problem.objectives) > 1 and not standing.problem.has_one_score
+    usual = {name: way.share_of_vectors if is_vector else way.share for name, way in WAYS.items()}
+    if standing.problem.features:
+        usual["explore"] = EXPLORE_AXES
+    return dict(given or usual)

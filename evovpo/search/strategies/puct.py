@@ -5,8 +5,12 @@ import math
 import numpy as np
 
 from evovpo.analysis.scores import NO_SCORE
+from evovpo.search.plan import Chance, Plan, Reply, expand
 from evovpo.search.population import Member
-from evovpo.search.strategies.strategy import Chance, Plan, Reply, Strategy, expand
+from evovpo.search.strategies.strategy import Strategy
+
+EXPLORATION = 1.0
+"""c of the rule."""
 
 
 class Puct(Strategy):
@@ -20,8 +24,7 @@ class Puct(Strategy):
     handed out, so that asks open at a time spread. Ties go to the oldest.
     """
 
-    def __init__(self, exploration: float) -> None:
-        self._exploration = exploration
+    def __init__(self) -> None:
         self._members: list[Member] = []
         self._means: list[float] = []
         self._places: dict[str, int] = {}
@@ -34,16 +37,16 @@ class Puct(Strategy):
         """Return the program with the highest score and count its visit."""
         if not self._members:
             return expand(None)
-        means_N = np.array(self._means)  # noqa: N806
+        means_N = np.array(self._means)
         count = len(means_N)
-        ranks_N = np.empty(count)  # noqa: N806
+        ranks_N = np.empty(count)
         ranks_N[np.lexsort((np.arange(count), -means_N))] = np.arange(count)
-        prior_N = (count - ranks_N) / (count * (count + 1) / 2)  # noqa: N806
-        finite_N = means_N[means_N > NO_SCORE]  # noqa: N806
+        prior_N = (count - ranks_N) / (count * (count + 1) / 2)
+        finite_N = means_N[means_N > NO_SCORE]
         scale = float(np.ptp(finite_N)) if len(finite_N) else 0.0
         scale = scale or 1.0
-        weight = self._exploration * scale * math.sqrt(1 + self._asks)
-        scores_N = np.array(self._best) + weight * prior_N / (1 + np.array(self._visits))  # noqa: N806
+        weight = EXPLORATION * scale * math.sqrt(1 + self._asks)
+        scores_N = np.array(self._best) + weight * prior_N / (1 + np.array(self._visits))
         chosen = int(scores_N.argmax())
         self._asks += 1
         place: int | None = chosen

@@ -1,42 +1,10 @@
-"""What a strategy decides, what it learns of, and what all strategies have in common."""
+"""What all strategies have in common."""
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from evovpo.search.population import Insertion, Member
-from evovpo.types import Parent, ParentRole, Prompt, PromptKind
-
-
-class Plan(NamedTuple):
-    """What an ask of a model is to show.
-
-    Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
-    """
-
-    kind: PromptKind = PromptKind.ROOT
-    parents: tuple[Parent, ...] = ()
-    """Programs in their parts; the one to improve comes first."""
-    only: Sequence[int] | None = None
-    """Training rows that it concentrates on; None for all."""
-    island: int = 0
-
-
-class Reply(NamedTuple):
-    """What a judged reply brought into the search."""
-
-    prompt: Prompt
-    members: Sequence[Member]
-    """Its new programs that ran; of the starting programs also those that fail."""
-    insertions: Sequence[Insertion]
-    """What became of all its new programs."""
-    is_complete: bool
-    """True if the prompt lacks no more replies."""
-
-
-Chance = Callable[[int], np.random.Generator]
-"""Number of a stream -> a generator of this ask, for decisions that not every ask takes."""
+from evovpo.search.plan import Chance, Plan, Reply
 
 
 class Strategy:
@@ -64,10 +32,3 @@ class Strategy:
     def observe(self, reply: Reply) -> None:
         """Take note of a reply; the starting programs come first, with the prompt of kind `SEED`."""
         raise NotImplementedError
-
-
-def expand(member: Member | None) -> Plan:
-    """Return the plan to improve one program, or without one to write from the problem alone."""
-    if member is None:
-        return Plan()
-    return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),))
