@@ -314,6 +314,8 @@ def toml_value(value: object) -> str:
     """Return a text, number, truth value or table of them as TOML has it."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())}}}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

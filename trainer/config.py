@@ -6,7 +6,7 @@ and where it goes (policies folder) are arguments of the command, not settings.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from evovpo.config_tree import AboveZero, Count, NotNegative, Section, Share, Tree
 
@@ -14,6 +14,10 @@ ObjectiveName = Literal[
     "grpo", "max-at-k", "multi-rlvr", "random-weight", "vpo", "vpo-at-k", "rosa", "join-at-k",
 ]  # fmt: skip
 """The objectives of `trainer/objectives.py`; a test holds the two lists together."""
+
+
+_LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""Files have lists where settings are tuples."""
 
 
 class ObjectiveConfig(Section):
@@ -27,7 +31,7 @@ class ObjectiveConfig(Section):
     """Concentration of the weightings; below 1 for a problem of many components."""
     k: Count = 0
     """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
-    scalar: tuple[NotNegative, ...] = ()
+    scalar: Annotated[tuple[NotNegative, ...], _LISTED, "a list of numbers, 0 or more"] = ()
     """Weights of the components in the one number of grpo, max-at-k and multi-rlvr; empty for their mean."""
 
     @property

@@ -257,10 +257,10 @@ _DRAWS = frozenset({"draws", "alpha"})
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
-        Objective("grpo", "one", frozenset(), _grpo),
-        Objective("max-at-k", "one", frozenset({"k"}), _max_at_k),
+        Objective("grpo", "one", frozenset({"scalar"}), _grpo),
+        Objective("max-at-k", "one", frozenset({"k", "scalar"}), _max_at_k),
         Objective("random-weight", "one", frozenset({"alpha"}), _random_weight),
-        Objective("multi-rlvr", "many", frozenset(), _multi_rlvr, 3),
+        Objective("multi-rlvr", "many", frozenset({"scalar"}), _multi_rlvr, 3),
         Objective("vpo", "many", _DRAWS, _vpo, 3, 2),
         Objective("vpo-at-k", "many", _DRAWS | {"k"}, _vpo_at_k),
         Objective("rosa", "many", _DRAWS, _rosa),

@@ -394,7 +394,7 @@ def _settings(config_json: str) -> list[Record]:
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Yield what is in an object or a list, at any depth, by its keys and by numbers from 1."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, dict | list) or value == {}:
         yield path, value
         return
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value, 1):

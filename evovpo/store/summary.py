@@ -114,7 +114,7 @@ class RunSummary:
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
     """Over the proposed candidates with a judgement, duplicates included."""
-    by_way: dict[str, tuple[int, int]] = field(default_factory=dict)
+    by_way: dict[str, list[int]] = field(default_factory=dict)
     """Of each way to ask: candidates, and how many of them raised the best mean reward."""
     best_program_id: str | None = None
     """Highest mean reward; then most components passed, then the shortest source, then the first.
@@ -258,9 +258,9 @@ def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[C
                 status = Status(row.status)
                 found.by_status[status] = found.by_status.get(status, 0) + 1
         if row.way:
-            asked, rose = found.by_way.get(row.way, (0, 0))
+            asked, rose = found.by_way.get(row.way, [0, 0])
             rises = row.mean_reward is not None and row.mean_reward > (found.best_mean_reward or 0.0)
-            found.by_way[row.way] = asked + 1, rose + rises
+            found.by_way[row.way] = [asked + 1, rose + rises]
         if row.mean_reward is not None:
             best = (found.best_mean_reward, found.examples_passed, -found.best_length)
             if best[0] is None or (row.mean_reward, row.passed, -row.length) > best:

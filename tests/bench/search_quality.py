@@ -366,7 +366,8 @@ def picture(found: dict[str, Any], rows: Rows, path: Path) -> None:
     left, right = figure.subplots(1, 2)
     for arm, ranks in found["mean_rank"].items():
         is_ours = arm.startswith("evovpo")
-        left.plot(MARKS, list(ranks.values()), marker="o", label=arm, linewidth=3 if is_ours else 1)
+        style = "k--" if arm == "openevolve" else ""
+        left.plot(MARKS, list(ranks.values()), style, marker="o", label=arm, linewidth=3 if is_ours else 1)
     left.set(
         xscale="log", xticks=MARKS, xticklabels=MARKS, xlabel="model calls", ylabel="mean rank (1 is best)"
     )
@@ -374,6 +375,8 @@ def picture(found: dict[str, Any], rows: Rows, path: Path) -> None:
     left.legend(fontsize=7, ncols=2)
     tasks = [TASKS[name] for name in found["problems"]]
     for offset, other in ((-0.15, "hill"), (0.15, "openevolve")):
+        if other not in found["mean_rank"]:
+            continue
         ends = [gains(rows, "evovpo", other, [task], found["seeds"])[str(MARKS[-1])] for task in tasks]
         low = [one["mean"] - one["low"] for one in ends]
         high = [one["high"] - one["mean"] for one in ends]

@@ -92,7 +92,7 @@ def test_a_proposer_may_be_asynchronous_and_a_loop_may_run_already(tmp_path: Pat
         ({"seed_program": "def f(x):\n    return 1 / 0\n"}, "seed_program: expected one that runs"),
         ({"seed_program": "def f(x:"}, "seed_program: expected Python"),
         ({"inputs": []}, "score needs seed_program, and inputs"),
-        ({"proposer": lambda messages, n: ["one"]}, "expected a list of 8 texts, found"),
+        ({"proposer": lambda messages, n: ["one", "two"]}, "expected a list of 1 texts, found"),
         ({"proposer": square, "model": "m"}, "found both; give one of them"),
         ({"examples": [(("a",), "b")]}, "give exactly one of them"),
         ({"settings": {"search.island": 2}}, "did you mean 'islands'"),
@@ -135,7 +135,8 @@ def test_two_runs_with_one_seed_are_alike_and_can_be_read(tmp_path: Path) -> Non
 
 
 def asking() -> evovpo.Search:
-    return evovpo.Search(examples=[((1,), 1), ((2,), 4)], entry="f", evaluations=24)
+    settings = {"search.rollouts": 8}
+    return evovpo.Search(examples=[((1,), 1), ((2,), 4)], entry="f", evaluations=24, settings=settings)
 
 
 def test_a_search_is_asked_and_told_by_its_user() -> None:
@@ -172,7 +173,12 @@ def test_programs_right_on_different_rows_are_joined_when_the_user_drives_the_se
             f"row-{n}": float(scope["solve"](*given) == wanted) for n, (given, wanted) in enumerate(rows, 1)
         }
 
-    search = evovpo.Search(examples=rows, evaluations=40, seed_program="def solve(x):\n    return x\n")
+    search = evovpo.Search(
+        examples=rows,
+        evaluations=40,
+        seed_program="def solve(x):\n    return x\n",
+        settings={"search.rollouts": 8},
+    )
     kinds = []
     while not search.is_solved and (prompt := search.ask()) is not None:
         kinds.append(prompt.kind)

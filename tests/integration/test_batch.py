@@ -227,7 +227,7 @@ def test_a_stored_cell_with_other_settings_is_refused_and_named(tmp_path: Path) 
     with pytest.raises(ConfigError) as caught:
         plan(str(path), url)
     assert f"run {works[0].cell.run_id}" in str(caught.value)
-    assert "search.rollouts = 8, here it is 4" in str(caught.value)
+    assert "search.rollouts = None, here it is 4" in str(caught.value)
 
 
 def test_a_store_in_memory_or_of_another_version_is_refused(tmp_path: Path) -> None:

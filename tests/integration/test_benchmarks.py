@@ -217,3 +217,16 @@ def test_a_batch_on_a_cluster_whose_nodes_die_has_the_rows_of_one_here(run: Run,
     said = apart("ray_faults.py", file, disturbed, "--nodes", "1", "--every", "20")
     assert "exit code 0" in said
     assert run("same_rows.py", alone, disturbed).splitlines()[-1] == "the same rows"
+
+
+def test_search_quality_ranks_arms_and_keeps_its_rows(run: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.json"
+    small = ("--arms", "evovpo,hill", "--seeds", "1", "--rows", rows)
+    found = json.loads(run("search_quality.py", "--json", "--picture", tmp_path / "x.png", *small))
+    assert set(found["mean_rank"]) == {"evovpo", "hill"}
+    for calls in ("100", "300", "1000"):
+        assert sum(ranks[calls] for ranks in found["mean_rank"].values()) == pytest.approx(3.0, abs=0.01)
+    assert (tmp_path / "x.png").stat().st_size > 1000
+    kept = rows.read_text(encoding="utf-8")
+    assert "minus hill" in run("search_quality.py", *small)  # at once, from its rows
+    assert rows.read_text(encoding="utf-8") == kept

@@ -431,6 +431,7 @@ def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> No
         "1999-01-01T00:00:00Z",
         None,
         None,
+        "",
     )
     assert tuple(oldest) == (
         "run-a",
@@ -442,6 +443,7 @@ def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> No
         RUN.created_at,
         None,
         None,
+        "",
     )
 
 

@@ -130,7 +130,12 @@ def test_programs_that_are_no_expressions_are_not_joined() -> None:
 def test_nothing_is_joined_with_nobody_or_where_no_condition_exists() -> None:
     assert found(LEFT, [], 10) == []
     single = dataclasses.replace(PROBLEM, train=PROBLEM.train[:1], objectives=(Objective("row-1"),))
-    assert join_language(single) is None
+    language = join_language(single)
+    assert language is not None
+    assert language.conditions == ()
+    assert (
+        find_joins(language, member(source(SWAP), (1,), 1), [member(source("x0.upper()"), (0,), 2)], 10) == []
+    )
 
 
 def test_held_out_rows_do_not_change_the_joins() -> None:

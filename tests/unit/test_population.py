@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from plain_search import PLAIN, judge
 from toy_runs import member
 
-from evovpo.search.population import SIDE_GAIN, Grid, InsertionStatus, Island, Member, Population, by_merit
+from evovpo.search.population import (
+    DRIFT_GAIN,
+    SIDE_GAIN,
+    Grid,
+    InsertionStatus,
+    Island,
+    Member,
+    Population,
+    by_merit,
+)
 from evovpo.types import Evaluation, Feature, Problem, Program, Status
 
 vectors = st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 3), min_size=1, max_size=30)
@@ -266,7 +275,7 @@ def test_gain_is_one_for_a_new_best_and_little_for_a_new_best_at_one_component()
     for number, rewards in enumerate([(0.5, 0.5), (0.5, 0.5), (0.6, 0.1), (0.1, 0.5), (0.6, 0.5)]):
         insert(people, str(number), rewards)
         gains.append(people.gain)
-    assert gains == [1.0, 0.0, SIDE_GAIN, 0.0, 1.0]
+    assert gains == [1.0, DRIFT_GAIN, SIDE_GAIN, 0.0, 1.0]
 
 
 def test_a_new_cell_is_a_small_gain_where_the_problem_has_axes() -> None:

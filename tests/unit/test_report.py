@@ -89,8 +89,9 @@ def test_a_stored_run_gives_the_outcome_that_it_ended_with(view: RunView) -> Non
 
 def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, view: RunView) -> None:
     assert view.best is not None
-    best, *others = lineage(store, "first", view.problem, view.best)
-    assert best.origin == "join"
+    shortest, best, *others = lineage(store, "first", view.problem, view.best)
+    assert (shortest.origin, best.origin) == ("shorten", "join")
+    assert [parent.program_id for parent in shortest.made_from] == [best.program.id]
     assert [parent.role for parent in best.made_from] == [ParentRole.JOIN_THEN, ParentRole.JOIN_ELSE]
     assert {"seed", "root"} >= {ancestor.origin for ancestor in others if not ancestor.made_from}
     assert {ancestor.passed for ancestor in [best, *others]} == {5, 3, 2}
@@ -99,7 +100,8 @@ def test_lineage_leads_from_a_join_over_both_sides_to_the_seed(store: Store, vie
 def test_the_lineage_table_names_every_side_by_the_number_of_its_row(store: Store, view: RunView) -> None:
     assert view.best is not None
     text = written(lineage_table(view.problem, lineage(store, "first", view.problem, view.best)))
-    assert "join of 2 (then), 3 (else)" in text
+    assert "shortened from 2" in text
+    assert "join of 3 (then), 4 (else)" in text
     assert "name.partition(', ')[2] + ' ' + name.partition(', ')[0]" in text
 
 

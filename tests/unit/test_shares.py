@@ -25,26 +25,26 @@ def learned(*told: tuple[str, float], times: int = 1) -> Shares:
 
 
 def test_before_anything_is_learned_shares_are_those_given_but_for_the_least() -> None:
-    # Each way has 0.01; the other 0.97 are divided as given.
-    expected = {name: 0.01 + 0.97 * share for name, share in AT_FIRST.items()}
+    # Each way has 0.003; the other 0.991 are divided as given.
+    expected = {name: 0.003 + 0.991 * share for name, share in AT_FIRST.items()}
     assert Shares(AT_FIRST).now == pytest.approx(expected)
 
 
 def test_one_gain_by_hand() -> None:
-    # Gain per reply: explore (15 * 0.03 + 1) / 16 = 1.45 / 16, the others 0.45 / 15 = 0.03.
-    worth = {"climb": 0.7 * 0.03, "explore": 0.2 * 1.45 / 16, "combine": 0.1 * 0.03}
-    expected = {name: 0.01 + 0.97 * value / sum(worth.values()) for name, value in worth.items()}
+    # Gain per reply: explore (15 * 0.02 + 1) / 16 = 1.3 / 16, the others 0.3 / 15 = 0.02.
+    worth = {"climb": 0.7 * 0.02, "explore": 0.2 * 1.3 / 16, "combine": 0.1 * 0.02}
+    expected = {name: 0.003 + 0.991 * value / sum(worth.values()) for name, value in worth.items()}
     assert learned(("explore", 1.0)).now == pytest.approx(expected)
 
 
 def test_what_is_learned_fades_with_every_reply() -> None:
     # After explore's gain and a reply of climb without any: explore 0.99 gains of 0.99 replies.
     worth = {
-        "climb": 0.7 * 0.45 / 16,
-        "explore": 0.2 * (0.45 + 0.99) / 15.99,
-        "combine": 0.1 * 0.03,
+        "climb": 0.7 * 0.3 / 16,
+        "explore": 0.2 * (0.3 + 0.99) / 15.99,
+        "combine": 0.1 * 0.02,
     }
-    expected = {name: 0.01 + 0.97 * value / sum(worth.values()) for name, value in worth.items()}
+    expected = {name: 0.003 + 0.991 * value / sum(worth.values()) for name, value in worth.items()}
     assert learned(("explore", 1.0), ("climb", 0.0)).now == pytest.approx(expected)
 
 
@@ -53,13 +53,13 @@ def test_shares_sum_to_one_and_none_falls_below_the_least(told: list[tuple[str, 
     now = learned(*told).now
     assert set(now) == set(AT_FIRST)
     assert sum(now.values()) == pytest.approx(1.0)
-    assert min(now.values()) >= 0.01
+    assert min(now.values()) >= 0.003
 
 
 def test_a_way_without_success_keeps_the_least_share() -> None:
     now = learned(("climb", 0.0), ("explore", 0.0), ("combine", 1.0), times=2000).now
     assert now["combine"] > 0.8
-    assert min(now.values()) >= 0.01
+    assert min(now.values()) >= 0.003
 
 
 def test_a_way_that_brought_gains_rises_and_fades_again_when_it_brings_no_more() -> None:

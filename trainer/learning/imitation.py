@@ -47,6 +47,7 @@ SOURCES = {
     PromptKind.CROSSOVER: "crossed",
     PromptKind.REPAIR: "repaired",
     PromptKind.JOIN: "joined",
+    PromptKind.SHORTEN: "shortened",
 }
 """Where a program of a run came from, by the kind of its ticket; the problem's own programs are no finds."""
 _PROMPTS = 8
