@@ -27,7 +27,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Generator
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import simpy
 from search_cost import PROBLEM, measured_costs
@@ -66,14 +66,15 @@ TASK = dataclasses.replace(
 )
 GAIN, LOSS = 0.02, 0.02
 """Chances that a component that fails passes in a changed program, and the reverse."""
-SLOTS = SearchConfig().rollouts * SearchConfig().answers
+SLOTS = 8 * SearchConfig().answers
 """Programs that a prompt asks for."""
 
 
 class Names:
     """The least prompt format: a completion is the names of its programs, one a line."""
 
-    reply_tokens, max_rows = 100, 10
+    reply_tokens, max_rows, rollouts, others = 100, 10, 8, 0
+    ways: ClassVar[dict[str, float]] = {}
 
     def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
         return (Message("user", request.parent.program.source if request.parent else "write"),)

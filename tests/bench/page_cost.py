@@ -99,7 +99,14 @@ def write(store: Store, run_ids: Sequence[str], first: int, count: int, rng: Ran
         prompt_id, key = f"{run_id}-{sequence}", f"{run_id}-{place}"
         if index == 0:
             ask = {"id": prompt_id, "run_id": run_id, "sequence": sequence, "tells_before": place}
-            more = {"island": sequence % 4, "messages": (), "rollouts": GROUP, "answers": 1, "seed": place}
+            more = {
+                "island": sequence % 4,
+                "messages": (),
+                "rollouts": GROUP,
+                "answers": 1,
+                "seed": place,
+                "way": "",
+            }
             rows[prompts].append({**ask, "kind": PromptKind.ROOT, **more, "proposals": ()})
         source = source_of(run_id, place)
         program_id = content_id(source)

@@ -312,7 +312,7 @@ def measure(
     minutes: float = math.inf,
 ) -> dict[str, float]:
     """Return the figures that the command prints; the store becomes `cost.db` in a folder."""
-    slots = SearchConfig().rollouts * SearchConfig().answers
+    slots = ExpressionFormat.rollouts * SearchConfig().answers
     config = SearchConfig(evaluations=programs + (samples + 1) * slots)
     url, began = f"sqlite:///{folder}/cost.db", _now()
     said = 0

@@ -259,8 +259,11 @@ def make(jobs: Sequence[Job], path: Path, processes: int) -> Rows:
     """Return the rows of all jobs; those that the file lacks are made and added to it."""
     rows = load(path)
     missing = [job for job in jobs if job not in rows]
-    with multiprocessing.Pool(processes) as pool:
-        for count, (job, row) in enumerate(pool.imap_unordered(run, missing, chunksize=4), start=1):
+    with contextlib.ExitStack() as stack:
+        # A pool only where there is more than one: forking a process that has threads may hang.
+        pool = None if processes == 1 else stack.enter_context(multiprocessing.Pool(processes))
+        made = map(run, missing) if pool is None else pool.imap_unordered(run, missing, chunksize=4)
+        for count, (job, row) in enumerate(made, start=1):
             rows[job] = row
             if count % 200 == 0 or count == len(missing):
                 save(path, rows)
