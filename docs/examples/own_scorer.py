@@ -1,6 +1,6 @@
 """A function of your own judges: outputs of a candidate in, one reward in [0, 1] for each component out.
 
-It runs here, in your process; the candidates run in the sandbox. The proposer, which stands for a model, draws
+It runs here, in your process; the candidates run in the sandbox. The proposer, in place of a model, draws
 the numbers of a line.
 """
 

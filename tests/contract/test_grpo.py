@@ -705,7 +705,11 @@ def test_functions_that_split_a_completion_differently_are_refused(folder: Path,
 
 def test_a_batch_without_answers_or_with_faults_only_teaches_nothing(folder: Path, tmp_path: Path) -> None:
     for verdicts in (NONE_YET, [None] * 16):
-        done = train(folder, lambda verdicts=verdicts, **_: verdicts, config(tmp_path, beta=0.0))
+        done = train(
+            folder,
+            lambda verdicts=verdicts, **_: verdicts,
+            config(tmp_path, beta=0.0, check_first_batch=False),
+        )
         assert not done.recorder.steps[0].inputs[0]["advantages"].any()
         assert all(not gradient.any() for gradient in done.recorder.steps[0].gradients.values())
 
