@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _BUDGET = ("--evaluations", "-n", "--iterations", "-i")
 
+_GROUP = 8
+"""Completions of a prompt that a trainer compares, unless `search.rollouts` says how many."""
+
 
 @app.command("evolve", rich_help_panel="Runs")
 def evolve(
@@ -135,7 +138,6 @@ def evolve(
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
-    from evovpo.config import SearchConfig
     from evovpo.experiments.reading import parse_seeds
     from evovpo.problem.importers.tables import is_table
     from evovpo.reports.run_report import repeats_json, repeats_table
@@ -164,7 +166,7 @@ def evolve(
         "search.target": target,
     }
     if for_training:
-        group = SearchConfig().rollouts
+        group = _GROUP
         overrides = [f"search.rollouts={group}", *(overrides or ())]
         say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     changes = settings(overrides, given)

@@ -206,7 +206,8 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
             row["run"]: row["n"]
             for row in store.query(
                 "SELECT c.run_id AS run, count(*) AS n FROM candidates c "
-                "JOIN prompts p ON p.id = c.prompt_id WHERE p.kind NOT IN ('seed', 'shorten') GROUP BY c.run_id"
+                "JOIN prompts p ON p.id = c.prompt_id WHERE p.kind NOT IN ('seed', 'shorten') "
+                "GROUP BY c.run_id"
             )
         }
         assert 0 < len(solved) < 7

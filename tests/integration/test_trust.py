@@ -397,4 +397,6 @@ def test_a_hostile_store_goes_through_every_command(
         answer = run(*command, "--store", file)
         assert "Traceback" not in answer.err, command
         assert (heard, ran.exists()) == ([], False), command
-    assert "asks for" in run("resume", "latest", "--store", file).err
+    # It is refused for what it asks for, or before that, because its asks are not what its settings give.
+    refused = run("resume", "latest", "--store", file).err
+    assert "asks for" in refused or "comes out differently" in refused

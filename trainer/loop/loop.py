@@ -99,10 +99,9 @@ def plan_loop(
             f"proposer.policy is {search.proposer.policy!r}; a loop searches with what it trains: "
             "leave it out, or set it to served"
         )
+    search = search.changed(search={"rollouts": search.search.rollouts or 8})  # groups, whoever proposes
     if search.search.rollouts == 1:
-        raise ConfigError(
-            f"search.rollouts is {search.search.rollouts}; a group to train on needs 2 or more; raise it"
-        )
+        raise ConfigError("search.rollouts is 1; a group to train on needs 2 or more; raise it")
     if any(expression_fault(problem) for problem in problems):
         _check_one_model(problems, search)
         return Loop(tuple(problems[:limit]) * searches, (), search, train)

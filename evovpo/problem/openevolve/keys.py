@@ -14,7 +14,10 @@ OFF_BY_NULL = (
     *("concise_implementation_max_lines", "comprehensive_implementation_min_lines"),
 )
 """Keys of `prompt` that an empty value switches off."""
-_NAMES = ("template_dir", "use_template_stochasticity", "template_variations", "code_length_threshold")
+_NAMES = (
+    *("num_top_programs", "num_diverse_programs", "template_dir", "use_template_stochasticity"),
+    *("template_variations", "code_length_threshold"),
+)
 NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_feedback"
 
 
@@ -122,9 +125,6 @@ _REASONS = {
     "artifacts are capped and marked as untrusted text": "prompt.artifact_security_filter",
     "store.url names the database": "database.db_path database.in_memory",
     "elites and cells bound an island": "database.population_size",
-    "its top and diverse programs are shown with templates of its own (prompt.template_dir) only": (
-        "prompt.num_top_programs prompt.num_diverse_programs"
-    ),
     "the ways to ask choose parents (search.ways)": "database.elite_selection_ratio",
     "reward vectors keep programs apart": "database.diversity_metric database.diversity_reference_size",
     "run.seed is the source of all randomness": "database.random_seed",
