@@ -87,7 +87,11 @@ def address(path: Path, whole: Path) -> Iterator[str]:
 def ask(address: str, what: str = "runs/run-a") -> tuple[int, Any]:
     """Return the status and the body of an answer."""
     try:
-        with urllib.request.urlopen(f"{address}api/{what}") as answer:
+        base, mark, token = address.partition("?token=")
+        asked = urllib.request.Request(
+            f"{base}api/{what}", headers={"Authorization": f"Bearer {token}"} if mark else {}
+        )
+        with urllib.request.urlopen(asked) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
