@@ -1,6 +1,6 @@
 """Problems and a made-up proposer for `search_quality.py`: programs are small data, judged in microseconds.
 
-Sixteen problems of five kinds, half to choose settings by (`CHOOSING`), half to report (`REPORTING`). A
+Eighteen problems of five kinds, eight to choose settings by (`CHOOSING`), ten to report (`REPORTING`). A
 program is the text of a number, list or tree. The proposer stands for a model: it changes the program that a
 prompt shows, combines it with another one that is shown, or writes a new one, in shares that its strength
 names (`STRENGTHS`). It reads nothing else of a prompt.
