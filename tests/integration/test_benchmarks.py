@@ -23,7 +23,7 @@ BENCH = ROOT / "tests" / "bench"
 BATCH = """
 name = "faults"
 problems = ["strings/user-name"]
-evaluations = [120]
+evaluations = [160]
 [settings]
 sandbox.workers = 1
 [[proposers]]
