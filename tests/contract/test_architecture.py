@@ -1,4 +1,7 @@
-"""Folders are layers: a row imports only from rows above it. And what `import evovpo` must not load."""
+"""Folders are layers: a row imports only from rows above it. And what `import evovpo` must not load.
+
+No file imports another in a circle, and no two classes share a name.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -87,6 +91,37 @@ def test_every_file_and_folder_has_its_row(package: str) -> None:
 def test_no_import_runs_upwards(package: str) -> None:
     found = {pair for path in sources(package) for pair in upward(path)}
     assert found == {pair for pair in UPWARD if pair[0].startswith(package)}
+
+
+def circle(paths: list[Path]) -> list[str]:
+    """Return the files of one circle of imports, inside functions too; empty if there is none."""
+    files = {module_name(path): path for path in paths}
+    # The file of an imported name is the name itself, for a module, or what stands before its last dot.
+    graph = {
+        own: {name if name in files else name.rpartition(".")[0] for name in imported(path)} - {own}
+        for own, path in files.items()
+    }
+    try:
+        TopologicalSorter({own: names & files.keys() for own, names in graph.items()}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle([path for package in ROWS for path in sources(package)]) == []
+
+
+def test_a_circle_through_an_import_inside_a_function_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "evovpo").mkdir()
+    lines = {"one": "from evovpo import two", "two": "def f():\n    from evovpo.one import g"}
+    paths = [tmp_path / "evovpo" / f"{name}.py" for name in lines]
+    for path, line in zip(paths, lines.values(), strict=True):
+        path.write_text(line)
+    assert set(circle(paths)) == {"evovpo.one", "evovpo.two"}
 
 
 def test_only_the_store_holds_sql() -> None:

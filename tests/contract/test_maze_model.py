@@ -15,7 +15,7 @@ from evovpo.builtin.chain import END_ID
 from evovpo.judging.measure import measure
 from trainer.domains import open_domain
 from trainer.domains.maze import MAZE_MODEL
-from trainer.domains.maze.domain import vocabulary
+from trainer.domains.maze.maze_family import vocabulary
 from trainer.domains.sampling import Ask, complete, load_policy
 
 

@@ -12,8 +12,8 @@ import pytest
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
-from trainer.domains.maze.domain import COMPONENTS, route_rewards
 from trainer.domains.maze.generator import MOVES, generate_maze
+from trainer.domains.maze.maze_family import COMPONENTS, route_rewards
 
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "maze"
 

@@ -15,8 +15,8 @@ pytest.importorskip("trl")
 from evovpo.errors import ConfigError, TrainingError
 from tests.support.benchmark_rows import toolrl, write_jsonl
 from trainer.domains import open_domain
-from trainer.domains.maze.domain import read_route, route_ids, route_rewards
 from trainer.domains.maze.generator import generate_maze
+from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
 from trainer.domains.maze.words import route_words, words_of
 from trainer.domains.sampling import Ask, complete, load_policy
 from trainer.domains.training import Asked, train

@@ -18,7 +18,7 @@ from evovpo.errors import ConfigError
 from tests.support.benchmark_rows import write_jsonl
 from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain
-from trainer.domains.domain import longest
+from trainer.domains.catalogue import longest
 from trainer.experiments.recipe import PAPER, cost_of, read_recipe
 
 RECIPES = ("maze", "musique", "eureqa", "toolrl", "livecodebench")

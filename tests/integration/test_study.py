@@ -21,6 +21,8 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.pool import Ended, Failed, Message, Task
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
+from trainer.domains.catalogue import open_family
+from trainer.domains.domain import Split
 from trainer.domains.on_policy import (
     Arm,
     TaskMeasure,
@@ -30,7 +32,6 @@ from trainer.domains.on_policy import (
     measure,
     train,
 )
-from trainer.domains.tokens import Split, open_token_domain
 from trainer.experiments.export import Export
 from trainer.experiments.results import Results, summarise
 from trainer.experiments.run import run_study
@@ -48,7 +49,7 @@ class ToyTask(NamedTuple):
     wanted: int
 
 
-class ToyDomain:
+class ToyFamily:
     """Answers are tokens up to a separator; the components: it holds the wanted token, and it is short."""
 
     name = "toy"
@@ -84,15 +85,15 @@ class ToyDomain:
 
 
 @pytest.fixture(scope="module")
-def domain(tmp_path_factory: pytest.TempPathFactory) -> ToyDomain:
-    return ToyDomain(write_tiny_folder(tmp_path_factory.mktemp("toy")))
+def domain(tmp_path_factory: pytest.TempPathFactory) -> ToyFamily:
+    return ToyFamily(write_tiny_folder(tmp_path_factory.mktemp("toy")))
 
 
 VPO = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3)
 BUDGET = TrainingBudget(tokens=400, prompts=3, tasks=7)
 
 
-def test_a_training_follows_from_arm_seed_and_domain(domain: ToyDomain) -> None:
+def test_a_training_follows_from_arm_seed_and_domain(domain: ToyFamily) -> None:
     def weights(arm: Arm, seed: int) -> torch.Tensor:
         model, _ = train(arm, domain, BUDGET, seed)
         return torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -103,13 +104,13 @@ def test_a_training_follows_from_arm_seed_and_domain(domain: ToyDomain) -> None:
     assert not torch.equal(first, weights(Arm("best", "multi-rlvr", 2, 4, learning_rate=1e-3), 0))
 
 
-def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyDomain) -> None:
+def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyFamily) -> None:
     _, log = train(VPO, domain, BUDGET, 0)
     assert log[-2]["tokens"] < BUDGET.tokens <= log[-1]["tokens"]
     assert [row["step"] for row in log] == list(range(len(log)))
 
 
-def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
+def test_training_raises_what_it_rewards(domain: ToyFamily) -> None:
     budget = TrainingBudget(tokens=6000, prompts=4, tasks=20)
     model, log = train(Arm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
     assert np.mean([row["mean_reward"] for row in log[-3:]]) > log[0]["mean_reward"] + 0.1
@@ -121,14 +122,14 @@ def test_training_raises_what_it_rewards(domain: ToyDomain) -> None:
     assert after > before + 0.1
 
 
-def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyDomain) -> None:
+def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyFamily) -> None:
     arm = Arm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, single_share=0.5, passes=2)
     _, log = train(arm, domain, BUDGET, 0)
     assert log[-1]["kl"] > 0
     assert log[0]["ratio_max"] > 1.0
 
 
-class Recorded(ToyDomain):
+class Recorded(ToyFamily):
     """Keeps what was asked, in order: each prompt, the task and the parent."""
 
     def __init__(self, folder: Path) -> None:
@@ -152,7 +153,7 @@ class Recorded(ToyDomain):
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
-    domain: ToyDomain, share: float
+    domain: ToyFamily, share: float
 ) -> None:
     recorded = Recorded(domain.model_folder)
     arm = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
@@ -172,7 +173,7 @@ def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
     assert log[0]["parent_share"] == len(shown) / 8
 
 
-def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) -> None:
+def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyFamily) -> None:
     class Easy(Recorded):
         def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
             return [JudgedAnswer("[5]", (1.0, 1.0), (0, 1))] * answers
@@ -185,8 +186,8 @@ def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyDomain) 
     assert len({task for task, _, _ in easy.asked}) == 6
 
 
-def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyDomain) -> None:
-    class Long(ToyDomain):
+def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyFamily) -> None:
+    class Long(ToyFamily):
         def prompt_ids(self, task: ToyTask, answers: int, parent: str | None = None) -> tuple[int, ...]:
             return (5,) * (4 if parent is None else context)
 
@@ -228,7 +229,7 @@ def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
     assert order[:7] != order[7:14]
 
 
-def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: ToyDomain) -> None:
+def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: ToyFamily) -> None:
     tasks = domain.tasks("validation", 4)
     model = load_start_model(domain)
 
@@ -262,13 +263,13 @@ ARMS = ("grpo", "vpo")
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> list[str]:
+def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
     """Make studies run the toy domain in this process; returns the names of the tasks that begin."""
     begun: list[str] = []
 
     @contextmanager
-    def toy(name: str, model: Path) -> Iterator[ToyDomain]:
-        yield ToyDomain(model)
+    def toy(name: str, model: Path) -> Iterator[ToyFamily]:
+        yield ToyFamily(model)
 
     def run_here(
         tasks: Sequence[Task], jobs: int | None, on_message: Callable[[Message], None]
@@ -279,7 +280,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyDomain) -> list[str]:
         return []
 
     monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
-    monkeypatch.setattr(trainer.experiments.trainings, "open_token_domain", toy)
+    monkeypatch.setattr(trainer.experiments.trainings, "open_family", toy)
     monkeypatch.setattr(trainer.experiments.trainings, "run_all", run_here)
     monkeypatch.setattr(
         trainer.experiments.study_file,
@@ -404,6 +405,6 @@ def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, t
 def test_an_unknown_domain_is_refused() -> None:
     with (
         pytest.raises(ConfigError, match="expected strings or maze or maze-conflict"),
-        open_token_domain("chess"),
+        open_family("chess"),
     ):
         pass

@@ -19,8 +19,8 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import bundled_suites, load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Problem, Program
+from trainer.domains.catalogue import open_family
 from trainer.domains.strings.tasks import run_own
-from trainer.domains.tokens import open_token_domain
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
@@ -122,7 +122,7 @@ def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
 @pytest.mark.slow
 def test_hard_tasks_share_no_row_with_tasks_that_studies_train_and_test_on() -> None:
     ours = {row for problem in hard_problems() for row in (*problem.train, *problem.heldout)}
-    with open_token_domain("strings") as domain:
+    with open_family("strings") as domain:
         for split in ("train", "validation", "test"):
             for task in domain.tasks(split, 25):
                 assert ours.isdisjoint(task.train)

@@ -13,8 +13,8 @@ from evovpo.builtin.chain import END, END_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.measure import JudgedAnswer, measure, without_repeats
 from trainer.domains import Domain, open_domain
-from trainer.domains.maze.domain import FIRST_CELL_ID, route_ids, route_rewards
 from trainer.domains.maze.generator import NEIGHBOURS, Maze, generate_maze
+from trainer.domains.maze.maze_family import FIRST_CELL_ID, route_ids, route_rewards
 
 OWN = """
 COMPONENTS = ("vowels", "short")

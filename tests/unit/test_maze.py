@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from trainer.domains.maze.domain import route_rewards, walk
 from trainer.domains.maze.generator import (
     CELLS,
     MAX_BUDGET,
@@ -17,6 +16,7 @@ from trainer.domains.maze.generator import (
     distances,
     generate_maze,
 )
+from trainer.domains.maze.maze_family import route_rewards, walk
 
 MAZES = [generate_maze(f"test-{number}") for number in range(60)]
 

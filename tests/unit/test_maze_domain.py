@@ -10,12 +10,13 @@ pytest.importorskip("torch")
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
-from trainer.domains.maze.domain import MazeDomain, chain_ids, prompt_ids, route_ids
+from trainer.domains.catalogue import open_family
+from trainer.domains.domain import Split, TaskFamily
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
+from trainer.domains.maze.maze_family import MazeFamily, chain_ids, prompt_ids, route_ids
 from trainer.domains.on_policy import Arm, TrainingBudget, train
-from trainer.domains.tokens import Split, TokenDomain, open_token_domain
 
-DOMAIN: TokenDomain = MazeDomain()
+DOMAIN: TaskFamily = MazeFamily()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
 EDGE = [*range(1, 9), *range(17, 81, 9)]
 EDGE_REWARDS = (1.0, 0.5, 1.0, 0.5)
@@ -76,7 +77,7 @@ def test_an_answer_with_every_component_is_right() -> None:
 
 
 def test_convex_is_a_setting() -> None:
-    (answer,) = MazeDomain(convex=True).judge(TASK, chain_ids([EDGE]), 1)
+    (answer,) = MazeFamily(convex=True).judge(TASK, chain_ids([EDGE]), 1)
     assert answer.rewards == (1.0, 0.25, 1.0, 0.5)
 
 
@@ -108,7 +109,7 @@ def test_figures_of_a_pool_worked_out_by_hand() -> None:
 
 
 def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent() -> None:
-    class Untouched(MazeDomain):
+    class Untouched(MazeFamily):
         def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[Maze]:
             raise AssertionError("tasks were made for a training that cannot be")
 
@@ -141,7 +142,7 @@ def route_to_each_end(maze: Maze) -> list[list[int]]:
 def test_maze_conflict_pays_for_gold_or_diamonds_and_its_ceilings_are_those_of_every_maze() -> None:
     middles = (np.arange(1000) + 0.5) / 1000
     weightings = np.stack([middles, 1 - middles], axis=1)
-    with open_token_domain("maze-conflict") as domain:
+    with open_family("maze-conflict") as domain:
         for maze in domain.tasks("test", 12):
             assert domain.prompt_ids(maze, 1) == DOMAIN.prompt_ids(maze, 1)
             vectors = []

@@ -13,7 +13,8 @@ pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
-from trainer.domains.maze.domain import (
+from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
+from trainer.domains.maze.maze_family import (
     FIRST_CELL_ID,
     MAX_ROUTE_TOKENS,
     chain_ids,
@@ -25,7 +26,6 @@ from trainer.domains.maze.domain import (
     vocabulary,
     walk,
 )
-from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
 from trainer.recipes.maze.pretrain import MAZES, draw_chain, draw_route, sample_block
 from trainer.recipes.pretrain import PretrainConfig, pretrain
 

@@ -19,15 +19,15 @@ from evovpo.sandbox import Sandbox
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.search.search import Search
 from evovpo.types import Candidate, Judged, ParseStatus, Problem, Program, PromptKind, Tell
+from trainer.domains.catalogue import open_family
 from trainer.domains.on_policy import Arm, TrainingBudget, train
-from trainer.domains.strings.domain import MIN_ROWS, StringDomain
-from trainer.domains.tokens import open_token_domain
+from trainer.domains.strings.string_family import MIN_ROWS, StringFamily
 
 
 @pytest.fixture(scope="module")
-def domain() -> Iterator[StringDomain]:
-    with open_token_domain("strings") as opened:
-        assert isinstance(opened, StringDomain)
+def domain() -> Iterator[StringFamily]:
+    with open_family("strings") as opened:
+        assert isinstance(opened, StringFamily)
         yield opened
 
 
@@ -37,7 +37,7 @@ def completion(*answers: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringDomain) -> None:
+def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringFamily) -> None:
     first, again = domain.tasks("test", 6), domain.tasks("test", 8)
     assert first == again[:6]
     versions = [
@@ -47,13 +47,13 @@ def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringDo
     assert {task.version for task in domain.tasks("test", 30, seed=1)}.isdisjoint(versions[2])
 
 
-def test_every_task_has_rows_enough_to_conflict(domain: StringDomain) -> None:
+def test_every_task_has_rows_enough_to_conflict(domain: StringFamily) -> None:
     tasks = domain.tasks("train", 40)
     assert all(len(task.train) >= MIN_ROWS for task in tasks)
     assert all(len(task.objectives) == len(task.train) for task in tasks)
 
 
-def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: StringDomain) -> None:
+def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: StringFamily) -> None:
     task = domain.tasks("test", 1)[0]
     wanted = [str(example.output) for example in task.train]
     constant = repr(wanted[0])
@@ -70,7 +70,7 @@ def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: String
     assert ids[answers[2].span[1]] == END_ID
 
 
-def test_an_answer_is_right_only_with_every_row(domain: StringDomain) -> None:
+def test_an_answer_is_right_only_with_every_row(domain: StringFamily) -> None:
     task = domain.tasks("test", 1)[0]
     rows = [(example.inputs[0], str(example.output)) for example in task.train]
     table = repr(rows[-1][1])
@@ -83,7 +83,7 @@ def test_an_answer_is_right_only_with_every_row(domain: StringDomain) -> None:
 
 
 def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
-    domain: StringDomain, monkeypatch: pytest.MonkeyPatch
+    domain: StringFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = domain.tasks("validation", 2)[1]
     cases = len(task.train)
@@ -101,7 +101,7 @@ def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
     assert found.rewards is not None
 
 
-def test_a_program_is_run_once_per_task(domain: StringDomain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_run_once_per_task(domain: StringFamily, monkeypatch: pytest.MonkeyPatch) -> None:
     task = domain.tasks("validation", 1)[0]
     first = domain.judge(task, completion("x0.upper()"), 1)
 
@@ -112,7 +112,7 @@ def test_a_program_is_run_once_per_task(domain: StringDomain, monkeypatch: pytes
     assert domain.judge(task, completion("x0.upper()"), 1) == first
 
 
-def test_a_prompt_asks_for_so_many_answers(domain: StringDomain) -> None:
+def test_a_prompt_asks_for_so_many_answers(domain: StringFamily) -> None:
     task = domain.tasks("test", 1)[0]
     one, three = (domain.prompt_ids(task, answers) for answers in (1, 3))
     assert one[1:] == three[1:]
@@ -137,7 +137,7 @@ def prompts_of_a_search(problem: Problem, parent: Program, answers: int) -> Iter
 
 
 @pytest.mark.parametrize("text", ["x0.upper()", "x0[:3]", "x0[0].lower() + x0[1:]", "re.sub(1, x0)"])
-def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: StringDomain, text: str) -> None:
+def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: StringFamily, text: str) -> None:
     task = next(task for task in domain.tasks("test", 20) if len(task.train) == MIN_ROWS)
     (answer,) = domain.judge(task, completion(text), 1)
     assert answer.key is not None
@@ -150,7 +150,7 @@ def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: Stri
     assert wanted != domain.prompt_ids(task, 3)
 
 
-def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringDomain) -> None:
+def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringFamily) -> None:
     arm = Arm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
     _, (step,) = train(arm, domain, TrainingBudget(tokens=1, prompts=4, tasks=6), 0)
     assert 0.0 < step["parent_share"] <= 0.5

@@ -14,7 +14,7 @@ from trainer.cli.policies import check_installed
 from trainer.cli.train import Data, Dates, DomainName, Ks, numbers, settings_of
 
 if TYPE_CHECKING:
-    from trainer.domains.tokens import Split
+    from trainer.domains.domain import Split
 
 _SCORE = """\
 from pathlib import Path
@@ -85,7 +85,7 @@ def measure(
     """
     check_installed()
     from trainer.cli.progress import WorkBar, quiet
-    from trainer.domains.domain import GENERATED, open_domain
+    from trainer.domains.catalogue import GENERATED, open_domain
     from trainer.domains.figures import measure_policies
     from trainer.domains.sampling import Ask
     from trainer.reports.domains import figures_json, figures_view, write_figures_png

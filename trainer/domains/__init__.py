@@ -1,5 +1,6 @@
 """What can be trained on without a search: tasks, prompts, rewards."""
 
-from trainer.domains.domain import Domain, open_domain
+from trainer.domains.catalogue import open_domain
+from trainer.domains.domain import Domain
 
 __all__ = ["Domain", "open_domain"]

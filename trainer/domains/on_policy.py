@@ -22,7 +22,7 @@ from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, Request, Weights, sample
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
-from trainer.domains.tokens import TokenDomain
+from trainer.domains.domain import TaskFamily
 from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
 from trainer.learning.step_data import group_figures, mean_figures
@@ -74,7 +74,7 @@ class TrainingBudget(Part):
 
 
 def ask(
-    domain: TokenDomain, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
+    domain: TaskFamily, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
 ) -> Request:
     """Return the request for completions of so many answers to a task, at temperature 1."""
     prompt_ids = domain.prompt_ids(task, answers, parent)
@@ -95,7 +95,7 @@ class TaskMeasure(NamedTuple):
 
 
 def measure(
-    model: Any, domain: TokenDomain, tasks: Sequence[Any], answers: int, per_task: int, seed: int
+    model: Any, domain: TaskFamily, tasks: Sequence[Any], answers: int, per_task: int, seed: int
 ) -> list[TaskMeasure]:
     """Return what `per_task` answers a task, in chains of `answers` at temperature 1, are worth.
 
@@ -116,7 +116,7 @@ def measure(
     return found
 
 
-def load_start_model(domain: TokenDomain) -> Any:
+def load_start_model(domain: TaskFamily) -> Any:
     """Return the start model, ready to be trained on a CPU."""
     return AutoModelForCausalLM.from_pretrained(
         domain.model_folder, attn_implementation="eager", trust_remote_code=False
@@ -125,7 +125,7 @@ def load_start_model(domain: TokenDomain) -> Any:
 
 def train(
     arm: Arm,
-    domain: TokenDomain,
+    domain: TaskFamily,
     budget: TrainingBudget,
     seed: int,
     on_step: Callable[[dict[str, float]], None] = lambda figures: None,
@@ -193,7 +193,7 @@ class _Group(NamedTuple):
 
 
 def _sample_step(
-    arm: Arm, model: Any, domain: TokenDomain, tasks: Sequence[Any], rng: np.random.Generator
+    arm: Arm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
     """Return the judged groups of a step, one for each of P tasks unless parents are shown.
 
@@ -242,7 +242,7 @@ def _lexicase(rewards_N_D: npt.NDArray[np.float64], rng: np.random.Generator) ->
 def _sample(
     arm: Arm,
     model: Any,
-    domain: TokenDomain,
+    domain: TaskFamily,
     tasks: Sequence[tuple[Any, str | None]],
     rng: np.random.Generator,
 ) -> list[_Group]:

@@ -24,7 +24,8 @@ from evovpo.files import file_digests, write_errors, write_json
 from evovpo.proposers.local import LoadedModel, check_model_folder, end_ids, no_progress_bar
 from evovpo.proposers.policies import is_adapter
 from evovpo.types import PolicyVersion
-from trainer.domains.domain import GENERATED, Domain, load_tokenizer, open_domain
+from trainer.domains.catalogue import GENERATED, open_domain
+from trainer.domains.domain import Domain, load_tokenizer
 from trainer.domains.figures import by_prompt, ends, figures, means
 from trainer.domains.sampling import Ask, as_text, complete, model_folder
 from trainer.domains.text.rows import files_of

@@ -20,7 +20,7 @@ from evovpo.errors import ConfigError, TrainingError, nearest_hint
 from evovpo.experiments.intervals import Difference, difference
 from evovpo.experiments.reading import Count, Numbers, Part, Positive, Reader, raise_faults
 from evovpo.files import write_json
-from trainer.domains.domain import FILE_DOMAINS, GENERATED
+from trainer.domains.catalogue import FILE_DOMAINS, GENERATED
 from trainer.objectives import OBJECTIVES
 
 PAPER = Path(__file__).parents[1] / "recipes" / "paper"
@@ -272,7 +272,7 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
     Hours are these by the throughput that the recipe states. Memory is `memory_bytes` for one GPU, without
     activations.
     """
-    from trainer.domains.domain import longest
+    from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes
     from trainer.objectives import find_objective
 

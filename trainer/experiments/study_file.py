@@ -8,7 +8,7 @@ from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, StoreError, nearest_hint
 from evovpo.experiments.reading import Reader, raise_faults
 from evovpo.store import Store
-from trainer.domains.tokens import START_FOLDERS
+from trainer.domains.catalogue import START_FOLDERS
 from trainer.experiments.records import START, Strategy, Study, StudyArm, store_url
 from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 

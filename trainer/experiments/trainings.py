@@ -20,8 +20,8 @@ from transformers.utils import logging as transformers_logging
 from evovpo.errors import DivergedError, TrainingError
 from evovpo.experiments.pool import Ended, FatalError, Message, run_all
 from evovpo.files import written_whole
+from trainer.domains.catalogue import open_family
 from trainer.domains.on_policy import Arm, load_start_model, measure, train
-from trainer.domains.tokens import open_token_domain
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
 
@@ -132,7 +132,7 @@ def train_row(study: Study, training: Training, folder: Path | None) -> dict[str
     log: list[dict[str, float]] = []
     arm = dataclasses.asdict(training.arm)
     row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
-    with open_token_domain(study.domain, study.start) as domain:
+    with open_family(study.domain, study.start) as domain:
         diverged = ""
         try:
             model, log = train(training.arm, domain, study.training, training.seed, on_step=log.append)
@@ -159,7 +159,7 @@ def train_row(study: Study, training: Training, folder: Path | None) -> dict[str
 def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> list[dict[str, Any]]:
     """Let a model answer the test tasks, and return a row for each."""
     ks = study.ks
-    with open_token_domain(study.domain, model_folder) as domain:
+    with open_family(study.domain, model_folder) as domain:
         model, tasks = load_start_model(domain), domain.tasks("test", study.test.tasks, study.test.seed)
         measured = measure(model, domain, tasks, arm.search_answers, max(ks), seed=_MEASURE_SEED)
     return [

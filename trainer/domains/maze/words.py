@@ -8,11 +8,10 @@ import re
 
 from evovpo.errors import AnswerError
 from evovpo.judging.measure import JudgedAnswer
-from trainer.domains.domain import Domain, Row
-from trainer.domains.maze.domain import COMPONENTS, walk, walk_rewards
+from trainer.domains.domain import Domain, Row, Split
 from trainer.domains.maze.generator import Maze, generate_maze
+from trainer.domains.maze.maze_family import COMPONENTS, walk, walk_rewards
 from trainer.domains.text.answers import chat, tagged, text_domain
-from trainer.domains.tokens import Split
 
 MAX_TOKENS = (512, 1024)
 _LETTERS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R"}

@@ -13,8 +13,8 @@ from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from trainer.domains.maze.domain import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
 from trainer.domains.maze.generator import DIAMOND, GOLD, LAVA, NEIGHBOURS, WALL, Maze, distances, draw_maze
+from trainer.domains.maze.maze_family import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
 from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, main
 from trainer.recipes.tokenizer import word_tokenizer
 

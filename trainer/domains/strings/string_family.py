@@ -18,15 +18,15 @@ from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.request import Request, Shown
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, Program, PromptKind, Rollout, Sampling, content_id
+from trainer.domains.domain import Split
 from trainer.domains.strings.tasks import Task, sample_task
-from trainer.domains.tokens import Split
 
 MIN_ROWS = 4
 _TOKENS_PER_ANSWER = 56
 """Nineteen in twenty programs of the pretraining data with a branch are shorter."""
 
 
-class StringDomain:
+class StringFamily:
     """Tasks of the built-in model's pretraining that need a branch; objective i is row i."""
 
     name = "strings"

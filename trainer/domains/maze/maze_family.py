@@ -29,6 +29,7 @@ from typing import NamedTuple
 from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID, chain_spans
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
+from trainer.domains.domain import Split
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import (
     BONUS,
@@ -48,7 +49,6 @@ from trainer.domains.maze.generator import (
     MazeError,
     generate_maze,
 )
-from trainer.domains.tokens import Split
 
 MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
@@ -202,7 +202,7 @@ def route_rewards(maze: Maze, moves: str, *, convex: bool = False) -> tuple[floa
 
 
 @dataclass(frozen=True)
-class MazeDomain:
+class MazeFamily:
     """The maze of the VPO paper; `convex` chooses the other reading of its reward.
 
     With the components `CONFLICT` its rewards are (gold, diamond). The best route of a generated maze is then
