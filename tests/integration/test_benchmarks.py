@@ -190,6 +190,14 @@ def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
+def test_what_openevolve_is_compared_by_is_measured() -> None:
+    found = last_json(apart("beside_openevolve.py", "--calls", "5", "--json"))
+    assert found["evovpo"]["kept_after_kill"] == found["evovpo"]["asked_with_exits"] == "5 of 5"
+    assert found["evovpo"]["same_twice"]
+    assert not found["evovpo"]["key_seen"]
+    assert found.keys() == {"evovpo", "openevolve"}
+
+
 def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp_path: Path) -> None:
     results, picture = ROOT / "docs" / "results", tmp_path / "covered.png"
     seeds = sorted((results / "maze-conflict").glob("seed-*.json"))
