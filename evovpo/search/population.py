@@ -65,6 +65,12 @@ def non_dominated(rewards_N_D: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]
 Cell = tuple[int, ...]
 
 
+def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
+    """Return the probability of each of `count` members in order of rank: proportional to 1 / rank."""
+    weights_N = 1.0 / np.arange(1, count + 1)
+    return np.asarray(weights_N / weights_N.sum())
+
+
 class Grid:
     """The axes of MAP-Elites: which cell a program belongs to.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from evovpo.search.memory import Failures
 from evovpo.search.plan import Plan, expand
-from evovpo.search.population import Island, Member, Population
+from evovpo.search.population import Island, Member, Population, weights_by_rank
 from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, PromptKind
 
@@ -123,8 +123,7 @@ def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:
     """Return one of members in order of rank, drawn with probability proportional to 1 / rank."""
     if not members:
         return None
-    weights_N = 1.0 / np.arange(1, len(members) + 1)
-    return members[int(rng.choice(len(members), p=weights_N / weights_N.sum()))]
+    return members[int(rng.choice(len(members), p=weights_by_rank(len(members))))]
 
 
 def gain_over(one: Member, other: Member) -> float:

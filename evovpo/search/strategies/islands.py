@@ -9,7 +9,7 @@ import numpy as np
 
 from evovpo.search.memory import Failures
 from evovpo.search.plan import Chance, Plan, Reply
-from evovpo.search.population import Member, Population
+from evovpo.search.population import Member, Population, weights_by_rank
 from evovpo.search.shares import Shares
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.strategy import Strategy
@@ -61,11 +61,9 @@ class Islands(Strategy):
         moving: list[list[Member]] = []
         for island in islands:
             members = island.members
-            weights_N = 1.0 / np.arange(1, len(members) + 1)
             count = math.ceil(rate * len(members))
-            drawn = (
-                rng.choice(len(members), count, replace=False, p=weights_N / weights_N.sum()) if count else ()
-            )
+            weights_N = weights_by_rank(len(members))
+            drawn = rng.choice(len(members), count, replace=False, p=weights_N) if count else ()
             moving.append([members[place] for place in sorted(drawn)])
         for island, arriving in zip(islands, [moving[-1], *moving[:-1]], strict=True):
             for member in arriving:
