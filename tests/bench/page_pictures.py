@@ -13,10 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from io import BytesIO
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from evovpo.reports.pictures import few_colours
 from evovpo.store import Store
 
 PICTURES = {
@@ -61,7 +63,7 @@ def main() -> None:
                     # A function: an expression would need `eval`, which the page forbids.
                     read = "() => !document.body.innerText.includes('reading:')"
                     page.wait_for_function(read, timeout=120_000)
-                    page.screenshot(path=arguments.out / name)
+                    few_colours(BytesIO(page.screenshot())).save(arguments.out / name, optimize=True)
                     page.close()
                 browser.close()
             finally:

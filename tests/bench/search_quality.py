@@ -34,6 +34,7 @@ import numpy as np
 from search_problems import CHOOSING, REPORTING, STRENGTHS, TASKS, Genome, Task, propose, read
 
 from evovpo.config import SearchConfig
+from evovpo.reports.pictures import write_png
 from evovpo.search.search import Search
 from evovpo.types import (
     Candidate,
@@ -365,7 +366,7 @@ def picture(found: dict[str, Any], rows: Rows, path: Path) -> None:
     """Draw mean ranks over calls, and by problem the gain of evovpo over hill climbing and OpenEvolve."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(11, 4.6), layout="constrained", dpi=110)
     left, right = figure.subplots(1, 2)
     for arm, ranks in found["mean_rank"].items():
         is_ours = arm.startswith("evovpo")
@@ -390,7 +391,7 @@ def picture(found: dict[str, Any], rows: Rows, path: Path) -> None:
     right.set(yticks=range(len(tasks)), yticklabels=found["problems"])
     right.set_xlabel(f"difference of the best score after {MARKS[-1]} calls, 95 % intervals")
     right.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
+    write_png(figure, path)
 
 
 def main() -> None:
