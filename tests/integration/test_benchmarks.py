@@ -117,43 +117,6 @@ def test_a_step_of_the_search_is_timed(run: Run) -> None:
     assert all(value > 0 for value in found.values())
 
 
-@pytest.mark.skipif(find_spec("openai") is None, reason="the proposer for servers needs openai")
-def test_no_ticket_is_lost_at_a_server_that_fails() -> None:
-    options = ("--tickets", "8", "--seconds", "8", "--shortest", "0.05", "--faults", "0.3", "--json")
-    found = last_json(apart("many_tickets.py", *options))
-    assert found["asked"] == found["told"] + found["open"]
-    assert (found["lost"], found["told_twice"], found["rebuilt"], found["most_open"]) == (0, 0, True, 8)
-    assert found["told"] > 8
-    assert len(found["rows"]) > 1
-
-
-@pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
-def test_a_fleet_is_simulated_alike_each_time(run: Run) -> None:
-    options = ("--gpus", "2", "--evaluators", "8", "--evaluations", "400", "--costs", "0.002,0.02", "--json")
-    options += ("--tail", "0", "--failures", "0")
-    found = last_json(run("fleet.py", *options))
-    assert found == last_json(run("fleet.py", *options))
-    assert found["evaluations_per_second"] < 8.5  # each of eight evaluators judges one a second
-    assert 0.0 < found["searcher_busy"] < 0.1
-    assert found["staleness_median"] > 0
-    lock_step = last_json(run("fleet.py", *options, "--lock-step"))
-    assert lock_step["evaluations_per_second"] < found["evaluations_per_second"]
-
-
-@pytest.mark.skipif(find_spec("simpy") is None, reason="the simulation of fleets needs simpy")
-def test_a_simulated_fleet_is_set_beside_real_runs() -> None:
-    found = last_json(apart("fleet_checked.py", "--evaluations", "4", "--json"))
-    assert found.keys() == {"1", "2", "4", "costs"}
-    assert min(found[workers]["real"] for workers in "124") > 0
-
-
-@pytest.mark.skipif(find_spec("starlette") is None, reason="the page needs the extra ui")
-def test_the_page_is_timed_on_a_large_store(run: Run) -> None:
-    found = json.loads(run("page_cost.py", "--runs", "3", "--programs", "40", "--looks", "1", "--json"))
-    assert found["runs"] == 4
-    assert found["programs"].keys() == {"wall", "cpu"}
-
-
 @pytest.mark.skipif(
     shutil.which("chromium") is None or find_spec("playwright") is None,
     reason="no browser: `.ci/chromium` installs one",
@@ -161,13 +124,6 @@ def test_the_page_is_timed_on_a_large_store(run: Run) -> None:
 def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
     apart("page_pictures.py", "--out", tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"overview.png", "lineage.png", "population.png"}
-
-
-def test_what_becomes_of_the_keys_of_an_openevolve_file_is_said(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text("max_iterations: 5\ndatabase:\n  num_islands: 3\nmine: 1\n")
-    found = last_json(run("openevolve_settings.py", file))
-    assert (found["loaded"], found["lost"], found["unknown_keys"]) == (1, 0, {"mine": 1})
 
 
 def test_a_batch_under_faults_gives_the_rows_of_one_left_alone(run: Run, tmp_path: Path) -> None:
@@ -207,15 +163,6 @@ def test_the_order_of_objectives_is_read_from_what_measure_printed(run: Run, tmp
     assert all(line in page for line in lines)
     at_first = {line.split(" | ")[0][2:]: float(line.split(" | ")[5]) for line in lines[5:8]}
     assert at_first["grpo"] < at_first["max-at-k"] < at_first["vpo-at-k"]  # E_w best@12
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_what_ray_costs_is_measured_beside_processes_of_this_machine(run: Run) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")
-    short, long = last_json(run("ray_cost.py", "--programs", "6", "--turns", "1", "--json"))
-    assert (short["program_ms"], long["program_ms"]) == (2, 50)
-    assert short["local_ms"] > 1
-    assert short["lowest"] <= short["overhead"] <= short["highest"]
 
 
 def test_a_batch_on_a_cluster_whose_nodes_die_has_the_rows_of_one_here(run: Run, tmp_path: Path) -> None:
