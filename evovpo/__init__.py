@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evovpo.api.asking import Search
-    from evovpo.api.evolving import Best, Evolved, evolve
+    from evovpo.api.evolving import Best, EvolveResult, evolve
     from evovpo.api.problems import Failed
     from evovpo.api.reading import ProgramRecord, StoredRun, list_runs, read_run
     from evovpo.errors import EvovpoError
 
 __all__ = [
     "Best",
-    "Evolved",
+    "EvolveResult",
     "EvovpoError",
     "Failed",
     "ProgramRecord",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 _HOMES = {
     "evovpo.api.asking": ("Search",),
-    "evovpo.api.evolving": ("Best", "Evolved", "evolve"),
+    "evovpo.api.evolving": ("Best", "EvolveResult", "evolve"),
     "evovpo.api.problems": ("Failed",),
     "evovpo.api.reading": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
     "evovpo.errors": ("EvovpoError",),

@@ -16,7 +16,7 @@ class ConfigError(EvovpoError, ValueError):
     """A configuration file or option that cannot be used."""
 
 
-class AskedError(ConfigError):
+class NotAllowedError(ConfigError):
     """What a store or a project asks for and nobody granted; `words` are what `--allow` would grant."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import get_args
 
 from evovpo.config import Config, ModelConfig, SandboxConfig, SandboxLevel
-from evovpo.errors import AskedError
+from evovpo.errors import NotAllowedError
 from evovpo.types import Problem, content_id
 
 NOT_OPENINGS = ("server=", "key=", "code=", "executor=", "level=")
@@ -47,12 +47,12 @@ def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
 
 
 def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
-    """Raise `AskedError` where something is asked for that was not granted; `origin` is who asks."""
+    """Raise `NotAllowedError` where something is asked for that was not granted; `origin` is who asks."""
     granted = set(granted)
     missing = [word for word in words if word not in granted]
     if missing:
         options = " ".join(f"--allow {shlex.quote(word)}" for word in missing)
-        raise AskedError(
+        raise NotAllowedError(
             f"{origin} asks for {', '.join(missing)}, which only you can grant (docs/security.md); if you "
             f"know who made it and want this, add {options}",
             tuple(missing),

@@ -486,7 +486,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedCandidate:
     """A candidate with its evaluation; none when the slot holds no program to judge."""
 
     candidate: Candidate
@@ -502,7 +502,7 @@ class Tell:
     prompt_id: str
     rollout: Rollout | None
     """None for a join ticket."""
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class ProbeConfig(Section):
     """Serve a version even if it is clearly worse than its parent; for those who judge for themselves."""
 
 
-class RunConfig(Section):
+class TrainingRunConfig(Section):
     """What tells one training from another with the same settings, and where it begins."""
 
     seed: Count = 0
@@ -111,4 +111,4 @@ class TrainConfig(Tree):
     data: DataConfig = DataConfig()
     imitate: ImitateConfig = ImitateConfig()
     probe: ProbeConfig = ProbeConfig()
-    run: RunConfig = RunConfig()
+    run: TrainingRunConfig = TrainingRunConfig()

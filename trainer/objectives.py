@@ -116,7 +116,7 @@ def _all_sets(n: int, k: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class TrainingObjective:
     """A named objective: what it asks of a rollout, and its function on one padded group."""
 
     name: str
@@ -193,7 +193,7 @@ def batch_advantages(
     return found
 
 
-def find_objective(name: str) -> Objective:
+def find_objective(name: str) -> TrainingObjective:
     """Return an objective by name. Raises `ConfigError` with the nearest known name."""
     if name not in OBJECTIVES:
         raise ConfigError(f"unknown objective {name!r}; {nearest_hint(name, OBJECTIVES)}")
@@ -254,17 +254,17 @@ def _join_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveCon
 
 
 _DRAWS = frozenset({"draws", "alpha"})
-OBJECTIVES: Mapping[str, Objective] = {
+OBJECTIVES: Mapping[str, TrainingObjective] = {
     objective.name: objective
     for objective in (
-        Objective("grpo", "one", frozenset({"scalar"}), _grpo),
-        Objective("max-at-k", "one", frozenset({"k", "scalar"}), _max_at_k),
-        Objective("random-weight", "one", frozenset({"alpha"}), _random_weight),
-        Objective("multi-rlvr", "many", frozenset({"scalar"}), _multi_rlvr, 3),
-        Objective("vpo", "many", _DRAWS, _vpo, 3, 2),
-        Objective("vpo-at-k", "many", _DRAWS | {"k"}, _vpo_at_k),
-        Objective("rosa", "many", _DRAWS, _rosa),
-        Objective("join-at-k", "many", frozenset({"k"}), _join_at_k),
+        TrainingObjective("grpo", "one", frozenset({"scalar"}), _grpo),
+        TrainingObjective("max-at-k", "one", frozenset({"k", "scalar"}), _max_at_k),
+        TrainingObjective("random-weight", "one", frozenset({"alpha"}), _random_weight),
+        TrainingObjective("multi-rlvr", "many", frozenset({"scalar"}), _multi_rlvr, 3),
+        TrainingObjective("vpo", "many", _DRAWS, _vpo, 3, 2),
+        TrainingObjective("vpo-at-k", "many", _DRAWS | {"k"}, _vpo_at_k),
+        TrainingObjective("rosa", "many", _DRAWS, _rosa),
+        TrainingObjective("join-at-k", "many", frozenset({"k"}), _join_at_k),
     )
 }
 """Every objective by name."""
@@ -342,7 +342,9 @@ def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[n
     return is_valid
 
 
-def _check_budget(objective: Objective, settings: ObjectiveConfig, rollouts: int, answers: int) -> None:
+def _check_budget(
+    objective: TrainingObjective, settings: ObjectiveConfig, rollouts: int, answers: int
+) -> None:
     """Refuse a budget at which all transformed scores are equal, so that nothing would be learned.
 
     A group that lost rollouts to faults is no reason to stop: it uses the largest budget that it can.

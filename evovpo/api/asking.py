@@ -15,7 +15,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import GroupJudge, read_slots
-from evovpo.search.search import Search as _Search
+from evovpo.search.search import SearchState as _Search
 from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling, Status, Tell
 
 

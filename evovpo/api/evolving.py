@@ -64,7 +64,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Evolved:
+class EvolveResult:
     """What a run came to; `evovpo.read_run(run.id, run.store)` has all that happened."""
 
     id: str
@@ -110,7 +110,7 @@ def evolve(
     store: str | Path = "sqlite:///evovpo.db",
     settings: Mapping[str, object] | None = None,
     progress: bool | None = None,
-) -> Evolved:
+) -> EvolveResult:
     """Search for a program and return what the run came to.
 
     What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
@@ -145,7 +145,7 @@ def evolve(
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
 
-    def run() -> Evolved:
+    def run() -> EvolveResult:
         if problem is not None:
             request = open_request(str(problem), file, overrides)
         elif evaluator is not None:
@@ -178,7 +178,7 @@ def evolve(
             names = [objective.name for objective in request.problem.objectives]
             rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
             by_name = dict(zip(names, rewards, strict=True))
-            return Evolved(
+            return EvolveResult(
                 id=outcome.run,
                 solved_train=outcome.solved_train,
                 solved_heldout=outcome.solved_heldout,

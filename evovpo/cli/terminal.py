@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO, TypeVar
 
-from evovpo.errors import AskedError
+from evovpo.errors import NotAllowedError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -117,7 +117,7 @@ def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) ->
     while True:
         try:
             return work(granted)
-        except AskedError as error:
+        except NotAllowedError as error:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
             say(str(error), stderr=True)

@@ -14,7 +14,7 @@ from pydantic import Field
 from evovpo.config import STRATEGIES
 from evovpo.config_tree import read_toml
 from evovpo.errors import ProblemError, nearest_hint
-from evovpo.experiments.reading import Numbers, Part, Reader, Seeds, raise_faults
+from evovpo.experiments.reading import Numbers, Part, PartReader, Seeds, raise_faults
 from evovpo.problem.suites import load_suite, problem_id
 from evovpo.types import content_id
 
@@ -94,7 +94,7 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
         title = path.resolve().parent.name if name.endswith(".toml") else path.name
         batch = Batch(name=title, problems=problems, origin=name)
     else:
-        reader = Reader(path, found)
+        reader = PartReader(path, found)
         batch = reader.part(
             Batch,
             data,
@@ -120,7 +120,7 @@ def cells(batch: Batch) -> Iterator[Cell]:
         yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
 
 
-def _variants(reader: Reader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
+def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
     """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
     value = data.get(key, [known[0]])

@@ -13,7 +13,7 @@ from typing import Any
 
 from evovpo.errors import ConfigError
 from evovpo.experiments import pool
-from evovpo.experiments.pool import Ended, Failed, Message, Task
+from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.store.database import parse_url
 
 _BEGUN = 10
@@ -52,13 +52,13 @@ def on_cluster(executor: str | None, store_url: str | None, judging: Collection[
             pool.elsewhere = None
 
 
-def _do(task: Task, folder: Path, mailbox: Any) -> Ended | Failed:
+def _do(task: PoolTask, folder: Path, mailbox: Any) -> TaskDone | FailedTask:
     """Do a task in a process of Ray, in the folder that paths are relative to."""
     os.chdir(folder)
     return pool.attempt(task, mailbox.actor.put_nowait.remote)
 
 
-def _do_there(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | None]:
+def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
     """As `pool._do_here`; without `jobs` the cluster's cores are the limit."""
     import ray
     from ray.exceptions import RayError
@@ -84,7 +84,7 @@ def _do_there(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | No
                 try:
                     yield ray.get(one)
                 except RayError as error:
-                    yield Failed(name, f"Ray began it {_BEGUN} times: {first_line(error)}")
+                    yield FailedTask(name, f"Ray began it {_BEGUN} times: {first_line(error)}")
             yield None
     finally:
         for one in under_way:  # each stores where it is

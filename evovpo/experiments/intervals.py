@@ -34,7 +34,7 @@ class Difference(NamedTuple):
         return self.interval.is_clear and self.p < _CLEAR
 
 
-class Unlocked(NamedTuple):
+class UnlockedProblems(NamedTuple):
     """Problems that an arm solves with some seed and another arm with none, by the same number of seeds."""
 
     problems: tuple[str, ...]
@@ -58,7 +58,7 @@ def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Differ
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
 
 
-def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unlocked:
+def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
     """Return the problems that an arm solves with some seed and another with none.
 
     Both have the same number of seeds, the first of each: one with more of them had more chances. The
@@ -76,7 +76,7 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
         counts[draw] = (ours[first].any(axis=0) & ~theirs[second].any(axis=0))[drawn].sum()
     low, high = np.quantile(counts, [0.025, 0.975])
     interval = Interval(float(found.sum()), float(low), float(high), len(problems))
-    return Unlocked(tuple(compress(problems, found)), interval, seeds)
+    return UnlockedProblems(tuple(compress(problems, found)), interval, seeds)
 
 
 def _times(interval: Interval, factor: float) -> Interval:

@@ -15,7 +15,7 @@ from evovpo.experiments.running import Work
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
-from evovpo.proposers import Checked
+from evovpo.proposers import CheckedProposer
 from evovpo.proposers.policies import ADAPTER_FILE
 from evovpo.runs.choices import check_proposer, choose_format, open_proposer, with_style
 from evovpo.runs.request import RunRequest, open_request
@@ -172,7 +172,7 @@ def _check_proposer(named: RunRequest, store: Store | None) -> None:
 
 async def _ask_server(named: RunRequest, store: Store | None) -> None:
     async with contextlib.aclosing(open_proposer(named.problem, named.config, store)) as proposer:
-        if isinstance(proposer, Checked):
+        if isinstance(proposer, CheckedProposer):
             await proposer.check()
 
 

@@ -2,7 +2,7 @@
 
 A process keeps what is dear to load (torch above all) from task to task. A process may end anywhere: its
 task is begun again by another, so a task goes on from what it kept. Messages are for people and for
-counting; nothing depends on their arrival but the value of `Ended`.
+counting; nothing depends on their arrival but the value of `TaskDone`.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 """Of processes, where nobody chose; read when a process starts."""
 
 
-class Task(Protocol):
+class PoolTask(Protocol):
     """Something to do that can be pickled."""
 
     @property
@@ -59,27 +59,27 @@ class FatalError(Exception):
         self.error = error
 
 
-class Started(NamedTuple):
+class TaskStarted(NamedTuple):
     """A process began with a task, or took it up."""
 
     name: str
 
 
-class Told(NamedTuple):
+class TaskProgress(NamedTuple):
     """Where a task stands."""
 
     name: str
     value: Any
 
 
-class Ended(NamedTuple):
+class TaskDone(NamedTuple):
     """A task is done."""
 
     name: str
     value: Any
 
 
-class Failed(NamedTuple):
+class FailedTask(NamedTuple):
     """A task could not go on; what it kept stays."""
 
     name: str
@@ -88,7 +88,7 @@ class Failed(NamedTuple):
     """The error, if it ends all tasks."""
 
 
-Message: TypeAlias = Started | Told | Ended | Failed
+Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 
 # ---------------------------------------------------------------- in a process
@@ -113,7 +113,7 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def attempt(task: Task, send: Callable[[Message], None]) -> Ended | Failed:
+def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | FailedTask:
     """Do a task, sending where it stands, and return how it ended."""
     from evovpo.errors import EvovpoError
 
@@ -123,18 +123,18 @@ def attempt(task: Task, send: Callable[[Message], None]) -> Ended | Failed:
         nonlocal told_at
         if time.monotonic() - told_at >= TELL_SECONDS:
             told_at = time.monotonic()
-            send(Told(task.name, value))
+            send(TaskProgress(task.name, value))
 
-    send(Started(task.name))
+    send(TaskStarted(task.name))
     try:
-        return Ended(task.name, task.run(tell))
+        return TaskDone(task.name, task.run(tell))
     except FatalError as fatal:
-        return Failed(task.name, str(fatal), fatal.error)
+        return FailedTask(task.name, str(fatal), fatal.error)
     except EvovpoError as error:
-        return Failed(task.name, str(error))
+        return FailedTask(task.name, str(error))
     except Exception as error:  # a fault of ours in one task is shown, and leaves the others their turn
         traceback.print_exc(file=sys.stderr)
-        return Failed(task.name, f"{type(error).__name__}: {error}")
+        return FailedTask(task.name, f"{type(error).__name__}: {error}")
 
 
 # ---------------------------------------------------------------- in the parent
@@ -144,14 +144,14 @@ def attempt(task: Task, send: Callable[[Message], None]) -> Ended | Failed:
 class _Worker:
     process: SpawnProcess
     pipe: Connection
-    task: Task | None = None
+    task: PoolTask | None = None
 
 
 _kept: list[_Worker] | None = None
 """Within `kept_processes`, those of earlier calls."""
 
 
-elsewhere: Callable[[Sequence[Task], int | None], Generator[Message | None]] | None = None
+elsewhere: Callable[[Sequence[PoolTask], int | None], Generator[Message | None]] | None = None
 """What does the tasks of `run_all` in place of `_do_here`, if anything."""
 
 
@@ -171,24 +171,24 @@ def kept_processes() -> Iterator[None]:
 
 
 def run_all(
-    tasks: Sequence[Task],
+    tasks: Sequence[PoolTask],
     jobs: int | None,
     on_message: Callable[[Message], None],
     on_wait: Callable[[], None] = lambda: None,
-) -> list[Failed]:
+) -> list[FailedTask]:
     """Do tasks in `jobs` processes, by default one a core, and return those that failed; the others ended.
 
     A task whose process is ended from outside is begun twice more. `on_wait` is called several times a
     second. Raises the error of a `FatalError` and `KeyboardInterrupt`; in both cases the other processes are
     interrupted, store where they are and end first.
     """
-    failed: list[Failed] = []
+    failed: list[FailedTask] = []
     with contextlib.closing((elsewhere or _do_here)(tasks, jobs)) as messages:
         for message in messages:
             if message is None:
                 on_wait()
                 continue
-            if isinstance(message, Failed):
+            if isinstance(message, FailedTask):
                 if message.fatal is not None:
                     raise message.fatal
                 failed.append(message)
@@ -196,7 +196,7 @@ def run_all(
     return failed
 
 
-def _do_here(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | None]:
+def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
     """Yield what processes of this machine say of their tasks, and None each time that no more came."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
@@ -225,8 +225,8 @@ def _do_here(tasks: Sequence[Task], jobs: int | None) -> Generator[Message | Non
                     if begun[worker.task.name] < _BEGUN:
                         waiting.appendleft(worker.task)
                         continue
-                    message = Failed(worker.task.name, _end_of(worker.process))
-                if isinstance(message, Failed | Ended):
+                    message = FailedTask(worker.task.name, _end_of(worker.process))
+                if isinstance(message, FailedTask | TaskDone):
                     worker.task = None
                 yield message
             yield None

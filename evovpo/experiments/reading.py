@@ -94,7 +94,7 @@ class Part(BaseModel):
 _Part = TypeVar("_Part", bound=Part)
 
 
-class Reader:
+class PartReader:
     """Returns the parts of a file, with a usable value in the place of one that is wrong.
 
     `where` names a part in errors, the file itself if it is empty.

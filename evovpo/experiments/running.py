@@ -21,7 +21,7 @@ from evovpo.store.database import parse_url
 from evovpo.types import Evaluation, Problem, RunStatus
 
 
-class Standing(NamedTuple):
+class CellProgress(NamedTuple):
     """Where the run of a cell stands."""
 
     proposed: int = 0
@@ -53,13 +53,13 @@ class Work:
     def is_finished(self) -> bool:
         return self.status is not None and self.status.is_finished
 
-    def run(self, tell: Callable[[Any], None]) -> Standing:
+    def run(self, tell: Callable[[Any], None]) -> CellProgress:
         """Run it to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
             search, best = progress.search, progress.search.best
             mean = None if best is None else best.evaluation.mean_reward
-            tell(Standing(search.proposed, mean, waits=progress.waits))
+            tell(CellProgress(search.proposed, mean, waits=progress.waits))
 
         try:
             request = RunRequest(self.problem, self.config, self.judged, self.name)
@@ -68,7 +68,7 @@ class Work:
             raise
         except StoreError as error:
             raise FatalError(error) from error
-        return Standing(outcome.evaluations, outcome.best_mean_reward, outcome.status == "solved")
+        return CellProgress(outcome.evaluations, outcome.best_mean_reward, outcome.status == "solved")
 
 
 @lru_cache(maxsize=1)

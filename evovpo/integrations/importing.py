@@ -14,7 +14,7 @@ from typing import Any
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.evaluator import FEEDBACK_CHARACTERS
-from evovpo.problem.openevolve.checkpoint import Checkpoint, Evolved, read_checkpoint
+from evovpo.problem.openevolve.checkpoint import Checkpoint, CheckpointProgram, read_checkpoint
 from evovpo.problem.openevolve.loading import imported_version
 from evovpo.problem.openevolve.metrics import learn, read_rewards
 from evovpo.proposers import text_rollout
@@ -25,7 +25,7 @@ from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
-    Judged,
+    JudgedCandidate,
     Objective,
     Parent,
     ParentRole,
@@ -46,7 +46,7 @@ from evovpo.types import (
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """What an import brought in; `evovpo import-openevolve --json` prints these fields."""
 
     run: str
@@ -95,12 +95,12 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     )
 
 
-def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) -> Imported:
+def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) -> ImportResult:
     """Store a checkpoint as a run of `problem` (see `imported_problem`); doing it twice changes nothing."""
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
     run_id = content_id("openevolve", problem.version, *programs)[:12]
     stored = {row.run: row.status for row in store.runs()}
-    found = Imported(run_id, stored.get(run_id) is not RunStatus.STOPPED, faults=checkpoint.faults)
+    found = ImportResult(run_id, stored.get(run_id) is not RunStatus.STOPPED, faults=checkpoint.faults)
     events = list(_Importer(checkpoint, problem, found).events())
     if found.is_new:
         store.add_problem(problem)
@@ -141,7 +141,7 @@ def foreign_run(
     )
 
 
-def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imported:
+def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
     """Store the checkpoint in `folder`; `named` is its problem, which has its metrics and bounds.
 
     Raises `ProblemError` for a folder that holds none, or of whose programs none has a number.
@@ -157,7 +157,7 @@ class _Importer:
 
     checkpoint: Checkpoint
     problem: Problem
-    found: Imported
+    found: ImportResult
     programs: dict[str, Program] = field(default_factory=dict)
     """By the id that OpenEvolve gave."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class _Importer:
             elif evolved not in seeds:
                 yield from self._evolved(evolved)
 
-    def _as_it_is(self, evolved: Sequence[Evolved], island: int = 0) -> Iterator[Prompt | Tell]:
+    def _as_it_is(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
         """Yield the ask and the tell of programs that no model wrote: the starting ones, or a copy."""
         programs = tuple(self.programs[item.id] for item in evolved)
         source = self._parent(evolved[0])
@@ -198,12 +198,12 @@ class _Importer:
         judged = zip(programs, evolved, strict=True)
         yield self._told(prompt, None, [(program, "", self._theirs(item)) for program, item in judged])
 
-    def _parent(self, evolved: Evolved) -> Program | None:
+    def _parent(self, evolved: CheckpointProgram) -> Program | None:
         """Return the parent of a program if it was told before it."""
         parent = self.programs.get(evolved.parent or "")
         return parent if parent is not None and parent.id in self.evaluations else None
 
-    def _evolved(self, evolved: Evolved) -> Iterator[Prompt | Tell]:
+    def _evolved(self, evolved: CheckpointProgram) -> Iterator[Prompt | Tell]:
         parent = self._parent(evolved)
         self.found.parents_gone += parent is None
         self.found.prompts += bool(evolved.messages)
@@ -229,7 +229,7 @@ class _Importer:
             **fields,
         )
 
-    def _theirs(self, evolved: Evolved) -> Evaluation:
+    def _theirs(self, evolved: CheckpointProgram) -> Evaluation:
         problem, status = self.problem, evolved.status
         assert problem.evaluator is not None
         rewards, faults = read_rewards(problem.evaluator, dict(evolved.metrics))
@@ -265,5 +265,5 @@ class _Importer:
                 parents=prompt.parents,
                 text=text,
             )
-            judged.append(Judged(candidate, evaluation, False))
+            judged.append(JudgedCandidate(candidate, evaluation, False))
         return Tell(prompt.id, rollout, tuple(judged))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
-from evovpo.problem.examples import Row, twins
+from evovpo.problem.examples import ExampleRow, twins
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Loaded, initial_fault
+from evovpo.problem.openevolve.loading import LoadedProject, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.programs import seed_paths
 from evovpo.types import Evaluation, Problem, Status
@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
     return CheckReport(problem, tuple(seeds), tuple(_doubts(problem, seeds)))
 
 
-def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
+def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
     """Return how the initial program of an OpenEvolve project does; it is run only if it was not yet.
 
     Raises `SandboxError` if programs cannot be run here.
@@ -75,8 +75,8 @@ def check_project(loaded: Loaded, config: Config | None = None) -> CheckReport:
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
     if problem.is_by_example:
-        train = [Row(f"train[{index}]", row) for index, row in enumerate(problem.train)]
-        heldout = [Row(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]
+        train = [ExampleRow(f"train[{index}]", row) for index, row in enumerate(problem.train)]
+        heldout = [ExampleRow(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]
         if len(train) < _FEW_ROWS:
             yield (
                 f"examples.json: {len(train)} training rows; a program can memorise so few, give at least"

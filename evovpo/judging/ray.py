@@ -42,7 +42,7 @@ _OBJECT_STORE_BYTES = 100 << 20
 # ---------------------------------------------------------------- in a process of Ray
 
 
-class Job(NamedTuple):
+class RayJob(NamedTuple):
     """What judging a program takes besides the program."""
 
     problem: Problem
@@ -50,12 +50,12 @@ class Job(NamedTuple):
     """With what judging depends on, and defaults elsewhere: so runs of a problem share an evaluator."""
 
 
-_held: list[tuple[Job, Judge, contextlib.ExitStack]] = []
+_held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
 """The evaluators that a process of Ray keeps open, because the tasks of several runs come in turns; the one
 that was used last at the end."""
 
 
-def held_judge(job: Job) -> Judge:
+def held_judge(job: RayJob) -> Judge:
     """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
     place = next((place for place, held in enumerate(_held) if held[0] == job), None)
     if place is not None:
@@ -68,7 +68,7 @@ def held_judge(job: Job) -> Judge:
     return _held[-1][1]
 
 
-def _evaluate(job: Job, method: str, programs: Sequence[Program]) -> list[Any]:
+def _evaluate(job: RayJob, method: str, programs: Sequence[Program]) -> list[Any]:
     """Return what a method of `Judge` says of programs, where the task runs."""
     return [getattr(held_judge(job), method)(program) for program in programs]
 
@@ -87,7 +87,7 @@ class RayJudge:
         self._problem = problem
         one_at_a_time = config.sandbox.changed(workers=1)
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
-        self._job = ray.put(Job(problem, judging))
+        self._job = ray.put(RayJob(problem, judging))
         self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
         self._workers = config.sandbox.workers or os.cpu_count() or 1
         self._tasks = threading.Semaphore(self._workers)

@@ -19,7 +19,7 @@ _MOST_BYTES = 4_500_000
 _PROGRAMS_A_PART = 50
 
 
-class Exported(NamedTuple):
+class RunDocument(NamedTuple):
     """A run as one document."""
 
     page: str
@@ -29,7 +29,7 @@ class Exported(NamedTuple):
     """Programs of the run."""
 
 
-def export_html(source: Source, run_id: str) -> Exported:
+def export_html(source: Source, run_id: str) -> RunDocument:
     """Return the page of a run as one document.
 
     The programs of the best one's lineage have their details in it, then as many others as have room, by
@@ -50,7 +50,7 @@ def export_html(source: Source, run_id: str) -> Exported:
             break
         parts.append(part)
         size, detailed = size + len(part), detailed + len(own.intersection(batch))
-    return Exported(document(["run", run_id], parts), detailed, listed["total"])
+    return RunDocument(document(["run", run_id], parts), detailed, listed["total"])
 
 
 def packed(answers: dict[str, Record]) -> str:

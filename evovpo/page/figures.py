@@ -39,7 +39,7 @@ class Point(NamedTuple):
 _BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
-class Line(NamedTuple):
+class ProgramLine(NamedTuple):
     """A program of a run, as it was first proposed."""
 
     program_id: str
@@ -59,7 +59,7 @@ class Line(NamedTuple):
     """Its `combined_score`, or what ranks it in its place; None where there is none."""
 
 
-class Reached(NamedTuple):
+class Milestone(NamedTuple):
     """When a component first was as high as `value`."""
 
     value: float
@@ -69,7 +69,7 @@ class Reached(NamedTuple):
     program_id: str
 
 
-class Island:
+class IslandFigures:
     """What came of the asks of one island."""
 
     def __init__(self) -> None:
@@ -89,25 +89,25 @@ class RunFigures:
         self.has_all = False
         """True once all of a finished run was read."""
         self.points: list[Point] = []
-        self.lines: list[Line] = []
-        self.line_of: dict[str, Line] = {}
+        self.lines: list[ProgramLine] = []
+        self.line_of: dict[str, ProgramLine] = {}
         """By the id of a program."""
-        self.best_mean: Line | None = None
-        self.best_score: Line | None = None
-        self.reached: list[list[Reached]] = [[] for _ in problem.objectives]
+        self.best_mean: ProgramLine | None = None
+        self.best_score: ProgramLine | None = None
+        self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
         """For each component, in rising order of values."""
-        self.islands: defaultdict[int, Island] = defaultdict(Island)
+        self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
         self.by: defaultdict[str, Counter[Any]] = defaultdict(Counter)
         """How many candidates have each `status`, `parse_status` and `kind`; rollouts by `policy_version`."""
         self.sandbox_seconds = 0.0
         self.rises: list[int] = []
         """Places in `points` at which the best rises."""
         self._latest: deque[float] = deque(maxlen=_WINDOW)
-        self._orders: dict[str, list[Line]] = {}
+        self._orders: dict[str, list[ProgramLine]] = {}
         self._ordering = threading.Lock()
 
     @property
-    def best(self) -> Line | None:
+    def best(self) -> ProgramLine | None:
         """The program with the highest score, else with the highest mean reward."""
         return self.best_score or self.best_mean
 
@@ -130,7 +130,7 @@ class RunFigures:
             if time.monotonic() > until:
                 return
 
-    def ordered(self, name: str, key: Callable[[Line], Any]) -> list[Line]:
+    def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
         """Return the programs sorted by a key of that name; new ones join the order of the last call."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
@@ -158,7 +158,7 @@ class RunFigures:
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
                     self._latest.append(line.mean_reward)
                     self._judge(
-                        Line(
+                        ProgramLine(
                             *(line.program_id, line.evaluation_id, cost.position, evaluations, line.kind),
                             *(line.island, line.status or Status.OK, line.mean_reward, line.passed),
                             *(line.length, line.seconds, cost.policy_version, self._score(line)),
@@ -179,7 +179,7 @@ class RunFigures:
         for position, slot, objective, value in page.reached:
             rises = self.reached[objective]
             if not rises or value > rises[-1].value:
-                rises.append(Reached(value, *points[position][:3], named[position, slot]))
+                rises.append(Milestone(value, *points[position][:3], named[position, slot]))
         self.position = through
 
     def _count(self, line: CandidateLine) -> None:
@@ -201,7 +201,7 @@ class RunFigures:
             return None
         return Scored(0, line.program_id or "", line.status, line.metrics, folder.left_out).combined
 
-    def _judge(self, line: Line) -> None:
+    def _judge(self, line: ProgramLine) -> None:
         island = self.islands[line.island]
         island.judged += 1
         merit = line.score if self.problem.has_one_score else line.mean_reward
@@ -216,5 +216,5 @@ class RunFigures:
             self.lines.append(line)
 
 
-def _rank(line: Line) -> tuple[float, int, int]:
+def _rank(line: ProgramLine) -> tuple[float, int, int]:
     return line.mean_reward, line.passed, -line.length

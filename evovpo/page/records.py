@@ -17,10 +17,10 @@ from typing import Any
 from evovpo.builtin import token_texts
 from evovpo.config import Config, ModelConfig
 from evovpo.errors import EvovpoError, StoreError
-from evovpo.page.figures import Line, Point, RunFigures
+from evovpo.page.figures import Point, ProgramLine, RunFigures
 from evovpo.page.source import Source
 from evovpo.prompts.replies import idea_of
-from evovpo.runs.stored import Ancestor, Row, example_rows, lineage
+from evovpo.runs.stored import Ancestor, RowResult, example_rows, lineage
 from evovpo.search.population import Grid, Member
 from evovpo.store import RunHead
 from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Training
@@ -39,7 +39,7 @@ Record = dict[str, Any]
 """An object of JSON."""
 
 
-SORTS: dict[str, Callable[[Line], Any]] = {
+SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "order": attrgetter("position"),
     "best": lambda line: (line.score is None, -(line.score or 0.0), *SORTS["mean_reward"](line)),
     "mean_reward": lambda line: (-line.mean_reward, -line.passed, line.length),
@@ -97,7 +97,7 @@ def programs_record(
 ) -> Record:
     """Return the judged programs of a run, each once, with rewards and the beginning of their source.
 
-    `wanted` are values of fields of `Line`: only programs that have them are listed and in the `total`.
+    `wanted` maps fields of `ProgramLine` to values; only programs with them are listed and counted.
     """
     head = head_of(source, run_id)
     figures, store, name = source.figures(head.run), source.store(), sort.removeprefix("-")
@@ -260,7 +260,9 @@ def _migrations(source: Source, head: RunHead) -> int:
     return source.store().planned_asks(head.run.id) // (search.islands * search.migration_interval)
 
 
-def _grid(source: Source, head: RunHead, shown: Sequence[Line]) -> tuple[list[Record], dict[str, list[int]]]:
+def _grid(
+    source: Source, head: RunHead, shown: Sequence[ProgramLine]
+) -> tuple[list[Record], dict[str, list[int]]]:
     """Return the axes of the problem's grid over the shown programs, and the cell of each by its id.
 
     Nothing for a problem without axes, and for strategies that have no cells.
@@ -273,7 +275,7 @@ def _grid(source: Source, head: RunHead, shown: Sequence[Line]) -> tuple[list[Re
     ids = {line.evaluation_id for line in shown}
     vectors, metrics = source.store().reward_vectors(ids), source.store().metrics(ids)
 
-    def member(line: Line) -> Member:
+    def member(line: ProgramLine) -> Member:
         told = tuple(metrics.get(line.evaluation_id, {}).items())
         return Member(line.program_id, " " * line.length, vectors[line.evaluation_id], line.position, told)
 
@@ -305,7 +307,7 @@ def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
     return [rows[number] for number in sorted(shown) if number >= 0]
 
 
-def _ancestor(ancestor: Ancestor, line: Line | None) -> Record:
+def _ancestor(ancestor: Ancestor, line: ProgramLine | None) -> Record:
     return {
         **_program(ancestor.program),
         "kind": ancestor.origin,
@@ -346,7 +348,7 @@ def _judgement(problem: Problem, evaluation: Evaluation) -> Record:
     }
 
 
-def _example(row: Row | None) -> Record:
+def _example(row: RowResult | None) -> Record:
     if row is None:
         return {}
     return {"inputs": _value(list(row.inputs)), "wanted": _value(row.output), "got": _value(row.got)}

@@ -19,7 +19,7 @@ from evovpo.files import write_errors
 from evovpo.page.export import document, packed
 from evovpo.page.records import Record
 from evovpo.reports.batch_tables import HeatMap, arm_rows, csv_tables, read_heat_map, short_label
-from evovpo.reports.pictures import MOST_BANDS, Curve
+from evovpo.reports.pictures import MOST_BANDS, KCurve
 from evovpo.reports.text import counted, reward_text
 from evovpo.store import Store
 
@@ -70,7 +70,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], not
     return {"kind": "table", "title": title, "columns": columns, "rows": list(rows), "note": note}
 
 
-def chart(title: str, against: str, curves: Sequence[Curve]) -> Record:
+def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
     """Return lines against one axis; few of them have their intervals as bands."""
     series = [
         {
@@ -98,7 +98,7 @@ def batch_record(results: Results, maps: Iterable[HeatMap]) -> Record:
     parts = [table("Arms", columns, rows, _ARMS)]
     for name, title in (("solved", "Share of problems solved"), ("best", "Best mean reward so far")):
         curves = [
-            Curve(short_label(one.arm, batch), one.evaluations[1:], getattr(one, name)[1:])
+            KCurve(short_label(one.arm, batch), one.evaluations[1:], getattr(one, name)[1:])
             for one in results.curves
         ]
         parts += [chart(title, "evaluations", curves)] * bool(curves)

@@ -71,7 +71,7 @@ def needs_token(host: str) -> bool:
     )
 
 
-class _Impatient(H11Protocol):
+class _TimedConnection(H11Protocol):
     """A connection that is closed where it asks nothing in time, or where there are many already."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -158,7 +158,7 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_Impatient)).run(
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_TimedConnection)).run(
             sockets=[listener]
         )
 

@@ -14,7 +14,7 @@ _LONGEST_COMPARED = 300
 """Characters of a text up to which single edits are looked for: that takes time by the square."""
 
 
-class Row(NamedTuple):
+class ExampleRow(NamedTuple):
     where: str
     """For example `train[2]`."""
     example: Example
@@ -52,12 +52,12 @@ def read_examples(
 
 def _rows(
     data: Mapping[str, Any], part: str, parameters: tuple[str, ...] | None, faults: Faults
-) -> list[Row]:
+) -> list[ExampleRow]:
     rows = data.get(part, [])
     if not isinstance(rows, list):
         faults.add(EXAMPLES, part, "a list of rows", shown(rows), "write a list")
         return []
-    found: list[Row] = []
+    found: list[ExampleRow] = []
     for index, row in enumerate(rows):
         where = f"{part}[{index}]"
         if not isinstance(row, dict) or not row.keys() >= {"inputs", "output"}:
@@ -75,7 +75,7 @@ def _rows(
             fix = f"correct the row, or inputs in {TOML}"
             faults.add(EXAMPLES, f"{where}.inputs", expected, f"{len(inputs)}: {shown(inputs)}", fix)
         else:
-            found.append(Row(where, Example(tuple(inputs), row["output"])))
+            found.append(ExampleRow(where, Example(tuple(inputs), row["output"])))
     return found
 
 
@@ -108,12 +108,12 @@ def _depth(value: Json) -> int:
     return max((1 + _depth(part) for part in parts), default=0) if isinstance(parts, list) else 0
 
 
-def twins(*parts: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
     """Yield pairs of rows with the same inputs: the first such row and each later one.
 
     Inputs are the same if a program cannot tell them apart: 1 and 1.0 differ here.
     """
-    first: dict[str, Row] = {}
+    first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
         if other is not row:

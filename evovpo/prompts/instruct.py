@@ -14,7 +14,7 @@ from evovpo.prompts import showing
 from evovpo.prompts.blocks import layout
 from evovpo.prompts.reading import files_of, read_diff, read_rewrite
 from evovpo.prompts.replies import delimiter, split_answers
-from evovpo.prompts.request import Answer, Attempt, Request, Shown
+from evovpo.prompts.request import Answer, Attempt, PromptRequest, ShownProgram
 from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
@@ -34,7 +34,7 @@ class _InstructFormat:
         self._settings = settings or PromptConfig()
         self._templates = templates or load_templates()
 
-    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return a system and a user message from the templates of the request's kind.
 
         Without a parent, a problem whose programs cannot be written from its text alone shows its first
@@ -115,7 +115,7 @@ class _InstructFormat:
         raise NotImplementedError
 
     def _judged(
-        self, problem: Problem, request: Request, shown: Shown, other: Shown | None
+        self, problem: Problem, request: PromptRequest, shown: ShownProgram, other: ShownProgram | None
     ) -> dict[str, str]:
         """Return what a prompt says of a program; it may be better at something than `other`."""
         most = self._settings.feedback_characters
@@ -138,7 +138,7 @@ class _InstructFormat:
         )
         return "\n\n".join(texts)
 
-    def _answer(self, problem: Problem, request: Request) -> str:
+    def _answer(self, problem: Problem, request: PromptRequest) -> str:
         """Return how to answer; empty where no program is asked for."""
         if request.answers == 0:
             return ""
@@ -190,7 +190,7 @@ class DiffFormat(_InstructFormat):
         return f"<<<<<<< SEARCH\n{base.source.rstrip()}\n=======\n{program.source.rstrip()}\n>>>>>>> REPLACE"
 
 
-def _template(request: Request) -> str:
+def _template(request: PromptRequest) -> str:
     """Return the template of a request: that of its kind, or of the nearest for which it has the programs."""
     kind = request.kind
     if kind is PromptKind.NOTES:
@@ -202,7 +202,7 @@ def _template(request: Request) -> str:
     return "repair" if kind is PromptKind.REPAIR else "mutate"
 
 
-def _changes(shown: Shown | None) -> str:
+def _changes(shown: ShownProgram | None) -> str:
     """Return the last changes that led to a program, one a line, oldest first."""
     steps = [
         (showing.one_line(idea), showing.number(before), showing.number(after))
@@ -217,7 +217,7 @@ def _objectives(problem: Problem) -> str:
     return "\n".join(f"- {o.name}: {o.description}".rstrip(": ") for o in problem.objectives)
 
 
-def _examples(problem: Problem, request: Request) -> str:
+def _examples(problem: Problem, request: PromptRequest) -> str:
     if not problem.is_by_example:
         return ""
     return "\n".join(

@@ -28,7 +28,7 @@ CHANGES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownProgram:
     """A judged program as a prompt shows it."""
 
     program: Program
@@ -47,16 +47,16 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PromptRequest:
     """What a prompt is to be made of."""
 
     answers: int
     """M: answers asked for in one completion."""
     kind: PromptKind = PromptKind.ROOT
-    parent: Shown | None = None
-    partner: Shown | None = None
+    parent: ShownProgram | None = None
+    partner: ShownProgram | None = None
     """The second parent of a crossover."""
-    inspirations: tuple[Shown, ...] = ()
+    inspirations: tuple[ShownProgram, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     """Earlier answers to the same parent that came to nothing, oldest first."""
     rows: tuple[int, ...] = ()
@@ -91,7 +91,7 @@ class PromptFormat(Protocol):
     others: int
     """Best programs of the island that a mutation shows beside its parent."""
 
-    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:

@@ -42,7 +42,7 @@ class Proposer(Protocol):
 
 
 @runtime_checkable
-class Checked(Protocol):
+class CheckedProposer(Protocol):
     """A proposer that depends on something outside, which may not be there."""
 
     async def check(self) -> None:
@@ -50,7 +50,7 @@ class Checked(Protocol):
 
 
 @runtime_checkable
-class Patient(Protocol):
+class PatientProposer(Protocol):
     """A proposer that waits for servers that fail."""
 
     @property
@@ -59,7 +59,7 @@ class Patient(Protocol):
 
 
 @runtime_checkable
-class Learner(Protocol):
+class LearningProposer(Protocol):
     """A proposer that is told what its replies were good for, as one that chooses between models wants."""
 
     def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers import endpoints
-from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, Reply, Shape
+from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, ServerReply, Shape
 from evovpo.proposers.http import refused_key
-from evovpo.proposers.limits import Gate, RefusedError, Ticket
+from evovpo.proposers.limits import Gate, PendingPrompt, RefusedError
 from evovpo.proposers.server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling
 
@@ -53,12 +53,12 @@ _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 
 
-class _Sent(NamedTuple):
+class _SentRequest(NamedTuple):
     call: Call
     """Its outcome is still open; the reason is empty for an answer."""
     data: object = None
     """The JSON of an answer, or none for a fault."""
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[ServerReply, ...] = ()
     """What an answer holds; empty for a fault."""
     detail: str = ""
     refusal: openai.APIStatusError | None = None
@@ -107,7 +107,7 @@ class Client:
     async def aclose(self) -> None:
         await asyncio.gather(*(client.close() for client in self._clients))
 
-    async def ask(self, form: Form, ticket: Ticket) -> tuple[list[Reply], float] | None:
+    async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
         """Return the replies to a request, and each one's share of the seconds from the first try on.
 
         None: the server gives one choice a request, ask for each alone. A request that is put otherwise
@@ -138,7 +138,7 @@ class Client:
             return list(sent.replies), share
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
-    async def _check_temperature(self, form: Form, ticket: Ticket) -> None:
+    async def _check_temperature(self, form: Form, ticket: PendingPrompt) -> None:
         """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
 
         A trainer would believe them. Asked once for every temperature but 1, where rows could be trained on.
@@ -159,7 +159,7 @@ class Client:
                 "--logprobs-mode processed_logprobs, or set sampling.temperature=1"
             )
 
-    async def _ask(self, form: Form, ticket: Ticket) -> _Sent | None:
+    async def _ask(self, form: Form, ticket: PendingPrompt) -> _SentRequest | None:
         """Return the answer to a request, sent as often as it takes; see `ask`."""
         async with self.gate.slot(ticket):
             started, count, failed, failing_since, is_loaded = None, 0, 0, 0.0, False
@@ -209,12 +209,14 @@ class Client:
                     await asyncio.sleep(wait)
         return None
 
-    async def _send(self, form: Form, body: dict[str, Any], ticket: Ticket, attempt: int) -> _Sent:
+    async def _send(
+        self, form: Form, body: dict[str, Any], ticket: PendingPrompt, attempt: int
+    ) -> _SentRequest:
         """Send one request and read what comes back; a cancelled one is recorded here."""
         started = time.perf_counter()
         self._clients.rotate()
         data, refusal = None, None
-        replies: tuple[Reply, ...] = ()
+        replies: tuple[ServerReply, ...] = ()
 
         def call(reason: str, outcome: CallOutcome = CallOutcome.RETRIED) -> Call:
             tokens, seconds = endpoints.read_usage(data), time.perf_counter() - started
@@ -240,15 +242,15 @@ class Client:
             detail = found if isinstance(found, str) and found else error.message
         except openai.APIConnectionError as error:
             reason, detail = "connection", f"{error.message} ({error.__cause__ or error})"
-        except endpoints.UnusableError as error:
+        except endpoints.UnusableReplyError as error:
             reason, detail = error.reason, str(error)
         except ValueError as error:
             reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
         detail = detail.replace(self._key, "***") if self._key else detail
-        return _Sent(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
+        return _SentRequest(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
 
     async def _corrected(
-        self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _Sent, is_loaded: bool
+        self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
     ) -> Form:
         """Return the request to send instead of a refused one, put as `shape` says; raises what it means."""
         address, refusal = self.server.address, sent.refusal
@@ -305,7 +307,7 @@ class Client:
         self._shape = replace(shape, has_n=False)
         self._say_once(why + "; each reply is asked for in a request of its own")
 
-    def _check_answer(self, sent: _Sent) -> None:
+    def _check_answer(self, sent: _SentRequest) -> None:
         """Say what an answer lacks. Raises `ServerError` if that is a count which a budget needs."""
         if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self.gate.budget.is_limited:
             raise ServerError(
@@ -327,7 +329,7 @@ class Client:
             self.said.add(told)
             _log.warning("%s", told)
 
-    def _wait(self, draw_of: str, failed: int, sent: _Sent) -> float:
+    def _wait(self, draw_of: str, failed: int, sent: _SentRequest) -> float:
         """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw

@@ -78,7 +78,7 @@ class Form:
     """Likeliest tokens wanted at each place, beside the sampled one."""
 
 
-class Reply(NamedTuple):
+class ServerReply(NamedTuple):
     """One choice of a server's answer, checked; the fields are those of `Rollout`."""
 
     text: str
@@ -88,7 +88,7 @@ class Reply(NamedTuple):
     prompt_token_ids: tuple[int, ...] | None = None
 
 
-class UnusableError(ServerError):
+class UnusableReplyError(ServerError):
     """An answer that came and cannot be used; `reason` says why in a word or two."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -161,24 +161,24 @@ def read_usage(data: object) -> tuple[int | None, int | None]:
     return prompt, completion
 
 
-def read_answer(data: object, form: Form) -> tuple[Reply, ...]:
+def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
     """Return the n replies of an answer, in order.
 
-    Raises `UnusableError`: `wrong n` for fewer choices than asked, `empty choices`, `aborted` for one that
-    the server broke off (as vLLM does when it is paused), `no completion` for what is outside the protocol.
+    Raises `UnusableReplyError`: `wrong n` for fewer choices than asked, `empty choices`, `aborted` for one
+    that the server broke off (as vLLM does when it is paused), `no completion` for an unknown format.
     """
     try:
         choices = sorted(_choices(data), key=lambda one: int(one.get("index", 0)))
         if not choices:
-            raise UnusableError("empty choices", "it answered without a choice")
+            raise UnusableReplyError("empty choices", "it answered without a choice")
         if len(choices) < form.n:
-            raise UnusableError("wrong n", f"it gave {len(choices)} choices where n={form.n} were asked")
+            raise UnusableReplyError("wrong n", f"it gave {len(choices)} choices where n={form.n} were asked")
         if any(choice.get("finish_reason") == "abort" for choice in choices):
-            raise UnusableError("aborted", "it aborted the request")
+            raise UnusableReplyError("aborted", "it aborted the request")
         top = data if isinstance(data, Mapping) else {}
         return tuple(_read_choice(choice, top, form.endpoint) for choice in choices[: form.n])
     except (AttributeError, TypeError, ValueError, KeyError) as error:
-        raise UnusableError(
+        raise UnusableReplyError(
             "no completion",
             f"it answered outside the {form.endpoint} protocol ({type(error).__name__}: {error})",
         ) from error
@@ -202,7 +202,7 @@ def _choices(data: object) -> list[Mapping[str, Any]]:
     return choices
 
 
-def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint: str) -> Reply:
+def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint: str) -> ServerReply:
     ids = choice.get("token_ids")
     if endpoint == CHAT:
         text = choice["message"].get("content")
@@ -219,7 +219,7 @@ def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint:
         len(logprobs) != len(ids) or any(value is None or math.isnan(value) for value in logprobs)
     ):
         raise ValueError(f"{len(logprobs)} log-probabilities for {len(ids)} tokens; expected one for each")
-    return Reply(
+    return ServerReply(
         str(text or ""),
         str(choice.get("finish_reason")),
         None if ids is None else tuple(map(int, ids)),

@@ -32,7 +32,7 @@ def make_room(connections: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class Spent(NamedTuple):
+class Spending(NamedTuple):
     """What requests took so far."""
 
     tokens: int = 0
@@ -46,17 +46,19 @@ class Budget:
     `before` returns what a run spent in earlier processes, or as far as it is stored.
     """
 
-    def __init__(self, limit: BudgetConfig, before: Callable[[str], Spent] = lambda run_id: Spent()) -> None:
+    def __init__(
+        self, limit: BudgetConfig, before: Callable[[str], Spending] = lambda run_id: Spending()
+    ) -> None:
         self.limit = limit
         self.is_limited = bool(limit.tokens or limit.money)
         self._before = before
-        self._spent: dict[str, Spent] = {}
+        self._spent: dict[str, Spending] = {}
 
     def add(self, run_id: str, tokens: int | None, money: float | None) -> None:
         """Take note of what a request took; None counts as nothing."""
         if self.is_limited:
             spent = self._so_far(run_id)
-            self._spent[run_id] = Spent(spent.tokens + (tokens or 0), spent.money + (money or 0.0))
+            self._spent[run_id] = Spending(spent.tokens + (tokens or 0), spent.money + (money or 0.0))
 
     def check(self, run_id: str) -> None:
         """Raise `BudgetError` if a run has used its tokens or its money."""
@@ -74,10 +76,10 @@ class Budget:
                 f"evovpo resume {run_id} --set budget.money={2 * spent.money:g}"
             )
 
-    def _so_far(self, run_id: str) -> Spent:
+    def _so_far(self, run_id: str) -> Spending:
         # Others may store what they spend on the run: models that judge its programs.
-        before, own = self._before(run_id), self._spent.get(run_id, Spent())
-        return Spent(max(before.tokens, own.tokens), max(before.money, own.money))
+        before, own = self._before(run_id), self._spent.get(run_id, Spending())
+        return Spending(max(before.tokens, own.tokens), max(before.money, own.money))
 
 
 class Bucket:
@@ -121,7 +123,7 @@ class Bucket:
 
 
 @dataclass(eq=False, slots=True)
-class Ticket:
+class PendingPrompt:
     """A prompt whose requests are under way."""
 
     prompt: Prompt
@@ -144,7 +146,7 @@ class Gate:
         self.budget = budget
 
     @contextlib.asynccontextmanager
-    async def slot(self, ticket: Ticket) -> AsyncIterator[None]:
+    async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
         """Hold one of the places for requests. Raises `BudgetError` for a ticket that came too late."""
         async with self._slots:
             if not ticket.is_admitted:

@@ -31,7 +31,14 @@ except ImportError as error:
         f"the local proposer needs torch and transformers ({error}); run: pip install 'evovpo[local]'"
     ) from error
 
-from evovpo.proposers.sampler import Completion, Request, Weights, check_request, check_supported, sample
+from evovpo.proposers.sampler import (
+    Completion,
+    SampleRequest,
+    Weights,
+    check_request,
+    check_supported,
+    sample,
+)
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
@@ -48,19 +55,19 @@ class LocalPolicy:
     end_ids: tuple[int, ...]
     """Tokens that end a reply: those of generation_config.json and the tokenizer's own."""
 
-    def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> Request:
+    def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
         """Return what the sampler needs for these replies; raises as `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
-        request = Request(ids, prompt.seed, tuple(indices), sampling.temperature, sampling.max_tokens)
+        request = SampleRequest(ids, prompt.seed, tuple(indices), sampling.temperature, sampling.max_tokens)
         check_request(request, self.weights.context)
         return request
 
     def rollout(
         self,
         prompt: Prompt,
-        request: Request,
+        request: SampleRequest,
         index: int,
         completion: Completion,
         sampling: Sampling,
@@ -227,7 +234,7 @@ class _Waiting:
     """A request on its way, with the policy that was served when it arrived."""
 
     policy: LocalPolicy
-    request: Request
+    request: SampleRequest
     future: asyncio.Future[tuple[list[Completion], float]]
 
 

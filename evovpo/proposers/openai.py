@@ -24,9 +24,9 @@ from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.bandit import Bandit, pick_weighted
 from evovpo.proposers.client import CHARACTERS_PER_TOKEN, Client
-from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, Reply
+from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
 from evovpo.proposers.http import check_model
-from evovpo.proposers.limits import Budget, Gate, Refusals, RefusedError, Spent, Ticket
+from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
 from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
 from evovpo.proposers.server import load_and_compare
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
@@ -60,7 +60,7 @@ class OpenAIProposer:
         wait_seconds: float = 0.5,
         budget: BudgetConfig = BudgetConfig(),  # noqa: B008  # frozen
         record: Callable[[Call], None] = lambda call: None,
-        spent_before: Callable[[str], Spent] = lambda run_id: Spent(),
+        spent_before: Callable[[str], Spending] = lambda run_id: Spending(),
         said: set[str] | None = None,
     ) -> None:
         self._models = tuple(models) or (ModelConfig(name=settings.model),)
@@ -104,7 +104,7 @@ class OpenAIProposer:
             await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
 
     def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
-        """Take note of what replies were worth; see `Learner.learned`."""
+        """Take note of what replies were worth; see `LearningProposer.learned`."""
         if self._bandit is None:
             return
         for rollout, gain in zip(rollouts, gains, strict=True):
@@ -202,7 +202,7 @@ class OpenAIProposer:
         prompt: Prompt,
         indices: Sequence[int],
         sampling: Sampling,
-    ) -> list[tuple[Reply, float]]:
+    ) -> list[tuple[ServerReply, float]]:
         """Return the wanted replies of a ticket, each with its share of the seconds, as `indices` say."""
         messages = prompt.messages
         endpoint: str = self._settings.endpoint
@@ -216,7 +216,7 @@ class OpenAIProposer:
         form = Form(endpoint, messages, prompt.rollouts, prompt.seed, sampling)
         client = self._clients[model.name]
         load = partial(self._load, client, version) if is_adapter(version) else None
-        ticket = Ticket(prompt, served_name(version, model.name), load)
+        ticket = PendingPrompt(prompt, served_name(version, model.name), load)
         try:
             if answer := await client.ask(form, ticket):
                 self._refusals.answered()
@@ -228,9 +228,9 @@ class OpenAIProposer:
         return await self._sample_apart(client, form, ticket, indices)
 
     async def _sample_apart(
-        self, client: Client, form: Form, ticket: Ticket, indices: Sequence[int]
-    ) -> list[tuple[Reply, float]]:
-        async def one(index: int) -> tuple[Reply, float] | RefusedError:
+        self, client: Client, form: Form, ticket: PendingPrompt, indices: Sequence[int]
+    ) -> list[tuple[ServerReply, float]]:
+        async def one(index: int) -> tuple[ServerReply, float] | RefusedError:
             # 31 bits of a seed of its own, as any server takes.
             seed = int(content_id(str(form.seed), str(index)), 16) >> 33
             try:
@@ -264,5 +264,5 @@ class OpenAIProposer:
                 await asyncio.to_thread(load_and_compare, client.server, version, warm_up)
 
 
-def _refused(refused: RefusedError) -> tuple[Reply, float]:
-    return Reply("", f"{REFUSED}{refused.reason}"), 0.0
+def _refused(refused: RefusedError) -> tuple[ServerReply, float]:
+    return ServerReply("", f"{REFUSED}{refused.reason}"), 0.0

@@ -46,7 +46,7 @@ _KEEP_SHARE = 0.8
 copies the caches, so doing it at every finished row costs more than it saves."""
 
 
-class Request(NamedTuple):
+class SampleRequest(NamedTuple):
     """Replies to sample for one prompt."""
 
     prompt_ids: tuple[int, ...]
@@ -375,7 +375,9 @@ def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()
 
 
-def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]) -> list[list[Completion]]:
+def sample(
+    weights: Weights, requests: Sequence[SampleRequest], end_ids: Sequence[int]
+) -> list[list[Completion]]:
     """Return the completions of each request, in the order of its indices.
 
     A reply ends with the first token in `end_ids`, at its `max_tokens`, or where the context of the
@@ -388,7 +390,7 @@ def sample(weights: Weights, requests: Sequence[Request], end_ids: Sequence[int]
         return _sample(weights, requests, np.array(sorted(end_ids)))
 
 
-def check_request(request: Request, context: int) -> None:
+def check_request(request: SampleRequest, context: int) -> None:
     """Raise what `sample` would raise for this request, of a model with that context length."""
     check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
@@ -399,7 +401,7 @@ def check_request(request: Request, context: int) -> None:
 
 
 def _sample(
-    weights: Weights, requests: Sequence[Request], end_ids: npt.NDArray[np.int64]
+    weights: Weights, requests: Sequence[SampleRequest], end_ids: npt.NDArray[np.int64]
 ) -> list[list[Completion]]:
     pairs = [(r, i) for r, request in enumerate(requests) for i in request.indices]
     if not pairs:

@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from evovpo.experiments.pool import Ended, Failed, Message, Started, Told
-from evovpo.experiments.running import Standing, Work
+from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, TaskStarted
+from evovpo.experiments.running import CellProgress, Work
 from evovpo.reports.live import LiveView
 from evovpo.reports.text import calls_text, counted, duration, plain_table, printable, reward_text, right
 from evovpo.store import CallTotals, RunRow
@@ -27,7 +27,7 @@ _READ_SECONDS = 5.0
 class _Cell:
     problem: str
     budget: int
-    at: Standing = field(default_factory=Standing)
+    at: CellProgress = field(default_factory=CellProgress)
     is_ended: bool = False
     is_running: bool = False
 
@@ -50,7 +50,7 @@ class BatchProgress(LiveView):
         for run_id, cell in self._cells.items():
             if run_id in stored:
                 row = stored[run_id]
-                cell.at = Standing(row.evaluations, row.best_mean_reward, row.ending == "solved")
+                cell.at = CellProgress(row.evaluations, row.best_mean_reward, row.ending == "solved")
                 cell.is_ended = row.status.is_finished
         self._before = self.proposed
         self._failed = 0
@@ -73,13 +73,13 @@ class BatchProgress(LiveView):
         """Take note of what a process says about its cell."""
         cell = self._cells[message.name]
         match message:
-            case Started():
+            case TaskStarted():
                 cell.is_running = True
-            case Told() | Ended():
+            case TaskProgress() | TaskDone():
                 cell.at = message.value
-                cell.is_ended = isinstance(message, Ended)
+                cell.is_ended = isinstance(message, TaskDone)
                 cell.is_running = not cell.is_ended
-            case Failed():
+            case FailedTask():
                 cell.is_running = False
                 self._failed += 1
                 self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")

@@ -12,7 +12,7 @@ from rich.table import Table
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.batch import Arm, Batch
 from evovpo.experiments.results import CellResult, Curve, Results, verdict
-from evovpo.reports.text import Broken, folded, plain_table, right
+from evovpo.reports.text import BreakableName, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json
 
@@ -88,7 +88,9 @@ def arms_table(results: Results) -> Table:
     for one, (*_, ended, solved, _, _, unlocked, best, _, _, _) in zip(results.arms, rows, strict=True):
         unseen = one.solved_heldout
         right_too = f"{unseen.mean:.1f} of {unseen.n}" if unseen else ""
-        table.add_row(Broken(short_label(one.arm, results.batch)), ended, solved, right_too, unlocked, best)
+        table.add_row(
+            BreakableName(short_label(one.arm, results.batch)), ended, solved, right_too, unlocked, best
+        )
     return table
 
 

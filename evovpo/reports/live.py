@@ -20,7 +20,7 @@ from evovpo.analysis.scores import merit, score_name
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import CallTotals
 from evovpo.types import Run
 
@@ -155,7 +155,7 @@ class LiveProgress(LiveView):
         return Group(head, bar, Text(self._status), *[waits] * bool(waits), self._best)
 
 
-def status_line(search: Search, rate: float) -> str:
+def status_line(search: SearchState, rate: float) -> str:
     """Return one line about a search: its best program, its speed in programs a second, its islands.
 
     Of each island it holds what its best program comes to: rows passed, or the mean reward where there are

@@ -30,7 +30,7 @@ MOST_BANDS = 4
 """Curves with bands in one panel; more hide each other."""
 
 
-class Curve(NamedTuple):
+class KCurve(NamedTuple):
     """A figure against k, with its intervals."""
 
     label: str
@@ -48,13 +48,13 @@ class BeforeAfter(NamedTuple):
 
     panel: str
     """Title of its panel."""
-    before: Curve
-    after: Curve
+    before: KCurve
+    after: KCurve
     is_clear: tuple[bool, ...]
     """For each k, whether the paired difference excludes zero; its mark is filled then."""
 
 
-class Line(NamedTuple):
+class StepCurve(NamedTuple):
     """An arm's figure against the steps of its trainings."""
 
     label: str
@@ -86,7 +86,7 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
 
 def write_arms(
     path: Path,
-    differences: Sequence[Curve],
+    differences: Sequence[KCurve],
     *,
     reference: str,
     title: str,
@@ -128,7 +128,7 @@ def write_arms(
     _finish(figure, path, title, note)
 
 
-def write_training(path: Path, panels: Mapping[str, Sequence[Line]], *, title: str, note: str) -> None:
+def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
     """Write training figures against steps, one panel each. Raises `ConfigError` if that cannot be done."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
@@ -156,7 +156,7 @@ def write_training(path: Path, panels: Mapping[str, Sequence[Line]], *, title: s
 
 def write_budgets(
     path: Path,
-    panels: Mapping[str, Sequence[Curve]],
+    panels: Mapping[str, Sequence[KCurve]],
     *,
     title: str,
     note: str,
@@ -210,12 +210,12 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def _draw_band(axes: Any, curve: Curve, colour: str) -> None:
+def _draw_band(axes: Any, curve: KCurve, colour: str) -> None:
     lows, highs = ([getattr(i, end) for i in curve.intervals] for end in ("low", "high"))
     axes.fill_between(curve.ks, lows, highs, color=colour, alpha=0.16, linewidth=0, zorder=2)
 
 
-def _draw_marks(axes: Any, curve: Curve, colour: str, mark: str, is_filled: Sequence[bool]) -> None:
+def _draw_marks(axes: Any, curve: KCurve, colour: str, mark: str, is_filled: Sequence[bool]) -> None:
     style = {"color": colour, "markersize": 6, "zorder": 5, "clip_on": False}
     for k, mean, filled in zip(curve.ks, curve.means, is_filled, strict=True):
         axes.plot([k], [mean], mark, markerfacecolor=colour if filled else "white", **style)

@@ -15,7 +15,7 @@ from evovpo.store import Store
 from evovpo.types import Problem, Rewards
 
 
-class Kept(NamedTuple):
+class PortfolioProgram(NamedTuple):
     """A program of a portfolio; its fields are those of `evovpo show --portfolio K --json`."""
 
     program_id: str
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     """E_w max w·r of the portfolio up to this program."""
 
 
-def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -> list[Kept]:
+def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -> list[PortfolioProgram]:
     """Return up to `size` programs of a run that together have the highest expected best reward.
 
     Under weightings of the components that a trainer sees, Dirichlet(alpha): near 0 one component counts at a
@@ -40,7 +40,7 @@ def read_portfolio(store: Store, view: RunView, size: int, alpha: float = 1.0) -
     found = choose_portfolio(rewards_N_D, weightings(rewards_N_D.shape[1], alpha), size)
     chosen = [vectors[place] for place in found.chosen]
     return [
-        Kept(name, store.program(name).source, rewards, share, expected)
+        PortfolioProgram(name, store.program(name).source, rewards, share, expected)
         for (name, rewards), share, expected in zip(chosen, found.shares, found.expected_best, strict=True)
     ]
 
@@ -55,7 +55,7 @@ def read_coverage(view: RunView) -> list[Coverage]:
     return coverage_curve(list(zip((at for at, _ in risen), rewards_N_D, strict=True)), weights)
 
 
-def portfolio_table(problem: Problem, kept: list[Kept]) -> Table:
+def portfolio_table(problem: Problem, kept: list[PortfolioProgram]) -> Table:
     """Return a row for each program in the order in which they were chosen."""
     title = f"{len(kept)} programs to keep together, each for its share of random weightings"
     table = plain_table(

@@ -14,9 +14,9 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
-from evovpo.problem.openevolve.settings import Effect, Settings
+from evovpo.problem.openevolve.settings import Effect, OpenEvolveSettings
 from evovpo.reports.text import (
-    Broken,
+    BreakableName,
     changes_view,
     folded,
     one_line,
@@ -28,9 +28,9 @@ from evovpo.reports.text import (
     shortened,
     value_text,
 )
-from evovpo.runs.stored import Ancestor, Row, example_rows
+from evovpo.runs.stored import Ancestor, RowResult, example_rows
 from evovpo.sandbox.openings import split_words
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import RunRow, Store
 from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
 
@@ -81,7 +81,7 @@ def _metric_text(value: Json) -> str:
     return printable(json.dumps(value)[:200]) if found is None else f"{found:.6g}"
 
 
-def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableType:
+def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> RenderableType:
     """Return examples with a program's outputs and pass marks; of more than `limit`, failed ones first."""
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
@@ -101,7 +101,7 @@ def rows_table(problem: Problem, rows: Sequence[Row], limit: int) -> RenderableT
     return shortened(table, len(rows) - limit)
 
 
-def misses_view(problem: Problem, heldout: Sequence[Row]) -> RenderableType | None:
+def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableType | None:
     """Return the held-out rows that a program is wrong on, or none if there are none."""
     misses = [row for row in heldout if not row.passed]
     if not misses:
@@ -165,7 +165,9 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
         is_unchecked = row.ending == "solved" and row.solved_heldout is None
         ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
         started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
-        table.add_row(row.run, Broken(row.problem), ended, str(row.seed), str(row.evaluations), best, started)
+        table.add_row(
+            row.run, BreakableName(row.problem), ended, str(row.seed), str(row.evaluations), best, started
+        )
     return table
 
 
@@ -176,7 +178,7 @@ def row_json(row: RunRow) -> dict[str, Json]:
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
 
 
-def population_table(search: Search) -> Table:
+def population_table(search: SearchState) -> Table:
     """Return the islands of a search."""
     table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
     for island in search.population.islands:
@@ -186,7 +188,7 @@ def population_table(search: Search) -> Table:
     return table
 
 
-def population_json(search: Search) -> list[Json]:
+def population_json(search: SearchState) -> list[Json]:
     """Return the islands of a search for machines: index, program ids, and the best mean reward."""
     return [
         {
@@ -272,7 +274,7 @@ def bounds_text(store: Store, run_id: str) -> str:
     )
 
 
-def settings_table(settings: Settings) -> RenderableType:
+def settings_table(settings: OpenEvolveSettings) -> RenderableType:
     """Return what became of each key of an OpenEvolve configuration file, those without effect last."""
     table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}

@@ -101,7 +101,7 @@ def right(header: RenderableType, **settings: Any) -> Column:
     return Column(header, justify="right", **settings)
 
 
-class Broken:
+class BreakableName:
     """A name whose lines a table breaks behind hyphens and blanks, and inside a word only if it must."""
 
     def __init__(self, name: str) -> None:

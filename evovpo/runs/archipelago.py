@@ -11,7 +11,7 @@ from collections import defaultdict
 from evovpo.analysis.scores import compared
 from evovpo.config import Config
 from evovpo.search.population import Island, Member
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Run, RunStatus, Status, Tell
 
@@ -24,7 +24,7 @@ _TELLS = 1000
 class Archipelago:
     """The other runs, as one of them sees them."""
 
-    def __init__(self, store: Store, search: Search, name: str) -> None:
+    def __init__(self, store: Store, search: SearchState, name: str) -> None:
         self._store, self._search, self._name = store, search, name
         self._is_member: dict[str, bool] = {}
         self._told: defaultdict[str, int] = defaultdict(int)

@@ -16,12 +16,12 @@ from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.feedback import ModelJudge
-from evovpo.problem.openevolve.prompting import TheirPrompts
+from evovpo.problem.openevolve.prompting import OpenEvolvePrompts
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
-from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.prompts.templates import load_templates
-from evovpo.proposers import Checked, Proposer
-from evovpo.proposers.limits import Spent
+from evovpo.proposers import CheckedProposer, Proposer
+from evovpo.proposers.limits import Spending
 from evovpo.proposers.policies import SERVED, base_version
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
@@ -54,7 +54,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         return ExpressionFormat(problem)
     templates = load_templates(config.prompt.templates)
     ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
-    return TheirPrompts(ours, config.prompt) if config.prompt.openevolve else ours
+    return OpenEvolvePrompts(ours, config.prompt) if config.prompt.openevolve else ours
 
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
@@ -100,12 +100,12 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
-    plain = Request(config.search.answers, rows=rows)
+    plain = PromptRequest(config.search.answers, rows=rows)
     requests = [plain]
     for seed in problem.seeds[:1]:
         if made_by.can_show(problem, seed, ParentRole.PARENT):
             with open_evaluator(problem, config) as judge:
-                parent = Shown(seed, judge.evaluate(seed))
+                parent = ShownProgram(seed, judge.evaluate(seed))
             requests.append(replace(plain, kind=PromptKind.MUTATE, parent=parent))
     return {request.kind: made_by.messages(problem, request) for request in requests}
 
@@ -168,7 +168,7 @@ def open_proposer(
             follow=follow,
             budget=config.budget,
             record=(lambda call: None) if store is None else store.add_call,
-            spent_before=(lambda run_id: Spent()) if store is None else partial(_spent, store),
+            spent_before=(lambda run_id: Spending()) if store is None else partial(_spent, store),
             said=said,
         )
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
@@ -189,9 +189,9 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
     return ModelJudge(judge, problem, config, first, ask)
 
 
-def _spent(store: Store, run_id: str) -> Spent:
+def _spent(store: Store, run_id: str) -> Spending:
     totals = store.call_totals(run_id)
-    return Spent(totals.prompt_tokens + totals.completion_tokens, totals.cost or 0.0)
+    return Spending(totals.prompt_tokens + totals.completion_tokens, totals.cost or 0.0)
 
 
 def _choose_policy(
@@ -217,6 +217,6 @@ def checked_proposer(
     Raises as `open_proposer`, and what is wrong with a server, before anything is spent.
     """
     proposer = proposer or open_proposer(problem, config, store)
-    if isinstance(proposer, Checked):
+    if isinstance(proposer, CheckedProposer):
         asyncio.run(proposer.check())
     return proposer

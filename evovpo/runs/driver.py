@@ -18,10 +18,10 @@ from evovpo.analysis.scores import failure
 from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
-from evovpo.proposers import Learner, Patient, Proposer
+from evovpo.proposers import LearningProposer, PatientProposer, Proposer
 from evovpo.runs.group import Found, GroupJudge
 from evovpo.sandbox.openings import split_words, what_is_missing
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
@@ -40,14 +40,14 @@ _PATIENCE_SECONDS = 0.05
 class Progress(NamedTuple):
     """Where a run stands after a tell, or what it waits for while none comes."""
 
-    search: Search
+    search: SearchState
     executed: int
     """Programs that the sandbox ran since this process took the run up."""
     waits: str = ""
     """What nothing came of for a while, in words; empty after a tell."""
 
 
-class _Arrived(NamedTuple):
+class _Arrival(NamedTuple):
     prompt: Prompt
     rollouts: list[Rollout]
     judging: asyncio.Task[Found]
@@ -66,7 +66,7 @@ class Driver:
     `known` are judgements of earlier runs on this problem version: programs in it are not run again.
     """
 
-    search: Search
+    search: SearchState
     config: Config
     proposer: Proposer
     judge: Judge
@@ -93,7 +93,7 @@ class Driver:
     _is_paused: bool = False
     _faults: list[str] = field(default_factory=list)
     """What an evaluator of its own said of the latest programs that all failed alike."""
-    _arrived: deque[_Arrived] = field(default_factory=deque)
+    _arrived: deque[_Arrival] = field(default_factory=deque)
     """Groups that are being judged, in the order in which they arrived."""
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Driver:
         replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
         seconds = time.monotonic() - self._told_at
-        trouble = self.proposer.trouble if isinstance(self.proposer, Patient) else ""
+        trouble = self.proposer.trouble if isinstance(self.proposer, PatientProposer) else ""
         waits = f"waiting since {seconds:.0f} s for {' and '.join(filter(None, (replies, judging)))}"
         return f"{waits}: {trouble}" if trouble else waits
 
@@ -233,7 +233,7 @@ class Driver:
                 continue
             judging = asyncio.create_task(self._groups.find(prompt, rollouts))
             judging.add_done_callback(lambda ended: self._news.set())
-            self._arrived.append(_Arrived(prompt, rollouts, judging, time.monotonic()))
+            self._arrived.append(_Arrival(prompt, rollouts, judging, time.monotonic()))
 
     def _look(self) -> bool:
         """Notice that somebody interrupted the run; return whether it was time to look."""
@@ -255,7 +255,7 @@ class Driver:
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
         """Store and apply a judged group, one tell a rollout."""
         self._commit(self._groups.tells(prompt, rollouts, found))
-        if isinstance(self.proposer, Learner):
+        if isinstance(self.proposer, LearningProposer):
             self.proposer.learned(rollouts, self.search.gains[-len(rollouts) :])
 
     def _note_faults(self, tell: Tell) -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from evovpo.errors import SandboxError
 from evovpo.prompts.request import Answer
 from evovpo.proposers import REFUSED
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
     Evaluation,
-    Judged,
+    JudgedCandidate,
     ParseStatus,
     Program,
     Prompt,
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 class GroupJudge:
     """Judges the groups of one search; several at the same time, a program once."""
 
-    search: Search
+    search: SearchState
     judge: Callable[[Program], Evaluation]
     """Judges one program; called from several threads."""
     pool: ThreadPoolExecutor
@@ -100,7 +100,7 @@ class GroupJudge:
         parents = [prompt.parents] * len(slots)
         if joins := self.search.tickets[prompt.id].joins:
             parents = [join.parents for join in joins]
-        judged: list[Judged] = []
+        judged: list[JudgedCandidate] = []
         in_reply: dict[str, Evaluation] = {}
         for number, slot in enumerate(slots):
             evaluation, status, executed, reason = None, ParseStatus.UNPARSED, False, slot.reason
@@ -129,7 +129,7 @@ class GroupJudge:
                 text=slot.text,
                 reason=reason,
             )
-            judged.append(Judged(candidate, evaluation, executed))
+            judged.append(JudgedCandidate(candidate, evaluation, executed))
         found.judged.update((key, value) for key, value in in_reply.items() if value.rewards)
         return Tell(prompt.id, rollout, tuple(judged))
 
@@ -156,7 +156,7 @@ class GroupJudge:
         return dict(zip(new, found, strict=True)), set(own)
 
 
-def read_slots(search: Search, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
+def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
     """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]

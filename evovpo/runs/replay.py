@@ -16,7 +16,7 @@ from evovpo.runs.group import read_slots
 from evovpo.runs.request import with_originals
 from evovpo.runs.snapshots import kept_search, leave_aside
 from evovpo.search.novelty import BY_MEANING
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.search.snapshot import same_state
 from evovpo.store import Snapshot, Store
 from evovpo.types import ParseStatus, Problem, Program, Prompt, PromptKind, Run, RunPart, RunStatus, Tell
@@ -24,10 +24,10 @@ from evovpo.types import ParseStatus, Problem, Program, Prompt, PromptKind, Run,
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
 
-class Rebuilt(NamedTuple):
+class RebuiltRun(NamedTuple):
     """A stored run with its search as its rows leave it."""
 
-    search: Search
+    search: SearchState
     problem: Problem
     config: Config
     """Of its latest part."""
@@ -38,14 +38,16 @@ class Rebuilt(NamedTuple):
     """True if an earlier version's search asked last: its asks were taken as stored, not derived again."""
 
 
-def build_search(problem: Problem, config: Config, run: Run) -> Search:
+def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
     """Return the search of a run before its first ask."""
     settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
-    return Search(problem, settings, made_by, run.id, run.seed, language)
+    return SearchState(problem, settings, made_by, run.id, run.seed, language)
 
 
-def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False) -> Rebuilt:
+def rebuild(
+    run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False
+) -> RebuiltRun:
     """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
 
     Every ask is derived again and compared with the stored one, with `reads_again` also every answer; raises
@@ -66,7 +68,7 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapsh
     first = Config.from_json(begun.config_json)
     started = replace(run, evaluations=first.search.evaluations)
 
-    def begin(before: Snapshot | None = None) -> Search:
+    def begin(before: Snapshot | None = None) -> SearchState:
         search = build_search(with_originals(problem, first, store), first, started)
         for part in parts:
             if before and part.asks_before <= before.asks and part.tells_before <= before.tells:
@@ -78,16 +80,16 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False, from_snapsh
         later = store.history(run.id, len(search.tickets), search.tells)
         try:
             events = replay(search, later, parts[len(search.formats) - 1 :], older_asks=older_asks)
-            return Rebuilt(search, problem, config, run, events, is_older=not newer)
+            return RebuiltRun(search, problem, config, run, events, is_older=not newer)
         except ReplayError as error:
             leave_aside(run.id, error)
     search = begin()
     history = store.history(run.id)
     events = replay(search, history, parts, reads_again=reads_again, older_asks=older_asks)
-    return Rebuilt(search, problem, config, run, events, is_older=not newer)
+    return RebuiltRun(search, problem, config, run, events, is_older=not newer)
 
 
-def verify(run_id: str, store: Store) -> tuple[Search, int]:
+def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Return the rebuilt search and the number of asks and tells compared.
 
     Beyond what `rebuild` compares (every prompt, byte for byte), the answers are read from every
@@ -128,7 +130,7 @@ def verify(run_id: str, store: Store) -> tuple[Search, int]:
 
 
 def replay(
-    search: Search,
+    search: SearchState,
     history: Iterable[Prompt | Tell],
     parts: Sequence[RunPart] = (),
     *,
@@ -152,7 +154,7 @@ def replay(
             break
         if isinstance(event, Tell):
             if reads_again and event.prompt_id in asked:
-                stored = [_AsRead(*_READ(judged.candidate)) for judged in event.judged]
+                stored = [_SlotReading(*_READ(judged.candidate)) for judged in event.judged]
                 made = _read_again(search, asked[event.prompt_id], event)
                 if len(made) != len(stored) or not all(map(_agree, stored, made)):
                     raise ReplayError(
@@ -189,12 +191,12 @@ def _is_older(part: RunPart) -> bool:
     return "ways" not in json.loads(part.config_json).get("search", {})
 
 
-def _begin_part(search: Search, part: RunPart) -> None:
+def _begin_part(search: SearchState, part: RunPart) -> None:
     settings = Config.from_json(part.config_json)
     search.go_on(settings.search, choose_format(search.problem, settings))
 
 
-class _AsRead(NamedTuple):
+class _SlotReading(NamedTuple):
     """What reading a completion says about one slot."""
 
     text: str
@@ -204,10 +206,10 @@ class _AsRead(NamedTuple):
     reason: str
 
 
-_READ = attrgetter(*_AsRead._fields)
+_READ = attrgetter(*_SlotReading._fields)
 
 
-def _agree(stored: _AsRead, made: _AsRead) -> bool:
+def _agree(stored: _SlotReading, made: _SlotReading) -> bool:
     """True if a stored slot is what reading it again gives.
 
     What embeddings refused cannot be decided again, and is taken as stored. So is a slot without a reason:
@@ -219,9 +221,9 @@ def _agree(stored: _AsRead, made: _AsRead) -> bool:
     return stored == (made if stored.reason else made._replace(reason=""))
 
 
-def _read_again(search: Search, prompt: Prompt, tell: Tell) -> list[_AsRead]:
+def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[_SlotReading]:
     """Return what the candidates of a reply must be, just before it is told."""
-    found: list[_AsRead] = []
+    found: list[_SlotReading] = []
     in_reply: set[str] = set()
     for slot in read_slots(search, prompt, tell.rollout):
         status, reason = ParseStatus.UNPARSED, slot.reason
@@ -234,7 +236,7 @@ def _read_again(search: Search, prompt: Prompt, tell: Tell) -> list[_AsRead]:
             else:
                 status = ParseStatus.PARSED
                 in_reply.add(slot.program.id)
-        found.append(_AsRead(slot.text, slot.program, slot.token_span, status, reason))
+        found.append(_SlotReading(slot.text, slot.program, slot.token_span, status, reason))
     return found
 
 

@@ -13,13 +13,13 @@ from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import Loaded, initial_fault
+from evovpo.problem.openevolve.loading import LoadedProject, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import check_proposer, choose_format, with_style
 from evovpo.runs.stored import find_run, stored_run
 from evovpo.sandbox.openings import split_words
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem, Run, RunPart, Status
 
@@ -36,7 +36,7 @@ class RunRequest:
     """Id of the run; empty for a new one."""
     scorer: Scorer | None = None
     """A function of this process that judges, in place of the problem's own scorer."""
-    project: Loaded | None = None
+    project: LoadedProject | None = None
     """Of an OpenEvolve project: what was found when it was opened."""
     remarks: tuple[str, ...] = ()
     """What is doubtful about it, or what became of the rows of a table."""
@@ -110,7 +110,7 @@ ORIGINALS = 8
 
 
 def next_part(
-    search: Search, problem: Problem, run: Run, config: Config, changes: Sequence[str], store: Store
+    search: SearchState, problem: Problem, run: Run, config: Config, changes: Sequence[str], store: Store
 ) -> tuple[Config, RunPart | None]:
     """Go on with a search under `section.key=value` changes; return its settings, and the part to be stored.
 

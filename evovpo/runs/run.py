@@ -19,15 +19,15 @@ from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor, programs_at_once
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
-from evovpo.proposers import Learner, Proposer
+from evovpo.proposers import LearningProposer, Proposer
 from evovpo.runs.archipelago import Archipelago
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
-from evovpo.runs.snapshots import Keeper
+from evovpo.runs.snapshots import SnapshotKeeper
 from evovpo.runs.stored import Outcome, stored_run
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.trust import asked_for, is_marked, mark, require, state_folder
 from evovpo.types import Problem, Run, RunPart, RunStatus, Tell, content_id
@@ -89,7 +89,7 @@ def resume(
     `allow` grants what they ask for where this user did not make the run (docs/security.md); `executor`, if
     given, says in place of `sandbox.executor` where programs run from now on. With `changes` of settings
     (`section.key=value`) a finished run goes on too, in a new part; under settings that end it at once it
-    still only reports. Raises what `next_part` does, `AskedError` for what nobody granted,
+    still only reports. Raises what `next_part` does, `NotAllowedError` for what nobody granted,
     `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
     another process of this machine searches the run; otherwise as `rebuild`.
     """
@@ -169,7 +169,11 @@ def _checked(problem: Problem, config: Config) -> Problem:
 
 
 def _drive(
-    search: Search, request: RunRequest, store: Store, proposer: Proposer, on_tell: Callable[[Progress], None]
+    search: SearchState,
+    request: RunRequest,
+    store: Store,
+    proposer: Proposer,
+    on_tell: Callable[[Progress], None],
 ) -> Outcome:
     # The store may be named otherwise than when the run was made; programs must not read it under any name.
     config = request.config.changed(store=StoreConfig(url=store.name))
@@ -189,7 +193,7 @@ def _drive(
                 known=judged | store.known_evaluations(problem.version, but=search.programs),
                 on_tell=on_tell,
                 workers=programs_at_once(config),
-                keep=Keeper(store, search).look,
+                keep=SnapshotKeeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
                 arrivals=Archipelago(store, search, config.run.archipelago).arrivals,
             )
@@ -228,9 +232,9 @@ async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
         await proposer.aclose()
 
 
-def _tell_again(proposer: Proposer, search: Search, store: Store) -> None:
+def _tell_again(proposer: Proposer, search: SearchState, store: Store) -> None:
     """Tell a proposer that learns what the stored replies of a run were good for."""
-    if isinstance(proposer, Learner) and search.tells:
+    if isinstance(proposer, LearningProposer) and search.tells:
         tells = (event for event in store.history(search.run_id) if isinstance(event, Tell))
         for tell, gain in zip(tells, search.gains, strict=True):
             if tell.rollout is not None:

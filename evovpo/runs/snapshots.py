@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.search.snapshot import dump, load
 from evovpo.store import Snapshot, Store
 from evovpo.trust import seal
@@ -30,16 +30,16 @@ def code_version() -> str:
     return content_id(*(file.read_text(encoding="utf-8") for file in files))
 
 
-def snapshot_of(search: Search) -> Snapshot:
+def snapshot_of(search: SearchState) -> Snapshot:
     """Return the state of a search, ready to be stored."""
     body = dump(search)
     return Snapshot(search.run_id, len(search.tickets), search.tells, code_version() + seal(body), body)
 
 
-class Keeper:
+class SnapshotKeeper:
     """Stores a snapshot of a search every so many tells, and the figures of its run."""
 
-    def __init__(self, store: Store, search: Search, every: int = EVERY) -> None:
+    def __init__(self, store: Store, search: SearchState, every: int = EVERY) -> None:
         self._store, self._search, self._every = store, search, every
         self._kept_at = self._summed_at = search.tells
 
@@ -53,7 +53,7 @@ class Keeper:
             self._summed_at = self._search.tells
 
 
-def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], Search]) -> Search | None:
+def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], SearchState]) -> SearchState | None:
     """Return the search of the latest snapshot of a run, or None without one that can be used.
 
     `made_as` gives one before its first ask that went on under the settings of every part up to the snapshot.

@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
         return self.score is not None and self.program_id != self.best_mean_program_id
 
 
-class Row(NamedTuple):
+class RowResult(NamedTuple):
     """One example (or objective) as a program does on it."""
 
     inputs: tuple[Json, ...]
@@ -131,7 +131,7 @@ class RunView:
     """By `combined_score` where an evaluator returns one, else by mean reward; none before any judgement."""
     evaluation: Evaluation | None
     """Of the best program."""
-    heldout: tuple[Row, ...]
+    heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
     """What an evaluator of its own returned for each program, in order."""
     parts: tuple[RunPart, ...] = ()
@@ -235,7 +235,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
     return RunView(run, problem, summary, best, evaluation, (), tuple(scores), (*store.parts(run.id),))
 
 
-def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row, ...]:
+def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[RowResult, ...]:
     """Return how a program does on the held-out rows, by running it; empty without such rows."""
     if not problem.heldout:
         return ()
@@ -244,12 +244,12 @@ def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row
         return example_rows(unseen, Evaluator(unseen, sandbox).evaluate(program))
 
 
-def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[Row, ...]:
+def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[RowResult, ...]:
     """Return the training rows with what a judged program gave for them; empty for a scorer problem."""
     rewards = evaluation.rewards if evaluation else None
     outputs = evaluation.outputs if evaluation else None
     return tuple(
-        Row(
+        RowResult(
             example.inputs,
             example.output,
             None if outputs is None else outputs[number],

@@ -67,7 +67,9 @@ def _selftest(level: Level | None, is_json: bool) -> int:
     return 1 if summary["failed"] else 0
 
 
-def report(found: Sequence[run.Outcome], costs: Mapping[str, float | None], level: Level) -> dict[str, Json]:
+def report(
+    found: Sequence[run.AttackOutcome], costs: Mapping[str, float | None], level: Level
+) -> dict[str, Json]:
     """Return the machine-readable report."""
     failed: list[Json] = [outcome.name for outcome in found if not outcome.is_held]
     return {
@@ -80,7 +82,7 @@ def report(found: Sequence[run.Outcome], costs: Mapping[str, float | None], leve
     }
 
 
-def _row(outcome: run.Outcome) -> str:
+def _row(outcome: run.AttackOutcome) -> str:
     detail = outcome.detail.partition("\n")[0]
     remark = f"{outcome.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"

@@ -20,9 +20,9 @@ from evovpo.sandbox.forkserver import calls
 from evovpo.sandbox.local import Pool
 from evovpo.sandbox.openings import Openings
 from evovpo.sandbox.probe import Level, choose_level, probe
-from evovpo.sandbox.result import Report, WholeResult, judge_whole
+from evovpo.sandbox.result import ChildReport, WholeResult, judge_whole
 from evovpo.sandbox.watched import EvaluatorServer, Surroundings
-from evovpo.sandbox.worker import START_SECONDS, Settings
+from evovpo.sandbox.worker import START_SECONDS, WorkerSettings
 from evovpo.types import Limits, Status
 
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
@@ -101,7 +101,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
         copied, self._is_linked = paths.project_copy(self._folder, hidden_paths)
         around = Surroundings(level, self._folder, rules, copied, openings)
         # Of these only candidates with processes of their own make use.
-        settings = Settings(candidates_level, tuple(preload), (*hidden_paths, str(self._folder)))
+        settings = WorkerSettings(candidates_level, tuple(preload), (*hidden_paths, str(self._folder)))
         super().__init__(level, lambda: EvaluatorServer(around, settings), workers, retries)
 
     @property
@@ -134,7 +134,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
             found, written, log = server.evaluate(asdict(job), limits, calls)
         except OSError as error:
             return self._failure(str(error))
-        report = found if isinstance(found, str) else Report(**found)
+        report = found if isinstance(found, str) else ChildReport(**found)
         for folder in (server.work, str(self._folder)):  # where they lie is chance, and feedback must not be
             prefix = f"{folder}/".encode()
             written, log = written.replace(prefix, b""), log.replace(prefix, b"")

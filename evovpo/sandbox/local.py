@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox.probe import Level, choose_level, probe
 from evovpo.sandbox.result import Result, WholeResult, sandbox_failure
-from evovpo.sandbox.worker import ForkServer, Server, Settings
+from evovpo.sandbox.worker import ForkServer, Server, WorkerSettings
 from evovpo.types import Json, Limits, Status
 
 R = TypeVar("R", Result, WholeResult)
@@ -109,7 +109,7 @@ class Sandbox(Pool[ForkServer]):
         retries: int = 2,
     ) -> None:
         level = choose_level(probe(), minimum_level, level)
-        settings = Settings(level, tuple(preload), tuple(os.fspath(path) for path in hidden))
+        settings = WorkerSettings(level, tuple(preload), tuple(os.fspath(path) for path in hidden))
         super().__init__(level, lambda: ForkServer(settings), workers, retries)
 
     def run(

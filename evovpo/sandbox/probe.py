@@ -38,7 +38,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class IsolationSupport:
     """What was found on this machine."""
 
     landlock_abi: int
@@ -65,7 +65,7 @@ class Offer:
 
 
 @functools.cache
-def probe() -> Offer:
+def probe() -> IsolationSupport:
     """Return what this machine offers; tried once per process. Raises `SandboxError` unless it is Linux."""
     if sys.platform != "linux":
         raise SandboxError(
@@ -74,10 +74,12 @@ def probe() -> Offer:
     from evovpo.sandbox.forkserver import kernel  # elsewhere it cannot even be imported
 
     has_filter = filter_path("server", platform.machine()).exists()
-    return Offer(kernel.landlock_abi(), kernel.has_seccomp_filters() and has_filter, bwrap_refusal())
+    return IsolationSupport(
+        kernel.landlock_abi(), kernel.has_seccomp_filters() and has_filter, bwrap_refusal()
+    )
 
 
-def choose_level(offer: Offer, minimum: Level, wanted: Level | None = None) -> Level:
+def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
     """Return the strongest level on offer, or `wanted`.
 
     Raises `SandboxError` if it is below `minimum`, or the wanted one is not on offer.
@@ -97,7 +99,7 @@ def choose_level(offer: Offer, minimum: Level, wanted: Level | None = None) -> L
     return level
 
 
-def _remedy(offer: Offer, needed: Level) -> str:
+def _remedy(offer: IsolationSupport, needed: Level) -> str:
     lower = f"or, for programs that you trust that far, set sandbox.minimum_level to {offer.levels[-1]}"
     if needed is Level.BWRAP_LANDLOCK_SECCOMP and offer.levels[-1] is Level.LANDLOCK_SECCOMP:
         return f"install bubblewrap and allow user namespaces, {lower}"

@@ -17,7 +17,7 @@ from evovpo.types import Json, Limits, Status
 _LONGEST = 300
 
 
-class Said(NamedTuple):
+class ProcessOutput(NamedTuple):
     """What an untrusted process wrote, as far as it is acceptable."""
 
     values: dict[str, Any]
@@ -29,7 +29,7 @@ class Said(NamedTuple):
     """Why the rest is unusable; empty if it is not."""
 
 
-def read_lines(data: bytes, cases: int, per_case: bool) -> Said:
+def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
     """Return what the lines of a candidate say.
 
     With `per_case` an output that breaks the rules is an error of its case; otherwise it is a fault
@@ -58,11 +58,11 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> Said:
                     raise ValueError(errors[index])
         except (ValueError, RecursionError) as error:
             fault = f"unusable output: {error}"[:_LONGEST]
-            return Said({"outputs": [None] * cases, "errors": [None] * cases}, fault=fault)
-    return Said({"outputs": outputs, "errors": errors}, is_done, raised)
+            return ProcessOutput({"outputs": [None] * cases, "errors": [None] * cases}, fault=fault)
+    return ProcessOutput({"outputs": outputs, "errors": errors}, is_done, raised)
 
 
-def read_line(written: bytes) -> Said:
+def read_line(written: bytes) -> ProcessOutput:
     """Return what the one line of an evaluation says, with artifacts cut to their limits."""
     try:
         line, impurity = read_object(written)
@@ -74,13 +74,15 @@ def read_line(written: bytes) -> Said:
         if "exc" not in line and not is_done:
             raise ValueError("a line without its end")
     except (ValueError, RecursionError) as error:
-        return Said({}, fault=f"unusable result: {error}"[:_LONGEST])
+        return ProcessOutput({}, fault=f"unusable result: {error}"[:_LONGEST])
     raised = None
     if "exc" in line:
         detail = f"{line['exc']}: {line.get('msg')}\n{line.get('trace') or ''}".strip()
         raised = _exception_status(line), detail
     stopped = line["stopped"] if type(line.get("stopped")) is int else 0
-    return Said({"metrics": tuple(found), "artifacts": tuple(artifacts), "stopped": stopped}, is_done, raised)
+    return ProcessOutput(
+        {"metrics": tuple(found), "artifacts": tuple(artifacts), "stopped": stopped}, is_done, raised
+    )
 
 
 def _pairs(value: object) -> list[tuple[str, Json]]:
@@ -150,7 +152,7 @@ class WholeResult(_Ending):
     """Number of the stage, from 1, whose threshold was not reached; 0 if all ran."""
 
 
-class Report(NamedTuple):
+class ChildReport(NamedTuple):
     """What the fork-server says about a child, or the watcher about an evaluation; trusted."""
 
     status: int
@@ -174,7 +176,7 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 
 
 def judge(
-    report: Report, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
+    report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
     """Return the result of a run. `written` holds at most one byte more than the limit on results."""
     # What ended by force may have stopped in the middle of a line.
@@ -183,15 +185,15 @@ def judge(
     return Result(**_ending(report, said, written, log, limits, level))
 
 
-def judge_serving(report: Report, log: bytes, limits: Limits, level: Level) -> Result:
+def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level) -> Result:
     """Return how a program ended that answered calls until it was told to end, which is no fault."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
-    return Result(**_ending(report, Said({"outputs": []}, is_done=True), b"", log, limits, level))
+    return Result(**_ending(report, ProcessOutput({"outputs": []}, is_done=True), b"", log, limits, level))
 
 
 def judge_whole(
-    report: Report | str, written: bytes, log: bytes, limits: Limits, level: Level
+    report: ChildReport | str, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> WholeResult:
     """Return the result of an evaluation, or of the failure to have any report.
 
@@ -202,12 +204,12 @@ def judge_whole(
         detail = f"{report}: {text[-_LOG_TAIL:].strip()}"
         return WholeResult(Status.SANDBOX_ERROR, detail=detail, log=text, isolation=level)
     is_read = report.is_over and 0 < len(written) <= limits.result_bytes
-    said = read_line(written) if is_read else Said({})
+    said = read_line(written) if is_read else ProcessOutput({})
     return WholeResult(**_ending(report, said, written, log, limits, level))
 
 
 def _ending(
-    report: Report, said: Said, written: bytes, log: bytes, limits: Limits, level: Level
+    report: ChildReport, said: ProcessOutput, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> dict[str, Any]:
     status, detail = _verdict(report, said, len(written) > limits.result_bytes, limits)
     text = log.decode(errors="replace")
@@ -224,7 +226,9 @@ def _ending(
     }
 
 
-def _verdict(report: Report, said: Said, is_too_long: bool, limits: Limits) -> tuple[Status, str]:
+def _verdict(
+    report: ChildReport, said: ProcessOutput, is_too_long: bool, limits: Limits
+) -> tuple[Status, str]:
     """Return status and detail: the kernel's word first, that of the untrusted process last."""
     most = limits.processes + limits.threads
     ended = {

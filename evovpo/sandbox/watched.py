@@ -18,7 +18,7 @@ from evovpo.sandbox.openings import Openings
 from evovpo.sandbox.paths import python_executable
 from evovpo.sandbox.probe import Level, probe
 from evovpo.sandbox.start import ENVIRONMENT, SERVER_FOLDER, bwrap_command, can_change_user, memory_files
-from evovpo.sandbox.worker import RECYCLE_AFTER, START_SECONDS, ForkServer, Server, Settings
+from evovpo.sandbox.worker import RECYCLE_AFTER, START_SECONDS, ForkServer, Server, WorkerSettings
 from evovpo.types import Limits
 
 ANSWER_SECONDS = 30.0
@@ -50,7 +50,7 @@ class Surroundings(NamedTuple):
 class EvaluatorServer(Server):
     """One watcher: starts with the first evaluation, and again for another evaluator or other limits."""
 
-    def __init__(self, surroundings: Surroundings, candidates: Settings) -> None:
+    def __init__(self, surroundings: Surroundings, candidates: WorkerSettings) -> None:
         super().__init__()
         self._around = surroundings
         self._is_alone = surroundings.level is Level.BWRAP_LANDLOCK_SECCOMP

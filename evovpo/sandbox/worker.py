@@ -18,7 +18,7 @@ from evovpo.sandbox import paths
 from evovpo.sandbox.filters import compiled_filter
 from evovpo.sandbox.forkserver import processes
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.result import Report, Result, judge, judge_serving, sandbox_failure
+from evovpo.sandbox.result import ChildReport, Result, judge, judge_serving, sandbox_failure
 from evovpo.sandbox.start import ENVIRONMENT, PYTHON_OPTIONS, SERVER_FOLDER, bwrap_command, memory_files
 from evovpo.types import Json, Limits
 
@@ -41,7 +41,7 @@ SEALED_PRELOAD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     """What the fork-servers of a sandbox have in common."""
 
     level: Level
@@ -180,7 +180,7 @@ class Server:
 class ForkServer(Server):
     """One fork-server: starts with the first program, and again after it died. Not thread-safe."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WorkerSettings) -> None:
         super().__init__()
         self._settings = settings
 
@@ -201,7 +201,7 @@ class ForkServer(Server):
             detail = f"the fork-server died or does not answer: {log_start[-300:].decode(errors='replace')}"
             return sandbox_failure(detail, len(cases), self._settings.level)
         written = os.pread(result, limits.result_bytes + 1, 0)
-        report = Report(**json.loads(message))
+        report = ChildReport(**json.loads(message))
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
@@ -224,7 +224,7 @@ class ForkServer(Server):
         if not message:
             self.stop()
             return sandbox_failure("the fork-server died or does not answer", 0, self._settings.level)
-        return judge_serving(Report(**json.loads(message)), log, limits, self._settings.level)
+        return judge_serving(ChildReport(**json.loads(message)), log, limits, self._settings.level)
 
     def _prepare(self, payload: bytes) -> None:
         """Have a fork-server that is not too old, for the next program."""
@@ -249,7 +249,7 @@ def _request(limits: Limits) -> bytes:
     return json.dumps(asdict(limits)).encode()
 
 
-def _server_settings(settings: Settings) -> dict[str, Json]:
+def _server_settings(settings: WorkerSettings) -> dict[str, Json]:
     libraries = paths.library_paths(settings.preload)
     rules = paths.reading_rules(
         [*paths.python_paths(), *libraries, *paths.SYSTEM_PATHS], [*settings.hidden, *paths.OWN]

@@ -6,13 +6,13 @@ from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
 
-from evovpo.prompts.request import Change, Shown
+from evovpo.prompts.request import Change, ShownProgram
 from evovpo.types import Evaluation, Program, Status, Trust
 
 _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 
 
-class JudgedPrograms(Mapping[str, Shown]):
+class JudgedPrograms(Mapping[str, ShownProgram]):
     """Programs with their judgements, in the order in which they were judged.
 
     Each is packed as JSON, which gives back what was put in: a program is text, and a judgement made of JSON
@@ -22,12 +22,12 @@ class JudgedPrograms(Mapping[str, Shown]):
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
 
-    def add(self, shown: Shown) -> None:
+    def add(self, shown: ShownProgram) -> None:
         """Keep a judged program."""
         values = [shown.program.source, *_judgement(shown.evaluation), shown.changes]
         self._packed[shown.program.id] = json.dumps(values, separators=(",", ":")).encode("ascii")
 
-    def __getitem__(self, program_id: str) -> Shown:
+    def __getitem__(self, program_id: str) -> ShownProgram:
         return _unpack(self._packed[program_id])
 
     def __contains__(self, program_id: object) -> bool:
@@ -41,7 +41,7 @@ class JudgedPrograms(Mapping[str, Shown]):
 
 
 @lru_cache(maxsize=1024)  # every ask looks at the same few again
-def _unpack(packed: bytes) -> Shown:
+def _unpack(packed: bytes) -> ShownProgram:
     source, key, version, status, rewards, feedback, *rest = json.loads(packed)
     seconds, isolation, outputs, metrics, trust, changes = rest
     found = Evaluation(
@@ -49,4 +49,4 @@ def _unpack(packed: bytes) -> Shown:
         *(isolation, None if outputs is None else tuple(outputs)),
         *(None if metrics is None else tuple((name, value) for name, value in metrics), Trust(trust)),
     )
-    return Shown(Program(source, key), found, tuple(Change(*change) for change in changes))
+    return ShownProgram(Program(source, key), found, tuple(Change(*change) for change in changes))

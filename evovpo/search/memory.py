@@ -10,7 +10,7 @@ from evovpo.search.population import Population, by_merit
 from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
-    Judged,
+    JudgedCandidate,
     Parent,
     ParentRole,
     ParseStatus,
@@ -88,7 +88,7 @@ class Failures:
             with contextlib.suppress(ValueError):
                 self._failing[prompt.island].remove(parent.program_id)
 
-    def _reason(self, judged: Judged, parent: Evaluation | None) -> str:
+    def _reason(self, judged: JudgedCandidate, parent: Evaluation | None) -> str:
         """Return why an answer came to nothing, as later prompts tell it; empty if it did not."""
         candidate, evaluation = judged.candidate, judged.evaluation
         if candidate.parse_status is ParseStatus.REJECTED:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.replies import idea_of
-from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
@@ -39,7 +39,7 @@ BEFORE_FEEDBACK = 8
 """Part of the budget that is asked for before the first reply, as a divisor."""
 
 
-class Search(Standing):
+class SearchState(Standing):
     """The state of one run, driven by `ask` and `tell`.
 
     The budget, `config.evaluations`, counts proposed candidates: every slot of every ticket of a model, and
@@ -221,14 +221,14 @@ class Search(Standing):
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
         chance = np.random.default_rng([self._seed, len(self.tickets), 4])  # stream 1 is of strategies
         parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
-        shown = defaultdict[ParentRole, list[Shown]](list)
+        shown = defaultdict[ParentRole, list[ShownProgram]](list)
         for item in parents:
             shown[item.role].append(self.programs[item.program_id])
         parent = next(iter(shown[ParentRole.PARENT]), None)
         answered = None if parent is None or plan.kind is PromptKind.NOTES else parent.program.id
         attempts = () if parent is None else self._failures.attempts(answered)
         rows = choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only)
-        request = Request(
+        request = PromptRequest(
             answers,
             kind=PromptKind.ROOT if parent is None else plan.kind,
             parent=parent,

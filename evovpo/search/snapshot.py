@@ -13,17 +13,17 @@ from collections import Counter, deque
 from enum import Enum
 from typing import Any
 
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 
 _CONTAINERS = {("collections", kind.__name__): kind for kind in (Counter, deque)}
 _RECORDS = ("evovpo.types", "evovpo.prompts.request")
 
 
-def dump(search: Search) -> bytes:
+def dump(search: SearchState) -> bytes:
     """Return the state of a search."""
     given = {id(value): name for name, value in _given(search).items()}
 
-    class Writer(pickle.Pickler):
+    class SnapshotWriter(pickle.Pickler):
         def persistent_id(self, obj: Any) -> str | None:
             return given.get(id(obj))
 
@@ -34,11 +34,11 @@ def dump(search: Search) -> bytes:
 
     state = io.BytesIO()
     with gzip.GzipFile(fileobj=state, mode="wb", compresslevel=1, mtime=0) as file:
-        Writer(file, pickle.HIGHEST_PROTOCOL).dump(search)
+        SnapshotWriter(file, pickle.HIGHEST_PROTOCOL).dump(search)
     return state.getvalue()
 
 
-def load(state: bytes, made_as: Search) -> Search:
+def load(state: bytes, made_as: SearchState) -> SearchState:
     """Return the search of a snapshot; `made_as` is one of the same run, as of before its first ask.
 
     It has been told to go on under the settings of every part that the snapshot knows. Raises `ValueError`
@@ -46,7 +46,7 @@ def load(state: bytes, made_as: Search) -> Search:
     """
     given = _given(made_as)
 
-    class Reader(pickle.Unpickler):
+    class SnapshotReader(pickle.Unpickler):
         def persistent_load(self, name: Any) -> Any:
             return given[name]
 
@@ -59,15 +59,15 @@ def load(state: bytes, made_as: Search) -> Search:
             return found
 
     try:
-        search = Reader(gzip.GzipFile(fileobj=io.BytesIO(state))).load()
+        search = SnapshotReader(gzip.GzipFile(fileobj=io.BytesIO(state))).load()
     except Exception as error:  # a damaged pickle raises anything
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    if not isinstance(search, Search):
+    if not isinstance(search, SearchState):
         raise ValueError(f"{type(search).__name__} in place of a search")
     return search
 
 
-def _given(search: Search) -> dict[str, object]:
+def _given(search: SearchState) -> dict[str, object]:
     """Return what a search was made with, by names that hold in every search of the run."""
     given: dict[str, object] = {"problem": search.problem, "settings": search.config}
     if search.language is not None:
@@ -75,10 +75,10 @@ def _given(search: Search) -> dict[str, object]:
     return given | {f"format {place}": made_by for place, made_by in enumerate(search.formats)}
 
 
-def same_state(first: Search, second: Search) -> bool:
+def same_state(first: SearchState, second: SearchState) -> bool:
     """True if two searches of one run came to the same: what they know, and what lives where."""
 
-    def known(search: Search) -> tuple[Any, ...]:
+    def known(search: SearchState) -> tuple[Any, ...]:
         people = search.population
         best = people.leader, people.specialist, people.weights
         state = [one.members for one in people.islands], people.cells, people.visits, best

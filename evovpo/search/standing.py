@@ -4,13 +4,13 @@ import math
 
 from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
-from evovpo.prompts.request import CHANGES, Change, PromptFormat, Shown
+from evovpo.prompts.request import CHANGES, Change, PromptFormat, ShownProgram
 from evovpo.search.judged import JudgedPrograms
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 
 class Standing:
-    """What was told to a search so far: the base of `Search`, and all that strategies see of it."""
+    """What was told to a search so far: the base of `SearchState`, and all that strategies see of it."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -21,7 +21,7 @@ class Standing:
         """Candidates told so far, starting programs left out: what the budget counts."""
         self.joined = 0
         """Joins among them."""
-        self.best: Shown | None = None
+        self.best: ShownProgram | None = None
         """Most merit, then most passed, then shortest, then first; None before the first tell."""
         self.gains: list[float] = []
         """By how much each tell raised the best mean reward, in the order of the tells."""
@@ -70,14 +70,14 @@ class Standing:
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
 
     def take(
-        self, program: Program, evaluation: Evaluation, parent: Shown | None = None, idea: str = ""
+        self, program: Program, evaluation: Evaluation, parent: ShownProgram | None = None, idea: str = ""
     ) -> None:
         """Keep a judged program and compare it with the best; `idea` says how a model changed its parent."""
         changes: tuple[Change, ...] = ()
         if idea and parent is not None:
             change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))
             changes = (*parent.changes, change)[-CHANGES:]
-        new = Shown(program, evaluation, changes)
+        new = ShownProgram(program, evaluation, changes)
         self.programs.add(new)
         found = merit(self.problem, evaluation)
         rank = (found, evaluation.passed, -len(program.source))

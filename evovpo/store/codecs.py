@@ -93,7 +93,7 @@ def _as(kind: Any, value: Any) -> Any:
     return kind(value) if issubclass(kind, StrEnum) else value
 
 
-class Encoded(TypeDecorator[Any]):
+class EncodedColumn(TypeDecorator[Any]):
     """A column type that applies `dump` before writing and `load` after reading; NULL is None."""
 
     impl = Text
@@ -117,35 +117,37 @@ class Encoded(TypeDecorator[Any]):
         return None if value is None else self.load(value)
 
 
-def word(kind: Callable[[str], str]) -> Encoded:
+def word(kind: Callable[[str], str]) -> EncodedColumn:
     """Return the type of a column that holds values of an enum."""
-    return Encoded(String(32), str, kind)
+    return EncodedColumn(String(32), str, kind)
 
 
-def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> Encoded:
+def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
     """Return the type of a JSON column of records, each by the arguments that `record` makes it of."""
-    return Encoded(
+    return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
         lambda text: tuple(record(*values) for values in json.loads(text)),
     )
 
 
-TEXT = Encoded(Text(), escape_text, unescape_text)
-DIGITS = Encoded(String(80), str, int)
+TEXT = EncodedColumn(Text(), escape_text, unescape_text)
+DIGITS = EncodedColumn(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
-INTS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
-FLOATS = Encoded(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
-PACKED = Encoded(
+INTS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
+FLOATS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
+PACKED = EncodedColumn(
     LargeBinary(),
     lambda value: zlib.compress(dump_json(value).encode("ascii"), 1),
     lambda body: json.loads(zlib.decompress(body)),
 )
 """Any JSON, compressed."""
-VALUES = Encoded(Text(), dump_json, lambda text: tuple(json.loads(text)))
+VALUES = EncodedColumn(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)
-PROBLEM = Encoded(Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text)))
+PROBLEM = EncodedColumn(
+    Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text))
+)
 """A whole problem, training and held-out rows included: what older rows lack has its default, and what only
 they have is left out."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Table, insert, select
 
 from evovpo.errors import StoreError
-from evovpo.store.codecs import Encoded
+from evovpo.store.codecs import EncodedColumn
 from evovpo.store.database import Database
 from evovpo.store.tables import calls, metadata, policy_events, run_events, snapshots, summaries
 
@@ -22,7 +22,7 @@ _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
 folder, and a judgement how long it took."""
 
 
-class Copied(NamedTuple):
+class CopyResult(NamedTuple):
     """What a copy came to."""
 
     rows: int
@@ -41,7 +41,7 @@ class _Page(NamedTuple):
     rows: dict[tuple[Any, ...], Any]
 
 
-def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> Copied:
+def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> CopyResult:
     """Copy all rows of `source` to `target`, and read each of them back.
 
     What is there stays as it is, so that a copy that was cut short goes on, and runs of several stores can be
@@ -51,7 +51,7 @@ def copy_store(source: Database, target: Database, on_table: Callable[[str, int]
     if source.name == target.name:
         raise StoreError(f"{source.name} cannot be copied to itself; give another store")
 
-    def copy(connection: Connection) -> Copied:
+    def copy(connection: Connection) -> CopyResult:
         rows = copied = 0
         # Each table comes after those that it refers to, the status of runs last; those two are made again.
         tables = sorted(metadata.sorted_tables, key=lambda table: table is run_events)
@@ -64,7 +64,7 @@ def copy_store(source: Database, target: Database, on_table: Callable[[str, int]
                 copied += target.write(partial(_add, page=page))
             on_table(table.name, copied - before)
         pages = (page for table in tables for page in _pages(connection, table))
-        return Copied(rows, copied, not any(target.read(partial(_missing, page=page)) for page in pages))
+        return CopyResult(rows, copied, not any(target.read(partial(_missing, page=page)) for page in pages))
 
     return source.read(copy)
 
@@ -73,7 +73,7 @@ def _pages(connection: Connection, table: Table) -> Iterator[_Page]:
     """Yield the rows of a table as the database holds them, nothing decoded."""
     is_numbered, keys = table.name in _OWNERS, [column.name for column in table.primary_key]
     columns = [
-        sa.column(one.name, one.type.column if isinstance(one.type, Encoded) else one.type)
+        sa.column(one.name, one.type.column if isinstance(one.type, EncodedColumn) else one.type)
         for one in table.columns
         if not (is_numbered and one.primary_key)
     ]

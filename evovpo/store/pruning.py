@@ -18,7 +18,7 @@ _IDS = 500
 _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
-class Pruned(NamedTuple):
+class PruneResult(NamedTuple):
     """What was removed, or in a trial would be."""
 
     runs: list[str]
@@ -28,14 +28,14 @@ class Pruned(NamedTuple):
     """Rows of each table."""
 
 
-def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pruned:
+def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
     """Remove runs with what only they have, in a trial without removing anything; problems stay.
 
     A run that a policy was trained on stays, and one that says running. It is one transaction, during which
     nobody else can write.
     """
 
-    def work(connection: Connection) -> Pruned:
+    def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
         running = connection.scalars(select(status.c.id).where(status.c.status == RunStatus.RUNNING))
         why = "it says running: if no process works on it, `evovpo resume` it, and stop that"
@@ -49,7 +49,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
                 counts[table.name] += connection.scalar(count) or 0
                 if not is_trial:
                     connection.execute(sa.delete(table).where(where))
-        return Pruned(gone, {run: kept[run] for run in run_ids if run in kept}, counts)
+        return PruneResult(gone, {run: kept[run] for run in run_ids if run in kept}, counts)
 
     return database.read(work) if is_trial else database.write(work)
 

@@ -21,7 +21,7 @@ from evovpo.store.tables import (
 from evovpo.types import (
     Candidate,
     Evaluation,
-    Judged,
+    JudgedCandidate,
     Parent,
     Program,
     Prompt,
@@ -53,10 +53,10 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
     )
     rows = connection.execute(picked.where(where).order_by(tells.c.run_id, tells.c.position)).all()
     known = evaluations_of(connection, select(candidates.c.evaluation_id).join(tells, _OF_TELL).where(where))
-    judged: dict[tuple[str, int], list[Judged]] = defaultdict(list)
+    judged: dict[tuple[str, int], list[JudgedCandidate]] = defaultdict(list)
     for row, candidate in candidates_where(connection, where):
         evaluation = None if row.evaluation_id is None else known[row.evaluation_id]
-        judged[row.run_id, row.position].append(Judged(candidate, evaluation, row.executed))
+        judged[row.run_id, row.position].append(JudgedCandidate(candidate, evaluation, row.executed))
     return [Tell(row.told_prompt_id, _rollout(row), tuple(judged[row.run_id, row.position])) for row in rows]
 
 

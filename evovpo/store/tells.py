@@ -27,7 +27,7 @@ from evovpo.store.tables import (
     runs,
     tells,
 )
-from evovpo.types import Judged, Parent, Prompt, Status, Tell, content_id
+from evovpo.types import JudgedCandidate, Parent, Prompt, Status, Tell, content_id
 
 Row = dict[str, Any]
 
@@ -194,7 +194,7 @@ def _before(
 
 def _append_evaluations(
     connection: Connection,
-    answers: Sequence[Judged],
+    answers: Sequence[JudgedCandidate],
     version: str,
     names: Sequence[str],
     stored: Mapping[str, str],
@@ -232,7 +232,7 @@ def _append_evaluations(
     return ids
 
 
-def _check(judged: Judged, version: str, objectives: int) -> None:
+def _check(judged: JudgedCandidate, version: str, objectives: int) -> None:
     candidate, evaluation = judged.candidate, judged.evaluation
     if evaluation is None:
         return
@@ -252,7 +252,7 @@ def _check(judged: Judged, version: str, objectives: int) -> None:
         )
 
 
-def _candidate_row(judged: Judged, sources: Mapping[str, str], **others: Any) -> Row:
+def _candidate_row(judged: JudgedCandidate, sources: Mapping[str, str], **others: Any) -> Row:
     """Return the row of a candidate; its source is kept only where it is not that of its program."""
     candidate, program = judged.candidate, judged.candidate.program
     start, end = candidate.token_span or (None, None)

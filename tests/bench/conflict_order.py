@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from evovpo.analysis.statistics import Interval
-from evovpo.reports.pictures import Curve, write_budgets
+from evovpo.reports.pictures import KCurve, write_budgets
 
 FIGURES = (
     *((f"mean best@{k}", "best_at_k", k) for k in ("1", "12", "32")),
@@ -59,14 +59,14 @@ def tables(seeds: Sequence[dict]) -> Iterator[str]:
 
 def draw(path: Path, seeds: Sequence[dict]) -> None:
     """Write E_w best@k against k, a panel for each temperature."""
-    panels: dict[str, list[Curve]] = {}
+    panels: dict[str, list[KCurve]] = {}
     for place, policy in enumerate(seeds[0]["policies"]):
         found = [seed["policies"][place]["expected_best_at_k"] for seed in seeds]
         means = [
             Interval(*(float(np.mean([one[k][end] for one in found])) for end in ("mean", "low", "high")), 0)
             for k in found[0]
         ]
-        curve = Curve(arm(policy), tuple(map(int, found[0])), tuple(means))
+        curve = KCurve(arm(policy), tuple(map(int, found[0])), tuple(means))
         panels.setdefault(f"T = {policy['temperature']:g}", []).append(curve)
     note = f"Means over {len(seeds)} seeds, of figures and of the ends of 95 % intervals over mazes."
     write_budgets(

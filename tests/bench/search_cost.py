@@ -2,8 +2,8 @@
 
 N synthetic programs are proposed and judged first, through the same asks, tells and commits as in a
 run, into a SQLite file. Then `--samples` further steps are timed. One step, one "ask+tell", is one
-`Search.ask` plus one `Search.tell` of one reply to that very ticket (its first completion, or the one
-reply of a join ticket): the ask is not divided by the completions that share it. The commit of a step
+`ask` plus one `tell` of one reply to that very ticket (its first completion, or the one reply of a join
+ticket): the ask is not divided by the completions that share it. The commit of a step
 is what the store does for it: `Store.add_prompt` plus `Store.add_tell` of that reply. The other
 completions of a timed ticket stay untold, as replies may, so that N hardly grows while it is measured;
 before the measurement the replies to a prompt are told together, as a driver tells them, and snapshots of the
@@ -45,14 +45,14 @@ from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id
-from evovpo.runs.snapshots import Keeper
-from evovpo.search.search import Search
+from evovpo.runs.snapshots import SnapshotKeeper
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,
     Evaluation,
     Example,
-    Judged,
+    JudgedCandidate,
     Objective,
     Parent,
     ParseStatus,
@@ -148,9 +148,9 @@ class Bench:
         store.add_problem(PROBLEM)
         store.add_run(run)
         made_by, language = ExpressionFormat(PROBLEM), join_language(PROBLEM)
-        self.search = Search(PROBLEM, config, made_by, run.id, seed, language)
+        self.search = SearchState(PROBLEM, config, made_by, run.id, seed, language)
         self._store = store
-        self._keeper = Keeper(store, self.search)
+        self._keeper = SnapshotKeeper(store, self.search)
         self._rng = Random(seed)
         self._programs = synthetic_programs(self._rng)
 
@@ -241,7 +241,9 @@ class Bench:
                 parents=own_parents,
                 text=program.source,
             )
-            judged.append(Judged(candidate, known or synthetic_evaluation(program, self._rng), known is None))
+            judged.append(
+                JudgedCandidate(candidate, known or synthetic_evaluation(program, self._rng), known is None)
+            )
         return Tell(prompt.id, rollout, tuple(judged))
 
 

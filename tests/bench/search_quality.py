@@ -35,12 +35,12 @@ from search_problems import CHOOSING, REPORTING, STRENGTHS, TASKS, Genome, Task,
 
 from evovpo.config import SearchConfig
 from evovpo.reports.pictures import write_png
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
     Evaluation,
     Feature,
-    Judged,
+    JudgedCandidate,
     Objective,
     ParseStatus,
     Problem,
@@ -174,16 +174,18 @@ def evovpo(is_vector: bool, way: str = "", **settings: Any) -> Searcher:
             scorer_path="none",
         )
         config = SearchConfig(stop_when_solved=False, **{**ways, **settings})
-        found = Search(problem, config, _NoFormat(), "run", rng.randrange(2**31))  # type: ignore[arg-type]
+        found = SearchState(problem, config, _NoFormat(), "run", rng.randrange(2**31))  # type: ignore[arg-type]
 
-        def judged(program: Program, prompt: Prompt) -> tuple[Judged, float]:
+        def judged(program: Program, prompt: Prompt) -> tuple[JudgedCandidate, float]:
             scores = task.score(read(program.source))
             rewards = scores if has_components else (fmean(scores),)
             known = found.evaluation(program.id) is not None
             metrics = tuple(zip(task.features, map(float, task.describe(read(program.source))), strict=True))
             new = Evaluation(program.id, "", Status.OK, rewards, "", 0.0, "none", metrics=metrics or None)
             status = ParseStatus.DUPLICATE if known else ParseStatus.PARSED
-            return Judged(Candidate("", prompt.id, None, 0, status, program), new, True), fmean(scores)
+            return JudgedCandidate(Candidate("", prompt.id, None, 0, status, program), new, True), fmean(
+                scores
+            )
 
         while True:
             prompt = found.ask()

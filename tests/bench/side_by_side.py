@@ -149,7 +149,7 @@ def run_evovpo(
     from evovpo.runs.replay import build_search
     from evovpo.runs.request import RunRequest, open_request
     from evovpo.runs.run import start
-    from evovpo.search.search import Search
+    from evovpo.search.search import SearchState
     from evovpo.store import Store
     from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Run, RunStatus, Sampling, Status
 
@@ -182,15 +182,15 @@ def run_evovpo(
             return Evaluation(program.id, self.problem.version, Status.OK, rewards, "", 0.0, "none")
 
     asks: list[float] = []
-    first_ask = Search.ask
+    first_ask = SearchState.ask
 
-    def timed_ask(search: Search) -> Prompt | None:
+    def timed_ask(search: SearchState) -> Prompt | None:
         began = time.perf_counter()
         prompt = first_ask(search)
         asks.append(time.perf_counter() - began)
         return prompt
 
-    Search.ask = timed_ask  # type: ignore[method-assign]
+    SearchState.ask = timed_ask  # type: ignore[method-assign]
     url = f"sqlite:///{folder}/run.db"
     wanted = [
         f"store.url={url}", f"search.evaluations={iterations}", f"search.rollouts={rollouts}",

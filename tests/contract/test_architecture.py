@@ -124,6 +124,15 @@ def test_a_circle_through_an_import_inside_a_function_is_found(
     assert set(circle(paths)) == {"evovpo.one", "evovpo.two"}
 
 
+def test_every_class_has_a_name_of_its_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in (path for package in ROWS for path in sources(package)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module_name(path))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_only_the_store_holds_sql() -> None:
     for path in (path for package in ROWS for path in sources(package)):
         if path.parts[len(ROOT.parts) + 1] != "store":

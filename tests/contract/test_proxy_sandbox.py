@@ -317,7 +317,7 @@ def test_answers_are_read_strictly(frame: bytes) -> None:
         theirs.shutdown(socket.SHUT_WR)
 
     with ours, theirs:
-        client = calls.Client(ours.fileno(), 100_000)
+        client = calls.SocketModule(ours.fileno(), 100_000)
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(client.CandidateError):

@@ -34,7 +34,7 @@ from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning import policies
-from trainer.learning.policies import Trainable
+from trainer.learning.policies import TrainableModel
 from trainer.loop import publish
 from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy
 
@@ -119,7 +119,7 @@ class Publisher:
     ) -> PolicyVersion:
         parent = parent or self.store.served() or PolicyVersion(0, None, str(self.base))
         made = PolicyVersion(-1, parent.number, "", f"prompt after {parent.number}", "hash", (("loss", 0.5),))
-        trained = Trainable(model, None, self.tokenizer)
+        trained = TrainableModel(model, None, self.tokenizer)
         version = publish_policy(self.store, trained, made, policies or self.policies, targets)
         if serve:
             serve_policy(self.store, version.number, f"trained from version {parent.number}", targets)

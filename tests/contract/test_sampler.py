@@ -14,7 +14,7 @@ from tiny_models import CONFIGS, CONTEXT, END_ID, VOCABULARY, tiny_model
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.proposers.sampler import (
     Completion,
-    Request,
+    SampleRequest,
     Weights,
     check_supported,
     draw,
@@ -31,11 +31,11 @@ def model(request: pytest.FixtureRequest) -> Any:
     return tiny_model(request.param)
 
 
-def mixed_requests(count: int, seed: int = 0) -> list[Request]:
+def mixed_requests(count: int, seed: int = 0) -> list[SampleRequest]:
     """Requests with prompts, limits and temperatures of all sizes."""
     rng = random.Random(seed)
     return [
-        Request(
+        SampleRequest(
             prompt_ids=tuple(rng.randrange(3, len(VOCABULARY)) for _ in range(rng.randint(1, 40))),
             seed=rng.randrange(-5, 2**70),
             indices=tuple(rng.sample(range(9), rng.randint(1, 4))),
@@ -46,7 +46,7 @@ def mixed_requests(count: int, seed: int = 0) -> list[Request]:
     ]
 
 
-def logits_at_reply(model: Any, request: Request, completion: Completion) -> torch.Tensor:
+def logits_at_reply(model: Any, request: SampleRequest, completion: Completion) -> torch.Tensor:
     """Return the scaled logits (T, V) that the model's own forward gives at each token of the reply."""
     ids = torch.tensor([request.prompt_ids + completion.token_ids])
     with torch.no_grad():
@@ -91,8 +91,8 @@ def test_a_reply_is_the_same_alone_and_in_a_batch(model: Any) -> None:
 
 def test_padding_a_short_prompt_to_a_long_one_changes_nothing() -> None:
     weights = Weights(tiny_model())
-    short = Request((5, 6, 7), 1, (0, 1), 1.0, 20)
-    long = Request(tuple(range(3, 43)), 2, (0,), 1.0, 20)
+    short = SampleRequest((5, 6, 7), 1, (0, 1), 1.0, 20)
+    long = SampleRequest(tuple(range(3, 43)), 2, (0,), 1.0, 20)
     for one, other in zip(
         sample(weights, [short], NEVER)[0], sample(weights, [long, short], NEVER)[1], strict=True
     ):
@@ -100,14 +100,14 @@ def test_padding_a_short_prompt_to_a_long_one_changes_nothing() -> None:
 
 
 def test_requests_with_one_prompt_and_other_seeds_get_other_replies() -> None:
-    requests = [Request((5, 6, 7), seed, (0, 1), 1.0, 20) for seed in (1, 2)]
+    requests = [SampleRequest((5, 6, 7), seed, (0, 1), 1.0, 20) for seed in (1, 2)]
     (a, b), (c, d) = sample(Weights(tiny_model()), requests, NEVER)
     assert len({a.token_ids, b.token_ids, c.token_ids, d.token_ids}) == 4
 
 
 def test_completions_come_in_the_order_of_the_indices() -> None:
     weights = Weights(tiny_model())
-    request = Request((5, 6, 7), 1, (0, 1, 2), 1.0, 10)
+    request = SampleRequest((5, 6, 7), 1, (0, 1, 2), 1.0, 10)
     forward = sample(weights, [request], NEVER)[0]
     backward = sample(weights, [request._replace(indices=(2, 1, 0))], NEVER)[0]
     for one, other in zip(forward, reversed(backward), strict=True):
@@ -116,7 +116,7 @@ def test_completions_come_in_the_order_of_the_indices() -> None:
 
 def test_a_reply_ends_with_its_first_end_token() -> None:
     weights = Weights(tiny_model())
-    free = Request((5, 6, 7), 1, tuple(range(8)), 1.0, 40)
+    free = SampleRequest((5, 6, 7), 1, tuple(range(8)), 1.0, 40)
     for whole, ended in zip(
         sample(weights, [free], NEVER)[0], sample(weights, [free], [9, 12])[0], strict=True
     ):
@@ -127,19 +127,19 @@ def test_a_reply_ends_with_its_first_end_token() -> None:
 
 
 def test_a_reply_without_end_token_stops_at_its_limit() -> None:
-    request = Request((5, 6, 7), 1, (0, 1), 1.0, 6)
+    request = SampleRequest((5, 6, 7), 1, (0, 1), 1.0, 6)
     for completion in sample(Weights(tiny_model()), [request], NEVER)[0]:
         assert (len(completion.token_ids), completion.is_stopped) == (6, False)
 
 
 def test_a_reply_stops_where_the_context_ends() -> None:
-    request = Request((5,) * (CONTEXT - 4), 1, (0,), 1.0, 50)
+    request = SampleRequest((5,) * (CONTEXT - 4), 1, (0,), 1.0, 50)
     completion = sample(Weights(tiny_model()), [request], NEVER)[0][0]
     assert (len(completion.token_ids), completion.is_stopped) == (4, False)
 
 
 def test_a_low_temperature_chooses_the_most_likely_tokens(model: Any) -> None:
-    request = Request((5, 6, 7), 1, (0,), 1e-4, 12)
+    request = SampleRequest((5, 6, 7), 1, (0,), 1e-4, 12)
     completion = sample(Weights(model), [request], NEVER)[0][0]
     likeliest = logits_at_reply(model, request, completion).argmax(-1)
     assert list(completion.token_ids) == likeliest.tolist()
@@ -148,24 +148,24 @@ def test_a_low_temperature_chooses_the_most_likely_tokens(model: Any) -> None:
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
 def test_a_temperature_that_is_not_positive_is_refused(temperature: float) -> None:
     with pytest.raises(ConfigError, match="above 0"):
-        sample(Weights(tiny_model()), [Request((5,), 1, (0,), temperature, 5)], NEVER)
+        sample(Weights(tiny_model()), [SampleRequest((5,), 1, (0,), temperature, 5)], NEVER)
 
 
 def test_a_limit_below_one_token_is_refused() -> None:
     with pytest.raises(ConfigError, match="max_tokens is 0"):
-        sample(Weights(tiny_model()), [Request((5,), 1, (0,), 1.0, 0)], NEVER)
+        sample(Weights(tiny_model()), [SampleRequest((5,), 1, (0,), 1.0, 0)], NEVER)
 
 
 @pytest.mark.parametrize("length", [0, CONTEXT])
 def test_a_prompt_that_does_not_fit_is_refused(length: int) -> None:
     with pytest.raises(PolicyError, match=f"{length} tokens; the model reads from 1 to {CONTEXT - 1}"):
-        sample(Weights(tiny_model()), [Request((5,) * length, 1, (0,), 1.0, 5)], NEVER)
+        sample(Weights(tiny_model()), [SampleRequest((5,) * length, 1, (0,), 1.0, 5)], NEVER)
 
 
 def test_no_requests_and_no_indices_give_nothing() -> None:
     weights = Weights(tiny_model())
     assert sample(weights, [], NEVER) == []
-    assert sample(weights, [Request((5,), 1, (), 1.0, 5)], NEVER) == [[]]
+    assert sample(weights, [SampleRequest((5,), 1, (), 1.0, 5)], NEVER) == [[]]
 
 
 def test_draw_inverts_the_cumulative_distribution() -> None:

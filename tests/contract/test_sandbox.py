@@ -18,9 +18,9 @@ import pytest
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, ProxySandbox, Sandbox, WholeJob, WholeSandbox
 from evovpo.sandbox.paths import python_executable, python_paths, reading_rules
-from evovpo.sandbox.probe import Offer, choose_level, probe
+from evovpo.sandbox.probe import IsolationSupport, choose_level, probe
 from evovpo.sandbox.start import bwrap_refusal
-from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.sandbox.worker import ForkServer, WorkerSettings
 from evovpo.types import Limits, Status
 
 pytest_plugins = ["pytester"]
@@ -344,11 +344,11 @@ def test_without_isolation_limits_hold_and_the_result_says_so() -> None:
 # --- what a machine offers
 
 
-STRONG = Offer(7, True, "")
+STRONG = IsolationSupport(7, True, "")
 OFFERS = {
-    Level.NONE: Offer(0, False, "not installed"),
-    Level.SECCOMP: Offer(0, True, ""),
-    Level.LANDLOCK_SECCOMP: Offer(7, True, "refused (setting up uid map: Permission denied)"),
+    Level.NONE: IsolationSupport(0, False, "not installed"),
+    Level.SECCOMP: IsolationSupport(0, True, ""),
+    Level.LANDLOCK_SECCOMP: IsolationSupport(7, True, "refused (setting up uid map: Permission denied)"),
     Level.BWRAP_LANDLOCK_SECCOMP: STRONG,
 }
 
@@ -413,7 +413,7 @@ def test_a_level_that_is_named_is_taken_and_never_replaced_by_another() -> None:
 
 
 def run_in_fork_server(level: Level, folder: Path) -> None:
-    ForkServer(Settings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
+    ForkServer(WorkerSettings(level)).run(IDENTITY, "f", [[1]], Limits(), False)
 
 
 def run_whole(level: Level, folder: Path) -> None:
@@ -474,7 +474,7 @@ def test_a_start_that_fails_later_leaves_nothing_open(
 ) -> None:
     probe()
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    server = ForkServer(Settings(Level.NONE, preload=("no_such_module",)))
+    server = ForkServer(WorkerSettings(Level.NONE, preload=("no_such_module",)))
     with pytest.raises(SandboxError, match="no_such_module"):
         server.run(IDENTITY, "f", [[1]], Limits(), False)
     (tmp_path / "python").write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
@@ -499,7 +499,7 @@ def test_a_module_that_starts_threads_is_not_preloaded(
     source = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     (tmp_path / "threaded_module.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    server = ForkServer(Settings(Level.LANDLOCK_SECCOMP, preload=("threaded_module",)))
+    server = ForkServer(WorkerSettings(Level.LANDLOCK_SECCOMP, preload=("threaded_module",)))
     with pytest.raises(SandboxError, match="started 1 threads"):
         server.run(IDENTITY, "f", [[1]], Limits(), False)
 

@@ -12,7 +12,7 @@ from evovpo.sandbox import Level, worker
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.probe import probe
 from evovpo.sandbox.selftest import run
-from evovpo.sandbox.selftest.attacks import Attack, Target, attacks
+from evovpo.sandbox.selftest.attacks import Attack, AttackTarget, attacks
 from evovpo.sandbox.selftest.reach import OTHER_CANDIDATE
 from evovpo.sandbox.selftest.run import (
     HIDDEN_FILE,
@@ -22,31 +22,31 @@ from evovpo.sandbox.selftest.run import (
     run_attack,
     run_attacks,
 )
-from evovpo.sandbox.worker import ForkServer, Settings
+from evovpo.sandbox.worker import ForkServer, WorkerSettings
 from evovpo.types import Limits, Status
 
 pytestmark = pytest.mark.slow
 
-NAMES = [attack.name for attack in attacks(Target("", 0, 0, ""))]
+NAMES = [attack.name for attack in attacks(AttackTarget("", 0, 0, ""))]
 HIDDEN = (HIDDEN_FILE,)
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[Target]:
+def target() -> Iterator[AttackTarget]:
     with exposed_target() as set_up:
         yield set_up
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    running = ForkServer(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN))
+    running = ForkServer(WorkerSettings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN))
     plant_secrets(running)
     yield running
     running.stop()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_attack_is_held(name: str, server: ForkServer, target: Target) -> None:
+def test_the_attack_is_held(name: str, server: ForkServer, target: AttackTarget) -> None:
     attack = next(attack for attack in attacks(target) if attack.name == name)
     pid = server.pid
     outcome = run_attack(server, attack)
@@ -55,17 +55,17 @@ def test_the_attack_is_held(name: str, server: ForkServer, target: Target) -> No
 
 
 @pytest.mark.isolation(Level.BWRAP_LANDLOCK_SECCOMP)
-def test_attacks_are_held_in_namespaces_too(target: Target) -> None:
-    settings = Settings(Level.BWRAP_LANDLOCK_SECCOMP, hidden=HIDDEN)
+def test_attacks_are_held_in_namespaces_too(target: AttackTarget) -> None:
+    settings = WorkerSettings(Level.BWRAP_LANDLOCK_SECCOMP, hidden=HIDDEN)
     assert _broken(settings, target) == []
 
 
-def test_attacks_are_held_where_no_file_can_be_opened(target: Target) -> None:
-    assert _broken(Settings(Level.SECCOMP, hidden=HIDDEN), target) == []
+def test_attacks_are_held_where_no_file_can_be_opened(target: AttackTarget) -> None:
+    assert _broken(WorkerSettings(Level.SECCOMP, hidden=HIDDEN), target) == []
 
 
 def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
-    server = ForkServer(Settings(Level.SECCOMP, preload=("numpy",)))
+    server = ForkServer(WorkerSettings(Level.SECCOMP, preload=("numpy",)))
     try:
         code = "import {}\ndef f(x): return x\n"
         loaded = server.run(code.format("statistics, numpy.random, textwrap"), "f", [[1]], Limits(), False)
@@ -78,28 +78,28 @@ def test_there_a_program_has_what_was_loaded_before_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("abi", [1, 3, 4, 6])
 def test_attacks_are_held_with_the_landlock_of_older_kernels(
-    abi: int, target: Target, monkeypatch: pytest.MonkeyPatch
+    abi: int, target: AttackTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if probe().landlock_abi < abi:
         pytest.skip(f"this kernel has Landlock ABI {probe().landlock_abi}")
     _change(monkeypatch, landlock_abi=abi)
-    assert _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == []
+    assert _broken(WorkerSettings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == []
 
 
-def test_without_seccomp_many_attacks_succeed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_seccomp_many_attacks_succeed(target: AttackTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     _change(monkeypatch, server_filter="", child_filter="")
-    broken = _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target)
+    broken = _broken(WorkerSettings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target)
     assert {"fork, spawn, exec", "opens sockets", "signals", "changes names and metadata"} <= set(broken)
     assert len(broken) >= 10
 
 
-def test_without_landlock_secrets_are_read(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_landlock_secrets_are_read(target: AttackTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     _change(monkeypatch, landlock_abi=0)
-    assert _broken(Settings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == ["reads secrets"]
+    assert _broken(WorkerSettings(Level.LANDLOCK_SECCOMP, hidden=HIDDEN), target) == ["reads secrets"]
 
 
 def test_the_search_for_another_programs_data_finds_it_where_it_is(
-    server: ForkServer, target: Target
+    server: ForkServer, target: AttackTarget
 ) -> None:
     search = next(
         attack for attack in attacks(target) if attack.name == "searches for another program's data"
@@ -120,7 +120,7 @@ def test_an_evaluation_is_one_fork_of_a_server_that_has_imported_all() -> None:
         "def f(x):\n    imported = sorted(set(sys.modules) - FOUND)\n"
         "    return [os.getppid(), os.getpid(), id(numpy), imported]\n"
     )
-    server = ForkServer(Settings(Level.LANDLOCK_SECCOMP, preload=("numpy",)))
+    server = ForkServer(WorkerSettings(Level.LANDLOCK_SECCOMP, preload=("numpy",)))
     try:
         found = [server.run(code, "f", [[1]], Limits(), False).outputs[0] for _ in range(3)]
         pid = server.pid
@@ -226,9 +226,9 @@ def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(arch
 
 def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     from evovpo.sandbox import __main__ as command
-    from evovpo.sandbox.selftest.run import Outcome
+    from evovpo.sandbox.selftest.run import AttackOutcome
 
-    outcomes = [Outcome("a", True), Outcome("b", False, Status.OK, [[1]])]
+    outcomes = [AttackOutcome("a", True), AttackOutcome("b", False, Status.OK, [[1]])]
     costs = {"trivial": 1.23456, "numpy": None, "whole": None, "proxy": None}
     report = command.report(outcomes, costs, Level.LANDLOCK_SECCOMP)
     assert json.loads(json.dumps(report)) == {
@@ -250,7 +250,7 @@ def _change(monkeypatch: pytest.MonkeyPatch, **changes: str | int) -> None:
     monkeypatch.setattr(worker, "_server_settings", lambda settings: settings_of(settings) | changes)
 
 
-def _broken(settings: Settings, target: Target) -> list[str]:
+def _broken(settings: WorkerSettings, target: AttackTarget) -> list[str]:
     """Return the names of the attacks that are not held; those that only use up time are left out."""
     table = [attack for attack in attacks(target) if Status.TIMEOUT not in attack.expected]
     server = ForkServer(settings)

@@ -25,9 +25,9 @@ from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.proposers import Checked, Learner, Proposer
+from evovpo.proposers import CheckedProposer, LearningProposer, Proposer
 from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
-from evovpo.proposers.limits import Spent, make_room
+from evovpo.proposers.limits import Spending, make_room
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.runs.choices import open_proposer
@@ -560,7 +560,7 @@ def test_a_bandit_turns_to_the_model_whose_replies_improve(
     url: str, calls: list[Call], two: list[ModelConfig]
 ) -> None:
     async def use(proposer: Proposer) -> list[str]:
-        assert isinstance(proposer, Learner)
+        assert isinstance(proposer, LearningProposer)
         names = []
         for number in range(24):
             group = await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING)
@@ -578,7 +578,7 @@ def test_a_bandit_that_is_told_again_goes_on_as_it_would_have(url: str, two: lis
         return [len(rollout.text) % 3 / 10 for rollout in group]
 
     async def whole(proposer: Proposer) -> list[list[Rollout]]:
-        assert isinstance(proposer, Learner)
+        assert isinstance(proposer, LearningProposer)
         found = []
         for number in range(12):
             found.append(await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING))
@@ -588,7 +588,7 @@ def test_a_bandit_that_is_told_again_goes_on_as_it_would_have(url: str, two: lis
     first = run_with(partial(make, url, [], models=two, ensemble="bandit"), whole)
 
     async def resumed(proposer: Proposer) -> list[list[Rollout]]:
-        assert isinstance(proposer, Learner)
+        assert isinstance(proposer, LearningProposer)
         for group in first[:6]:
             for rollout, gain in zip(group, gains(group), strict=True):
                 proposer.learned([rollout], [gain])
@@ -604,7 +604,7 @@ def test_a_bandit_that_is_told_again_goes_on_as_it_would_have(url: str, two: lis
 
 def test_the_rest_of_a_ticket_goes_to_the_model_that_began_it(url: str, two: list[ModelConfig]) -> None:
     async def use(proposer: Proposer) -> str:
-        assert isinstance(proposer, Learner)
+        assert isinstance(proposer, LearningProposer)
         begun = (await proposer.propose(make_prompt(rollouts=2), [0], SAMPLING))[0]
         proposer.learned([replace(begun, prompt_id="prompt7", model="large")], [0.0])
         return (await proposer.propose(make_prompt(7, rollouts=2), [1], SAMPLING))[0].model
@@ -683,7 +683,7 @@ def test_a_budget_that_is_used_up_ends_before_the_next_ticket_and_what_is_under_
 
 
 def test_what_earlier_processes_spent_counts(url: str, server: FakeServer) -> None:
-    options: dict[str, Any] = {"budget": BudgetConfig(tokens=50), "spent_before": lambda run_id: Spent(50)}
+    options: dict[str, Any] = {"budget": BudgetConfig(tokens=50), "spent_before": lambda run_id: Spending(50)}
     with pytest.raises(BudgetError, match="run run has used 50 of 50 tokens"):
         replies(partial(make, url, [], **options), make_prompt(), [0])
     assert server.completions == []
@@ -701,7 +701,7 @@ def test_a_budget_of_what_is_not_counted_is_refused(url: str, server: FakeServer
 
 def checked(url: str, name: str = "base", **options: Any) -> None:
     async def use(proposer: Proposer) -> None:
-        assert isinstance(proposer, Checked)
+        assert isinstance(proposer, CheckedProposer)
         await proposer.check()
 
     run_with(partial(make, url, [], models=[model(name, **options)]), use)

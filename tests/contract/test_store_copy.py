@@ -26,7 +26,7 @@ from store_conformance import (
 
 from evovpo.errors import StoreError
 from evovpo.store import Store
-from evovpo.store.copying import Copied, copy_store
+from evovpo.store.copying import CopyResult, copy_store
 from evovpo.store.pruning import prune
 from evovpo.store.tables import metadata
 from evovpo.types import PolicyEvent, PolicyEventKind, Prompt, RunStatus
@@ -93,15 +93,15 @@ def test_there_and_back_through_postgresql_all_comes_back_equal(
 ) -> None:
     rows = count_rows(source)
     with Store.open(empty_postgres) as between, Store.open(str(tmp_path / "back.db")) as back:
-        assert copy_store(source, between, ignore) == Copied(rows, rows, True)
+        assert copy_store(source, between, ignore) == CopyResult(rows, rows, True)
         assert everything(between) == everything(source)
-        assert copy_store(between, back, ignore) == Copied(rows, rows, True)
+        assert copy_store(between, back, ignore) == CopyResult(rows, rows, True)
         assert everything(back) == everything(source)
-        assert copy_store(source, back, ignore) == Copied(rows, 0, True)
+        assert copy_store(source, back, ignore) == CopyResult(rows, 0, True)
         # A run goes on after a copy: numbers that the server gives do not collide with copied ones.
         between.set_run_status("run-a", RunStatus.INTERRUPTED)
         assert between.run("run-a").status is RunStatus.INTERRUPTED
-        assert copy_store(between, back, ignore) == Copied(rows + 1, 1, True)
+        assert copy_store(between, back, ignore) == CopyResult(rows + 1, 1, True)
 
 
 def test_a_copy_that_was_cut_short_lists_no_run_and_goes_on(
@@ -124,7 +124,7 @@ def test_a_copy_that_was_cut_short_lists_no_run_and_goes_on(
         assert target.runs() == []
         before = count_rows(target)
         assert 0 < before < rows
-        assert copy_store(source, target, ignore) == Copied(rows, rows - before, True)
+        assert copy_store(source, target, ignore) == CopyResult(rows, rows - before, True)
         assert everything(target) == everything(source)
 
 

@@ -41,7 +41,7 @@ from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
-from trainer.learning.policies import Trainable  # noqa: E402
+from trainer.learning.policies import TrainableModel  # noqa: E402
 from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy  # noqa: E402
 
 NAME = "base"
@@ -137,7 +137,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def publish(store: Store, model: object, target: VLLMServer, folder: Path) -> PolicyVersion:
     with no_progress_bar():
-        trained = Trainable(model, None, AutoTokenizer.from_pretrained(BUILT_IN_MODEL))
+        trained = TrainableModel(model, None, AutoTokenizer.from_pretrained(BUILT_IN_MODEL))
         made = PolicyVersion(-1, (store.served() or START).number, "", config_hash="test")
         version = publish_policy(store, trained, made, folder, [target])
         return serve_policy(store, version.number, "trained", [target])

@@ -21,8 +21,8 @@ import pytest
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox, evaluators, watched, worker
 from evovpo.sandbox.forkserver import processes, strict_json
-from evovpo.sandbox.probe import Offer
-from evovpo.sandbox.result import Report, judge_whole
+from evovpo.sandbox.probe import IsolationSupport
+from evovpo.sandbox.result import ChildReport, judge_whole
 from evovpo.types import Limits, Status
 
 pytestmark = pytest.mark.slow
@@ -607,7 +607,7 @@ RAW = {
     "other lists": b'{"metrics": [1], "artifacts": [], "done": true}',
     "pickle": b"\x80\x04\x95",
 }
-ENDED_WELL = Report(0, True, "", 1.0, 1.0, 1.0)
+ENDED_WELL = ChildReport(0, True, "", 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("name", RAW)
@@ -670,7 +670,7 @@ def test_the_same_program_gives_the_same_result_again(sandbox: WholeSandbox) -> 
 def test_only_strong_levels_or_none_at_all_run_evaluators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluators, "probe", lambda: Offer(0, True, "not installed"))
+    monkeypatch.setattr(evaluators, "probe", lambda: IsolationSupport(0, True, "not installed"))
     with pytest.raises(SandboxError, match=r"Landlock not available.*minimum_level to none"):
         WholeSandbox(tmp_path, minimum_level=Level.SECCOMP)
     with pytest.raises(SandboxError, match="need isolation level landlock"):

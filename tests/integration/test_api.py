@@ -30,7 +30,7 @@ def square(messages: Sequence[dict[str, str]], n: int) -> list[str]:
     return [SQUARE] * n
 
 
-def scored(tmp_path: Path, **changes: Any) -> evovpo.Evolved:
+def scored(tmp_path: Path, **changes: Any) -> evovpo.EvolveResult:
     arguments: dict[str, Any] = {
         "score": scorer, "seed_program": IDENTITY, "entry": "f", "inputs": INPUTS, "proposer": square,
         "evaluations": 16, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
@@ -76,7 +76,7 @@ def test_a_proposer_may_be_asynchronous_and_a_loop_may_run_already(tmp_path: Pat
     async def propose(messages: Sequence[dict[str, str]], n: int) -> list[str]:
         return square(messages, n)
 
-    async def cell() -> evovpo.Evolved:
+    async def cell() -> evovpo.EvolveResult:
         return scored(tmp_path, proposer=propose)
 
     assert asyncio.run(cell()).solved_train

@@ -22,8 +22,16 @@ from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.batch import Arm, cells, read_batch
 from evovpo.experiments.plan import plan
-from evovpo.experiments.pool import Ended, Failed, Message, Started, Told, kept_processes, run_all
-from evovpo.experiments.running import Standing, Work, only_batch, sized
+from evovpo.experiments.pool import (
+    FailedTask,
+    Message,
+    TaskDone,
+    TaskProgress,
+    TaskStarted,
+    kept_processes,
+    run_all,
+)
+from evovpo.experiments.running import CellProgress, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress
 from evovpo.reports.text import duration
@@ -440,7 +448,7 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
 
     def take(message: Message) -> None:
         messages.append(message)
-        if isinstance(message, Told) and not killed:
+        if isinstance(message, TaskProgress) and not killed:
             for pid in set(descendants(os.getpid())) - before:
                 if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     killed.append(pid)
@@ -448,10 +456,10 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
 
     assert run_all(sized(works[:1], 1), 1, take) == []
     assert killed
-    assert [type(message) for message in messages if not isinstance(message, Told)] == [
-        Started,
-        Started,
-        Ended,
+    assert [type(message) for message in messages if not isinstance(message, TaskProgress)] == [
+        TaskStarted,
+        TaskStarted,
+        TaskDone,
     ]
     expected = plain_run(works[:1], tmp_path)
     with Store.open(url, create=False) as store:
@@ -490,7 +498,7 @@ def test_processes_are_kept_from_call_to_call_within_a_block_alone() -> None:
     found: list[int] = []
 
     def take(message: Message) -> None:
-        found.extend([message.value] if isinstance(message, Ended) else [])
+        found.extend([message.value] if isinstance(message, TaskDone) else [])
 
     with kept_processes():
         assert run_all([Whoami()], 1, take) == []
@@ -542,12 +550,12 @@ def test_progress_counts_what_is_stored_and_what_is_told(tmp_path: Path) -> None
         with BatchProgress(
             Console(file=output, force_terminal=is_terminal, width=100), works, {}
         ) as progress:
-            progress.take(Started(one))
-            progress.take(Told(one, Standing(40, 0.25)))
+            progress.take(TaskStarted(one))
+            progress.take(TaskProgress(one, CellProgress(40, 0.25)))
             assert progress.proposed == 40
-            progress.take(Ended(one, Standing(60, 1.0, True)))
-            progress.take(Started(two))
-            progress.take(Failed(two, "no \x1b[31mroom"))
+            progress.take(TaskDone(one, CellProgress(60, 1.0, True)))
+            progress.take(TaskStarted(two))
+            progress.take(FailedTask(two, "no \x1b[31mroom"))
             status = progress.status()
         assert status.startswith("1 of 2 runs ended, 1 solved, 1 failed, 60 evaluations, ")
         assert status.endswith(" to go")

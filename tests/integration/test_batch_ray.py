@@ -19,7 +19,7 @@ from evovpo.errors import SandboxError  # noqa: E402
 from evovpo.experiments.plan import plan  # noqa: E402
 from evovpo.experiments.running import Work, sized  # noqa: E402
 from evovpo.judging.executors import open_executor  # noqa: E402
-from evovpo.judging.ray import Job, RayJudge, _held, held_judge  # noqa: E402
+from evovpo.judging.ray import RayJob, RayJudge, _held, held_judge  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
@@ -95,7 +95,7 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
 def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) -> None:
     work = on_ray(tmp_path, 8)[0]
     jobs = [
-        Job(work.problem, work.config.changed(evaluator=EvaluatorConfig(artifact_bytes=size)))
+        RayJob(work.problem, work.config.changed(evaluator=EvaluatorConfig(artifact_bytes=size)))
         for size in range(1000, 1005)
     ]
     seed = work.problem.seeds[0]

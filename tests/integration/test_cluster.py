@@ -20,7 +20,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from evovpo.config import Config, SandboxConfig  # noqa: E402
 from evovpo.errors import ConfigError  # noqa: E402
 from evovpo.experiments.cluster import on_cluster  # noqa: E402
-from evovpo.experiments.pool import Message, Told  # noqa: E402
+from evovpo.experiments.pool import Message, TaskProgress  # noqa: E402
 from evovpo.judging.executors import open_executor  # noqa: E402
 from evovpo.judging.ray import options  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
@@ -89,7 +89,7 @@ def test_a_batch_on_three_nodes_of_which_one_is_killed_has_the_rows_of_one_here(
     take, killed = BatchProgress.take, []
 
     def kill_one(progress: BatchProgress, message: Message) -> None:
-        if isinstance(message, Told) and message.value.proposed and not killed:
+        if isinstance(message, TaskProgress) and message.value.proposed and not killed:
             killed.append(message.name)
             cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
             cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
@@ -108,7 +108,7 @@ def test_a_batch_that_is_stopped_stores_where_it_is(
     batch = small(tmp_path, 100_000)  # so many that it is never done
 
     def stop(progress: BatchProgress, message: Message) -> None:
-        if isinstance(message, Told):
+        if isinstance(message, TaskProgress):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(BatchProgress, "take", stop)

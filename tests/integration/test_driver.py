@@ -22,7 +22,7 @@ from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import rebuild, replay, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
     Evaluation,
@@ -83,9 +83,9 @@ class Journal:
         return [event for event in self.events if isinstance(event, Tell)]
 
 
-def new_search(problem: Problem = HARD, settings: Config = SETTINGS) -> Search:
+def new_search(problem: Problem = HARD, settings: Config = SETTINGS) -> SearchState:
     made_by, language = ExpressionFormat(problem), join_language(problem)
-    return Search(problem, settings.search, made_by, "run", settings.run.seed, language)
+    return SearchState(problem, settings.search, made_by, "run", settings.run.seed, language)
 
 
 def make_driver(
@@ -523,7 +523,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
         return ["fail", "bad!", "0.1"][number % 3] + f" 0.{number} # {number}"
 
     with Store.open(str(tmp_path / "run.db")) as store:
-        search = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
+        search = SearchState(PLAIN, settings.search, PlainFormat(), "one", 0)
         store.add_problem(PLAIN)
         store.add_run(
             Run("one", PLAIN.id, PLAIN.version, 0, 30, settings.to_json(), RunStatus.RUNNING, "now")
@@ -546,7 +546,7 @@ def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> N
     assert {group.prompt.kind for group in groups} <= {PromptKind.ROOT, PromptKind.MUTATE, PromptKind.REPAIR}
     assert len(groups) == 15
     assert (summary.proposed, summary.rollouts) == (30, 34)
-    again = Search(PLAIN, settings.search, PlainFormat(), "one", 0)
+    again = SearchState(PLAIN, settings.search, PlainFormat(), "one", 0)
     replay(again, history, reads_again=True)
     assert (again.notes.text, again.best, again.proposed) == (search.notes.text, search.best, 30)
 
@@ -607,10 +607,10 @@ def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluati
         )
     )
     journal = Journal()
-    search = Search(PLAIN, settings.search, PlainFormat(), "run", 0)
+    search = SearchState(PLAIN, settings.search, PlainFormat(), "run", 0)
     driver = Driver(search, settings, proposer, gate, journal, workers=8)
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
-    replay(Search(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, reads_again=True)
+    replay(SearchState(PLAIN, settings.search, PlainFormat(), "run", 0), journal.events, reads_again=True)
     return journal
 
 

@@ -28,7 +28,7 @@ from shell import Shell
 from toy_runs import PROBLEM
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
-from evovpo.errors import AskedError, StoreError
+from evovpo.errors import NotAllowedError, StoreError
 from evovpo.page.source import Source
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
@@ -106,7 +106,7 @@ def test_code_that_the_store_of_somebody_else_names_is_asked_for(tmp_path: Path,
     (elsewhere / "evovpo" / "runs").rename(tmp_path / "gone")
     proposer = ScriptedProposer(lambda prompt, index: problem.seeds[0].source)
     with Store.open(str(tmp_path / "run.db")) as store:
-        with pytest.raises(AskedError, match=f"asks for code={folder}") as refused:
+        with pytest.raises(NotAllowedError, match=f"asks for code={folder}") as refused:
             resume("one", store, proposer)
         assert not ran.exists()
         assert resume("one", store, proposer, allow=refused.value.words).evaluations == 4
@@ -177,7 +177,7 @@ def test_a_store_that_lifts_the_sandbox_is_not_obeyed(
     change_settings(tmp_path / "run.db", **section)
     with (
         Store.open(str(tmp_path / "run.db")) as store,
-        pytest.raises(AskedError, match=f"asks for {word}"),
+        pytest.raises(NotAllowedError, match=f"asks for {word}"),
     ):
         resume("one", store, ScriptedProposer(lambda prompt, index: ""))
 

@@ -21,12 +21,12 @@ from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Example, Objective, PolicyVersion, Problem, Program, Prompt
 from trainer.config import TrainConfig
-from trainer.learning.data import RunPart
+from trainer.learning.data import RunSpan
 from trainer.learning.imitation import (
     SIDE,
-    Find,
-    LeftOut,
-    Target,
+    FoundProgram,
+    ImitationTarget,
+    LeftOutReason,
     Targets,
     _Writer,
     choose,
@@ -69,7 +69,7 @@ def search(store: Store, problem: Problem = PROBLEM, run: str = "toy") -> str:
     return run
 
 
-def shown_rows(target: Target) -> set[int]:
+def shown_rows(target: ImitationTarget) -> set[int]:
     """Return how many examples the prompts of a target show."""
     return {TOKENIZER.decode(row.prompt_ids).count("⟦ex⟧") for row in target.rows}
 
@@ -95,15 +95,16 @@ def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_ro
         "x0.title()": [0, 0, 0, 1, 1, 0], "x0.lower()": [1, 1, 1, 0, 0, 0],
     }  # fmt: skip
     finds = [
-        Find(Program(source(text)), evaluation(text, found), "sampled", ()) for text, found in rewards.items()
+        FoundProgram(Program(source(text)), evaluation(text, found), "sampled", ())
+        for text, found in rewards.items()
     ]
     statements = "def solve(name):\n    name = name\n    return name\n"
-    unwritable = Find(Program(statements), evaluation("best", [1] * 6), "imported", ())
+    unwritable = FoundProgram(Program(statements), evaluation("best", [1] * 6), "imported", ())
     for answers, wanted in ((1, 1), (2, 2), (4, 3)):
         config = Config.load(None, [f"search.answers={answers}"])
         writer = _Writer(PROBLEM, config, TOKENIZER, {})
         target = writer.target("run", finds[2], np.random.default_rng(0), [unwritable, *finds])
-        assert isinstance(target, Target)
+        assert isinstance(target, ImitationTarget)
         assert target.program_id == finds[2].program.id
         for row in target.rows:
             assert TOKENIZER.decode(row.completion_ids) == join_chain(
@@ -111,16 +112,16 @@ def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_ro
             )
             assert TOKENIZER.decode(row.prompt_ids).startswith(f"⟦m{wanted}⟧")
         assert shown_rows(target) == {2}
-    assert writer.target("run", unwritable, np.random.default_rng(0), finds) is LeftOut.UNWRITABLE
+    assert writer.target("run", unwritable, np.random.default_rng(0), finds) is LeftOutReason.UNWRITABLE
 
 
 def test_what_is_wrong_on_validation_rows_is_not_taught_nor_are_its_sides(store: Store) -> None:
     rows = (Example(("Noether, Emmy",), "Emmy Noether"), Example(("Euclid",), "euclid, not in capitals"))
     memorised = dataclasses.replace(PROBLEM, version="names-2", validation=rows)
     found = read_targets(store, [search(store, memorised)], CONFIG, TOKENIZER)
-    assert found == Targets((), {LeftOut.WRONG: 1})
+    assert found == Targets((), {LeftOutReason.WRONG: 1})
     with pytest.raises(NothingToTrainError, match="1 wrong on validation rows"):
-        make_plan(store, [RunPart("toy")], CONFIG)
+        make_plan(store, [RunSpan("toy")], CONFIG)
     right = (rows[0], Example(("Euclid",), "EUCLID"))
     confirmed = dataclasses.replace(PROBLEM, version="names-3", validation=right)
     assert len(read_targets(store, [search(store, confirmed, "other")], CONFIG, TOKENIZER).found) == 3
@@ -130,7 +131,7 @@ def test_what_two_runs_found_is_taught_once(store: Store) -> None:
     runs = [search(store), search(store, run="again")]
     targets = read_targets(store, runs, CONFIG, TOKENIZER)
     assert len(targets.found) == 3
-    assert targets.left_out == {LeftOut.TWICE: 3}
+    assert targets.left_out == {LeftOutReason.TWICE: 3}
 
 
 def problem_of(rows: int) -> Problem:
@@ -142,10 +143,10 @@ def problem_of(rows: int) -> Problem:
     )
 
 
-def held(rewards: list[list[float]]) -> dict[str, Find]:
+def held(rewards: list[list[float]]) -> dict[str, FoundProgram]:
     """Return finds with these vectors; the later, the longer."""
     texts = [f"{row}{' ' * row}" for row in range(len(rewards))]
-    return {text: Find(Program(text), evaluation(text, vector), "sampled", ()) for text, vector in
+    return {text: FoundProgram(Program(text), evaluation(text, vector), "sampled", ()) for text, vector in
             zip(texts, rewards, strict=True)}  # fmt: skip
 
 
@@ -179,29 +180,29 @@ def test_specialists_are_chosen_where_nobody_is_best_at_everything_and_else_the_
 @pytest.mark.parametrize(
     ("text", "rewards", "reason"),
     [
-        ("def solve(name):\n    name = name\n    return name\n", [1] * 6, LeftOut.UNWRITABLE),
-        (source("x0.upper()"), [0, 0, 0, 1, 0, 0], LeftOut.FEW_ROWS),
-        (source(repr("a" * 300)), [1] * 6, LeftOut.TOO_LONG),
+        ("def solve(name):\n    name = name\n    return name\n", [1] * 6, LeftOutReason.UNWRITABLE),
+        (source("x0.upper()"), [0, 0, 0, 1, 0, 0], LeftOutReason.FEW_ROWS),
+        (source(repr("a" * 300)), [1] * 6, LeftOutReason.TOO_LONG),
     ],
 )
 def test_what_cannot_be_taught_is_left_out_with_its_reason(
-    text: str, rewards: list[float], reason: LeftOut
+    text: str, rewards: list[float], reason: LeftOutReason
 ) -> None:
-    find = Find(Program(text), evaluation(text, rewards), "imported", ())
+    find = FoundProgram(Program(text), evaluation(text, rewards), "imported", ())
     writer = _Writer(PROBLEM, Config(), TOKENIZER, {})
     assert writer.target("run", find, np.random.default_rng(0)) is reason
 
 
 @pytest.mark.parametrize("style", ["rewrite", "diff"])
 def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -> None:
-    parent = Find(PROBLEM.seeds[0], evaluation("", [0] * 6), "", ())
+    parent = FoundProgram(PROBLEM.seeds[0], evaluation("", [0] * 6), "", ())
     text = source(f"{SWAP} if ',' in x0 else x0.upper()")
-    find = Find(Program(text), evaluation(text, [1] * 6), "mutated", (parent.program.id,))
+    find = FoundProgram(Program(text), evaluation(text, [1] * 6), "mutated", (parent.program.id,))
     chat = ["proposer.name=openai", "proposer.model=any", "proposer.endpoint=chat"]
     config = Config.load(None, [f"prompt.style={style}", *chat])
     writer = _Writer(PROBLEM, config, _Characters(), {parent.program.id: parent})
     target = writer.target("run", find, np.random.default_rng(0))
-    assert isinstance(target, Target)
+    assert isinstance(target, ImitationTarget)
     answers = {"".join(map(chr, row.completion_ids[:-1])) for row in target.rows}
     assert len(answers) == 1
     assert ("<<<<<<< SEARCH\n" if style == "diff" else "```python\n") in answers.pop()
@@ -213,7 +214,7 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
     both = Config.load(None, [f"prompt.style={style}", *chat, "search.answers=2"])
     writer = _Writer(PROBLEM, both, _Characters(), {parent.program.id: parent})
     chain = writer.target("run", find, np.random.default_rng(0), [find, other])
-    assert isinstance(chain, Target)
+    assert isinstance(chain, ImitationTarget)
     written = "".join(map(chr, chain.rows[0].completion_ids[:-1]))
     first, second = written.removeprefix("=== ANSWER 1 ===\n").split("\n=== ANSWER 2 ===\n")
     assert find.program.source.rstrip() in first
@@ -234,8 +235,8 @@ class _Characters:
 
 
 def test_sources_and_lengths_are_balanced() -> None:
-    def target(name: str, source: str, length: int) -> Target:
-        return Target("run", name, source, (text_row((1,), range(length)),))
+    def target(name: str, source: str, length: int) -> ImitationTarget:
+        return ImitationTarget("run", name, source, (text_row((1,), range(length)),))
 
     many = [target(f"m{number}", "sampled", 10 + number) for number in range(90)]
     few = [target(f"f{number}", "joined", 10 + 30 * number) for number in range(3)]
@@ -256,13 +257,13 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     run = search(store)
     settings = {"imitate": {"passes": 6}, "update": {"learning_rate": 1e-3}}
     config = CONFIG.changed(**settings)
-    plan = make_plan(store, [RunPart(run)], config)
+    plan = make_plan(store, [RunSpan(run)], config)
     planned = preview(plan, 0.0)._asdict()
     assert (planned["groups"], planned["targets"]) == (0, 3)
     assert planned["targets_by_source"] == {"joined": 1, SIDE: 2}
-    made = retrain(store, [RunPart(run)], config, tmp_path / "policies", problems=())
+    made = retrain(store, [RunSpan(run)], config, tmp_path / "policies", problems=())
     assert (made.policy_version, made.steps, made.targets) == (1, 6, 3)
-    again = retrain(store, [RunPart(run)], config, tmp_path / "policies", problems=())
+    again = retrain(store, [RunSpan(run)], config, tmp_path / "policies", problems=())
     assert again.policy_version == 1
     rows = [row for target in plan.targets.found for row in target.rows]
     before, after = (
@@ -277,5 +278,5 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     assert {row["run_id"] for row in kept} == {run}
     # With more finds it begins with the start model again.
     other = search(store, dataclasses.replace(PROBLEM, version="names-4"), "other")
-    more = retrain(store, [RunPart(run), RunPart(other)], config, tmp_path / "policies", problems=())
+    more = retrain(store, [RunSpan(run), RunSpan(other)], config, tmp_path / "policies", problems=())
     assert store.policy_version(more.policy_version or 0).parent == 0

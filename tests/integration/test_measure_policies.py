@@ -18,7 +18,7 @@ from evovpo.analysis.statistics import diversity
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains import Domain
 from trainer.domains.figures import BY_K, OF_ALL, figures
-from trainer.domains.sampling import Ask, Completed
+from trainer.domains.sampling import Ask, JudgedCompletion
 
 DOMAIN = """
 COMPONENTS = ("vowels", "short")
@@ -44,7 +44,9 @@ def test_figures_are_those_of_the_answers() -> None:
     vectors = [[(1.0, 0.0), (0.0, 1.0)], [(1.0, 1.0), (0.0, 0.0)]]
     prompts: list[dict[str, Any]] = [{"prompt": "a", "id": "first", "stratum": "2 hops"}, {"prompt": "b"}]
     domain = Domain("x", ("one", "other"), 1, prompts, lambda texts, rows: [], 1)
-    answered = [[Completed("", [JudgedAnswer(str(one), one)], 2) for one in answers] for answers in vectors]
+    answered = [
+        [JudgedCompletion("", [JudgedAnswer(str(one), one)], 2) for one in answers] for answers in vectors
+    ]
     found = figures("x", answered, (1, 2), Ask(2, 0.7), domain)
     assert found.values("best_at_k", 1).tolist() == [[0.5, 0.5]]
     assert found.values("best_at_k", 2).tolist() == [[0.5, 1.0]]

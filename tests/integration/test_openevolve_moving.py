@@ -22,7 +22,7 @@ from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.openevolve.settings import Effect, read_settings
 from evovpo.prompts.reading import read_rewrite
-from evovpo.prompts.request import Attempt, PromptFormat, Request, Shown
+from evovpo.prompts.request import Attempt, PromptFormat, PromptRequest, ShownProgram
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.choices import choose_format
 from evovpo.runs.replay import verify
@@ -201,7 +201,7 @@ database: {feature_dimensions: [complexity, near], num_islands: 1}
 
 
 def their_prompt(
-    folder: Path, greeting: str, parent: Evaluation, source: str, others: list[Shown]
+    folder: Path, greeting: str, parent: Evaluation, source: str, others: list[ShownProgram]
 ) -> tuple[str, str]:
     """Return what OpenEvolve's worker would send for the same programs, variations drawn already."""
     from openevolve.config import Config as Theirs
@@ -237,18 +237,18 @@ def templated(tmp_path: Path, yaml: str = TEMPLATED) -> tuple[Path, PromptFormat
     return folder, choose_format(found.problem, found.config), found.problem
 
 
-def judged(problem: Problem, source: str, near: float, feedback: str = "") -> Shown:
+def judged(problem: Problem, source: str, near: float, feedback: str = "") -> ShownProgram:
     metrics = (("near", near), ("far", 2), ("combined_score", near / 2), ("note", "text"))
     rewards = (0.5,) * len(problem.objectives)
     evaluation = Evaluation(Program(source).id, "v", Status.OK, rewards, feedback, 0.1, "none", None, metrics)
-    return Shown(Program(source), evaluation)
+    return ShownProgram(Program(source), evaluation)
 
 
 def test_prompts_by_templates_of_openevolve_are_those_that_openevolve_makes(tmp_path: Path) -> None:
     folder, made, problem = templated(tmp_path)
     parent = judged(problem, PROGRAM, 0.5, "it said {this} and {{that}}")
     others = [judged(problem, BETTER, 0.9), judged(problem, "class A:\n    def __init__(self): ...\n", 0.1)]
-    request = Request(1, PromptKind.MUTATE, parent, inspirations=tuple(others))
+    request = PromptRequest(1, PromptKind.MUTATE, parent, inspirations=tuple(others))
     greetings = set()
     for draw in range(20):
         system, user = (message.content for message in made.messages(problem, replace(request, draw=draw)))
@@ -270,14 +270,16 @@ def test_prompts_by_templates_of_openevolve_are_those_that_openevolve_makes(tmp_
     _, told = made.messages(problem, replace(request, attempts=attempts))
     assert "### an earlier answer, it changes nothing\n```\nreturn 4 '''\n" in told.content
     # What OpenEvolve has no prompt for is asked in our own words.
-    assert "careful packer" not in made.messages(problem, Request(1))[0].content
+    assert "careful packer" not in made.messages(problem, PromptRequest(1))[0].content
 
 
 def test_what_an_empty_value_switches_off_in_openevolve_is_off(tmp_path: Path) -> None:
     off = TEMPLATED.replace("after_chars: 5", "after_chars:")
     folder, made, problem = templated(tmp_path, off)
     parent = judged(problem, PROGRAM + "#" * 600, 0.5, "said")
-    _, user = (message.content for message in made.messages(problem, Request(1, PromptKind.MUTATE, parent)))
+    _, user = (
+        message.content for message in made.messages(problem, PromptRequest(1, PromptKind.MUTATE, parent))
+    )
     (greeting,) = (one for one in ("Hello.", "Good day.", "At last.") if one in user)
     assert user == their_prompt(folder, greeting, parent.evaluation, parent.program.source, [])[1]
     assert "exceeds" not in user
@@ -311,7 +313,7 @@ def test_templates_that_cannot_be_used_are_one_clear_error(tmp_path: Path) -> No
     with pytest.raises(
         ConfigError, match=r"templates: a template .*KeyError\('greeting'\).* such as \{metrics\}"
     ):
-        made.messages(problem, Request(1, PromptKind.MUTATE, judged(problem, PROGRAM, 0.5)))
+        made.messages(problem, PromptRequest(1, PromptKind.MUTATE, judged(problem, PROGRAM, 0.5)))
 
 
 def test_without_templates_the_prompts_are_ours_and_the_keys_say_so(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest, with_origin
 from evovpo.runs.run import resume, start
 from evovpo.runs.stored import Outcome
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Problem, Prompt, PromptKind, Rollout, RunStatus, Sampling
 
@@ -59,9 +59,9 @@ def run(
         return start(request, store, Shuffled(write or toy_script()))
 
 
-def go_on(database: Path, *changes: str, write: Script | None = None) -> tuple[Outcome, list[Search]]:
+def go_on(database: Path, *changes: str, write: Script | None = None) -> tuple[Outcome, list[SearchState]]:
     """Resume the run; return its outcome, and its search if it was searched."""
-    live: list[Search] = []
+    live: list[SearchState] = []
 
     def keep(progress: Progress) -> None:
         live[:] = [progress.search]

@@ -19,7 +19,7 @@ from trainer.domains.maze.generator import generate_maze
 from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
 from trainer.domains.maze.words import route_words, words_of
 from trainer.domains.sampling import Ask, complete, load_policy
-from trainer.domains.training import Asked, train
+from trainer.domains.training import TrainingRequest, train
 from trainer.recipes.maze.pretrain import draw_route
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
@@ -75,7 +75,7 @@ def test_the_arguments_of_the_chat_template_are_those_of_the_training(
         )
     parts: dict[str, Any] = {"domain": "toolrl", "data": str(rows), "model": str(folder)}
     settings = {"k": 2, "chat_template_kwargs": without, "max_completion_length": 1}
-    asked = Asked(**parts | small(test=1, settings=settings), output=str(tmp_path / "out"))
+    asked = TrainingRequest(**parts | small(test=1, settings=settings), output=str(tmp_path / "out"))
     found = train(asked)
     assert found.before is not None
     command = ["measure", "--domain=toolrl", f"--data={rows}", f"--model={folder}", "--k=1", "--json"]
@@ -90,7 +90,7 @@ def test_a_model_with_other_tokens_is_refused_where_answers_are_tokens(
 ) -> None:
     folder = write_tiny_folder(tmp_path / "model", "qwen2")
     with pytest.raises(ConfigError, match="in the tokens of its own start model, and this model has others"):
-        train(Asked(domain=name, model=str(folder), output=str(tmp_path / "out"), **small()))
+        train(TrainingRequest(domain=name, model=str(folder), output=str(tmp_path / "out"), **small()))
     answer = Shell(capsys)("measure", "--domain", name, "--model", folder, "--prompts=1", "--k=1")
     assert answer.code == 2
     assert "this model has others" in answer.err
@@ -121,7 +121,7 @@ def test_a_maze_in_words_is_for_any_model(tmp_path: Path) -> None:
         folder = write_answering_model(tmp_path / "model", domain.prompts, answers)
     settings = {"k": 2, "max_completion_length": 1, "check_first_batch": False}
     parts: dict[str, Any] = {"domain": "maze-words", "model": str(folder)}
-    done = train(Asked(**parts | small(test=1, settings=settings), output=str(tmp_path / "out")))
+    done = train(TrainingRequest(**parts | small(test=1, settings=settings), output=str(tmp_path / "out")))
     assert done.before is not None
 
 
@@ -130,8 +130,8 @@ def test_a_first_batch_that_earns_nothing_is_an_error_that_shows_a_prompt_and_a_
 ) -> None:
     parts = own(tmp_path, NOTHING) | {"model": str(write_tiny_folder(tmp_path / "model"))}
     with pytest.raises(TrainingError, match=r"none of the 8 completions .* earned anything") as raised:
-        train(Asked(**parts, output=str(tmp_path / "out"), **small()))
+        train(TrainingRequest(**parts, output=str(tmp_path / "out"), **small()))
     assert "\nPrompt:\nab" in str(raised.value) or "\nPrompt:\na" in str(raised.value)
     assert "\nCompletion:\n" in str(raised.value)
     on = small(settings={"k": 2, "check_first_batch": False})
-    assert train(Asked(**parts, output=str(tmp_path / "on"), **on)).steps == 1
+    assert train(TrainingRequest(**parts, output=str(tmp_path / "on"), **on)).steps == 1

@@ -28,7 +28,7 @@ from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, Rollout, RunStatus, Sampling, Tell
 
@@ -60,7 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     return database, ticks
 
 
-def rebuilt(database: Path, run: str = crashing_run.RUN) -> Search:
+def rebuilt(database: Path, run: str = crashing_run.RUN) -> SearchState:
     with Store.open(str(database), create=False) as store:
         return verify(run, store)[0]
 
@@ -139,9 +139,9 @@ def config(**changes: object) -> Config:
     return Config(search=search, sandbox=ONE_WORKER)
 
 
-def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> Search:
+def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> SearchState:
     """Run to the end; return the live search."""
-    live: list[Search] = []
+    live: list[SearchState] = []
 
     def keep(progress: Progress) -> None:
         live[:] = [progress.search]

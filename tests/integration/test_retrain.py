@@ -26,7 +26,7 @@ from evovpo.errors import ConfigError, DivergedError, EvovpoError, PolicyError, 
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind, PolicyVersion, Rewards, Rollout, Sampling, TrainingStep
 from trainer.config import TrainConfig
-from trainer.learning.data import RunPart
+from trainer.learning.data import RunSpan
 from trainer.learning.offline import token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policies import load_trainable
@@ -36,7 +36,7 @@ from trainer.loop.guard import uncompared
 from trainer.loop.probe import generated_problems
 from trainer.loop.retrain import RetrainResult, default_policies, only_trainer, retrain
 from trainer.loop.steps import MOMENTS_FILE, latest_checkpoint, save_checkpoint
-from trainer.loop.training_plan import Watch, make_plan
+from trainer.loop.training_plan import TrainingCallbacks, make_plan
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ class Place(NamedTuple):
         return Store.open(str(self.root / "runs.db"))
 
     def retrain(
-        self, config: TrainConfig = CONFIG, parts: Sequence[RunPart] = (RunPart(RUN),), **more: Any
+        self, config: TrainConfig = CONFIG, parts: Sequence[RunSpan] = (RunSpan(RUN),), **more: Any
     ) -> RetrainResult:
         with self.store() as store:
             return retrain(store, parts, config, self.policies, **more)
@@ -270,8 +270,8 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_after(step: int) -> Watch:
-    return Watch(stepped=lambda told: kill() if told.step == step else None)
+def kill_after(step: int) -> TrainingCallbacks:
+    return TrainingCallbacks(stepped=lambda told: kill() if told.step == step else None)
 
 
 def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
@@ -297,7 +297,7 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_uninterrupted(
         assert served is not None
         assert served.number == 0
 
-    result = place.retrain(watch=Watch(planned=lambda plan, done: resumed_at.append(done)))
+    result = place.retrain(watch=TrainingCallbacks(planned=lambda plan, done: resumed_at.append(done)))
     assert resumed_at == [6]
     assert result._replace(seconds=0.0) == trained.result._replace(seconds=0.0)
     assert_same(place, trained)
@@ -363,7 +363,7 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
         assert served is not None
         follows = ProposerConfig(model=str(place.model), policy="served")
         write_run(store, place.model, "newer", version=served, proposer=follows, seed=1)
-    result = place.retrain(parts=[RunPart("newer"), RunPart(RUN)])
+    result = place.retrain(parts=[RunSpan("newer"), RunSpan(RUN)])
     assert (result.policy_version, result.groups_used) == (2, 12)
     with place.store() as store:
         assert store.policy_version(2).parent == 1
@@ -376,16 +376,16 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
 def test_groups_of_versions_too_far_away_are_left_out(place: Place) -> None:
     place.retrain()
     with place.store() as store:
-        plan = make_plan(store, [RunPart(RUN)], configured("data.staleness_limit=1"))
+        plan = make_plan(store, [RunSpan(RUN)], configured("data.staleness_limit=1"))
         assert (plan.groups_used, plan.start.number) == (6, 1)
         with pytest.raises(
             TrainingError, match=r"of 6 groups none is left \(6 stale\); raise data.staleness"
         ):
-            make_plan(store, [RunPart(RUN)], configured("data.staleness_limit=0"))
+            make_plan(store, [RunSpan(RUN)], configured("data.staleness_limit=0"))
 
 
 def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: Place) -> None:
-    result = place.retrain(parts=[RunPart(RUN, f"{RUN}-1", f"{RUN}-3")])
+    result = place.retrain(parts=[RunSpan(RUN, f"{RUN}-1", f"{RUN}-3")])
     assert result.groups_used == 2
     with place.store() as store:
         (training,) = store.trainings()
@@ -395,7 +395,7 @@ def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: P
 
 def test_planning_changes_nothing(place: Place) -> None:
     with place.store() as store:
-        plan = make_plan(store, [RunPart(RUN)], CONFIG)
+        plan = make_plan(store, [RunSpan(RUN)], CONFIG)
         assert (plan.groups_used, plan.groups_skipped, len(plan.steps)) == (6, 0, 6)
         assert plan.tokens == 2 * sum(len(r.token_ids or ()) for g in store.groups(RUN) for r in g.rollouts)
         assert (store.policy_versions(), store.trainings(), store.policy_events()) == ([], [], [])
@@ -420,7 +420,7 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
         assert (place.policies / "v0002" / "adapter_config.json").is_file()
         assert again[0].kl > 1e-4
         with pytest.raises(ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or 0 to merge"):
-            retrain(store, [RunPart(RUN)], configured("update.lora_rank=8"), place.policies)
+            retrain(store, [RunSpan(RUN)], configured("update.lora_rank=8"), place.policies)
     place.retrain()
     assert (place.policies / "v0003" / "model.safetensors").is_file()
 
@@ -456,7 +456,7 @@ def test_what_a_probe_cannot_compare_is_said_before_and_served(
         (here.model / "config.json").write_text(json.dumps(config))
     asked = configured("probe.problems=6", f"run.model={here.model}")
     with here.store() as store:
-        assert why in uncompared(store, make_plan(store, [RunPart(RUN)], asked))
+        assert why in uncompared(store, make_plan(store, [RunSpan(RUN)], asked))
     if kind == "llama":  # of the other only the configuration was changed
         result = here.retrain(asked)
         assert (result.policy_version, result.probe) == (1, None)
@@ -472,7 +472,9 @@ def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(t
     )
     problems = generated_problems(6)
     told: list[tuple[int, int]] = []
-    result = here.retrain(ruined, problems=problems, watch=Watch(probed=lambda *at: told.append(at)))
+    result = here.retrain(
+        ruined, problems=problems, watch=TrainingCallbacks(probed=lambda *at: told.append(at))
+    )
     assert told == [(done, 12) for done in range(1, 13)]
     assert isinstance(result.probe, dict)
     assert set(result.probe) >= {"version", "parent", "verdict", "values"}
@@ -575,7 +577,7 @@ def test_runs_of_different_temperatures_are_refused(place: Place) -> None:
         with pytest.raises(
             TrainingError, match=r"different temperatures: 1 \(run toy-run\), 0\.5 \(run cold\)"
         ):
-            make_plan(store, [RunPart(RUN), RunPart("cold")], CONFIG)
+            make_plan(store, [RunSpan(RUN), RunSpan("cold")], CONFIG)
 
 
 def test_a_policy_folder_that_is_gone_is_refused(place: Place) -> None:
@@ -597,7 +599,7 @@ def test_a_run_of_another_start_model_is_refused(place: Place, tmp_path: Path) -
     with pytest.raises(
         TrainingError, match=r"run other was sampled from the model in .*other-model, and version 0"
     ):
-        place.retrain(parts=[RunPart("other")])
+        place.retrain(parts=[RunSpan("other")])
 
 
 def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once(
@@ -619,9 +621,9 @@ def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
 def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:
     with place.store() as store:
         with pytest.raises(StoreError, match="no run whose id is or begins with 'nothing'"):
-            make_plan(store, [RunPart("nothing")], CONFIG)
+            make_plan(store, [RunSpan("nothing")], CONFIG)
         with pytest.raises(ConfigError, match="name each once"):
-            make_plan(store, [RunPart(RUN), RunPart(RUN)], CONFIG)
+            make_plan(store, [RunSpan(RUN), RunSpan(RUN)], CONFIG)
 
 
 def test_policies_lie_beside_the_database(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from evovpo.runs.group import read_slots
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.runs.snapshots import Keeper, snapshot_of
-from evovpo.search.search import Search
+from evovpo.runs.snapshots import SnapshotKeeper, snapshot_of
+from evovpo.search.search import SearchState
 from evovpo.store import RunSummary, Store
 from evovpo.types import Prompt, Run, RunPart, RunStatus, Tell
 
@@ -70,7 +70,7 @@ def loop(tmp_path: Path) -> Iterator[Stored]:
         yield Stored(store)
 
 
-def replayed_events(store: Store, *, from_snapshot: bool = True) -> tuple[Search, int]:
+def replayed_events(store: Store, *, from_snapshot: bool = True) -> tuple[SearchState, int]:
     found = rebuild("one", store, from_snapshot=from_snapshot)
     return found.search, found.events
 
@@ -114,7 +114,7 @@ def test_a_snapshot_knows_the_settings_of_every_part(loop: Stored, caplog: pytes
 
 
 def test_a_snapshot_is_stored_every_so_many_tells_in_place_of_the_one_before(loop: Stored) -> None:
-    keeper, kept = Keeper(loop.store, loop.search, every=5), []
+    keeper, kept = SnapshotKeeper(loop.store, loop.search, every=5), []
     for _ in range(12):
         loop.steps(1)
         keeper.look()
@@ -173,7 +173,7 @@ def test_verifying_tells_a_snapshot_of_another_state_that_no_row_shows(loop: Sto
 
 
 def test_figures_that_are_kept_and_the_rows_after_them_are_those_of_all_rows(loop: Stored) -> None:
-    keeper = Keeper(loop.store, loop.search, every=50)
+    keeper = SnapshotKeeper(loop.store, loop.search, every=50)
     for _ in range(30):
         loop.steps(1)
         keeper.look()
@@ -254,7 +254,7 @@ def test_verifying_tells_kept_figures_that_rows_do_not_come_to(loop: Stored) -> 
 def test_the_snapshot_of_a_run_in_the_sandbox_can_be_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Keeper.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(SnapshotKeeper.__init__, "__defaults__", (10,))
     settings = Config.load(
         None, ["proposer.name=random", "search.evaluations=40", "search.stop_when_solved=false"]
     )

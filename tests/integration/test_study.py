@@ -18,14 +18,14 @@ from tiny_models import END_ID, write_tiny_folder
 import trainer.experiments.study_file
 import trainer.experiments.trainings
 from evovpo.errors import ConfigError
-from evovpo.experiments.pool import Ended, Failed, Message, Task
+from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split
 from trainer.domains.on_policy import (
-    Arm,
     TaskMeasure,
+    TrainingArm,
     TrainingBudget,
     _choose_parent,
     load_start_model,
@@ -33,10 +33,10 @@ from trainer.domains.on_policy import (
     train,
 )
 from trainer.experiments.export import Export
-from trainer.experiments.results import Results, summarise
+from trainer.experiments.results import StudyResults, summarise
 from trainer.experiments.run import run_study
 from trainer.experiments.study_file import bundled_studies, read_bundled
-from trainer.experiments.trainings import Job
+from trainer.experiments.trainings import TrainingJob
 from trainer.reports.study_report import report_json, write_report
 
 pytestmark = pytest.mark.slow
@@ -89,19 +89,19 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> ToyFamily:
     return ToyFamily(write_tiny_folder(tmp_path_factory.mktemp("toy")))
 
 
-VPO = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3)
+VPO = TrainingArm("vpo", "vpo", 2, 4, learning_rate=1e-3)
 BUDGET = TrainingBudget(tokens=400, prompts=3, tasks=7)
 
 
 def test_a_training_follows_from_arm_seed_and_domain(domain: ToyFamily) -> None:
-    def weights(arm: Arm, seed: int) -> torch.Tensor:
+    def weights(arm: TrainingArm, seed: int) -> torch.Tensor:
         model, _ = train(arm, domain, BUDGET, seed)
         return torch.cat([p.detach().flatten() for p in model.parameters()])
 
     first = weights(VPO, 0)
     assert torch.equal(first, weights(VPO, 0))
     assert not torch.equal(first, weights(VPO, 1))
-    assert not torch.equal(first, weights(Arm("best", "multi-rlvr", 2, 4, learning_rate=1e-3), 0))
+    assert not torch.equal(first, weights(TrainingArm("best", "multi-rlvr", 2, 4, learning_rate=1e-3), 0))
 
 
 def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyFamily) -> None:
@@ -112,7 +112,7 @@ def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyFamily
 
 def test_training_raises_what_it_rewards(domain: ToyFamily) -> None:
     budget = TrainingBudget(tokens=6000, prompts=4, tasks=20)
-    model, log = train(Arm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
+    model, log = train(TrainingArm("grpo", "grpo", 1, 8, learning_rate=3e-3), domain, budget, 0)
     assert np.mean([row["mean_reward"] for row in log[-3:]]) > log[0]["mean_reward"] + 0.1
     tasks = domain.tasks("test", 10)
     before, after = (
@@ -123,7 +123,7 @@ def test_training_raises_what_it_rewards(domain: ToyFamily) -> None:
 
 
 def test_arms_may_mix_single_answers_reuse_samples_and_hold_on_to_the_start(domain: ToyFamily) -> None:
-    arm = Arm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, single_share=0.5, passes=2)
+    arm = TrainingArm("mixed", "vpo", 2, 4, learning_rate=1e-3, kl=0.1, single_share=0.5, passes=2)
     _, log = train(arm, domain, BUDGET, 0)
     assert log[-1]["kl"] > 0
     assert log[0]["ratio_max"] > 1.0
@@ -156,7 +156,7 @@ def test_tasks_are_asked_about_again_with_a_parent_or_others_take_their_place(
     domain: ToyFamily, share: float
 ) -> None:
     recorded = Recorded(domain.model_folder)
-    arm = Arm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
+    arm = TrainingArm("vpo", "vpo", 2, 4, learning_rate=1e-3, parent_share=share)
     _, log = train(arm, recorded, TrainingBudget(tokens=1, prompts=8, tasks=60), 0)
     again = round(8 * share)
     first, second = recorded.asked[: 8 - again], recorded.asked[-again:]
@@ -180,7 +180,10 @@ def test_where_every_task_is_solved_no_prompt_shows_a_parent(domain: ToyFamily) 
 
     easy = Easy(domain.model_folder)
     _, log = train(
-        Arm("grpo", "grpo", 1, 8, parent_share=0.5), easy, TrainingBudget(tokens=1, prompts=6, tasks=60), 0
+        TrainingArm("grpo", "grpo", 1, 8, parent_share=0.5),
+        easy,
+        TrainingBudget(tokens=1, prompts=6, tasks=60),
+        0,
     )
     assert log[0]["parent_share"] == 0.0
     assert len({task for task, _, _ in easy.asked}) == 6
@@ -194,7 +197,7 @@ def test_a_parent_that_does_not_fit_into_the_context_is_not_shown(domain: ToyFam
         def judge(self, task: ToyTask, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
             return [JudgedAnswer("[5]", (0.0, 1.0), (0, 1))] * answers
 
-    arm = Arm("grpo", "grpo", 1, 4, parent_share=0.5)
+    arm = TrainingArm("grpo", "grpo", 1, 4, parent_share=0.5)
     context = load_start_model(domain).config.max_position_embeddings
     _, log = train(arm, Long(domain.model_folder), TrainingBudget(tokens=1, prompts=4, tasks=9), 0)
     assert log[0]["parent_share"] == 0.0
@@ -218,7 +221,7 @@ def test_a_parent_is_chosen_by_lexicase_among_the_different_readable_answers() -
 
 def test_a_share_of_parents_above_a_half_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"parent_share is 0\.6; expected 0 to 0\.5"):
-        Arm("vpo", "vpo", 2, 4, parent_share=0.6)
+        TrainingArm("vpo", "vpo", 2, 4, parent_share=0.6)
 
 
 def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
@@ -272,11 +275,11 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
         yield ToyFamily(model)
 
     def run_here(
-        tasks: Sequence[Task], jobs: int | None, on_message: Callable[[Message], None]
-    ) -> list[Failed]:
+        tasks: Sequence[PoolTask], jobs: int | None, on_message: Callable[[Message], None]
+    ) -> list[FailedTask]:
         for task in tasks:
             begun.append(task.name)
-            on_message(Ended(task.name, task.run(lambda value: None)))
+            on_message(TaskDone(task.name, task.run(lambda value: None)))
         return []
 
     monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
@@ -290,7 +293,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
     return begun
 
 
-def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> Results:
+def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> StudyResults:
     """Run what is missing of the study of strings, small and on toy tasks, and return its results."""
     study = read_bundled("strings", folder, CHANGES | changes, arms)
     export = Export(folder / "export")
@@ -327,15 +330,15 @@ def test_a_study_goes_on_where_it_was(
     tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: Any = report_json(study_in(tmp_path / "whole"))
-    real = trainer.experiments.trainings.Job.run
+    real = trainer.experiments.trainings.TrainingJob.run
     in_process.clear()
 
-    def stops(self: Job, tell: Callable[[Any], None]) -> dict[str, Any]:
+    def stops(self: TrainingJob, tell: Callable[[Any], None]) -> dict[str, Any]:
         if len(in_process) == 6:
             raise KeyboardInterrupt
         return real(self, tell)
 
-    monkeypatch.setattr(trainer.experiments.trainings.Job, "run", stops)
+    monkeypatch.setattr(trainer.experiments.trainings.TrainingJob, "run", stops)
     with pytest.raises(KeyboardInterrupt):
         study_in(tmp_path / "cut")
     found: Any = report_json(study_in(tmp_path / "cut"))

@@ -22,7 +22,7 @@ from trainer.experiments.records import Study
 from trainer.experiments.results import summarise
 from trainer.experiments.run import check
 from trainer.experiments.study_file import read_study
-from trainer.experiments.trainings import Training, chosen, finals, grid
+from trainer.experiments.trainings import StudyTraining, chosen, finals, grid
 from trainer.experiments.verdict import verdict
 from trainer.reports.study_report import report_json, report_markdown, report_record, write_report
 
@@ -214,7 +214,7 @@ def test_only_different_recipes_have_different_names(tmp_path: Path) -> None:
         '[[arms]]\nname = "z"\nobjective = "multi-rlvr"\nanswers = 3\n',
     )
     arms = {name: study.arm(name).arm for name in ("grpo", "x", "y", "z")}
-    names = {name: Training(arm, 0).name for name, arm in arms.items() if arm is not None}
+    names = {name: StudyTraining(arm, 0).name for name, arm in arms.items() if arm is not None}
     assert names["x"] == names["grpo"]
     assert names["y"] == "vpo-at-k-m3x8-k6-single-share0.5-lr0.0003-kl0-seed0"
     assert names["z"] == "multi-rlvr-m3x8-lr0.0003-kl0-seed0"

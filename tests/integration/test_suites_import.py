@@ -26,11 +26,11 @@ from evovpo.problem.importers import psb2, score
 from evovpo.problem.importers.assertions import parse, read_tests, signature, value_of
 from evovpo.problem.importers.tasks import (
     Case,
-    Comparison,
-    Skipped,
-    Task,
+    ImportedTask,
+    OutputComparison,
+    SkippedTask,
     TaskFormat,
-    UnusableError,
+    UnusableTaskError,
     usable,
 )
 from evovpo.problem.importers.writing import dealt, import_tasks, load_tasks, suite_text
@@ -77,9 +77,9 @@ def write_lines(path: Path, records: list[Any], *, compress: bool = False) -> Pa
     return path
 
 
-def only_task(loaded: list[Task | Skipped]) -> Task:
+def only_task(loaded: list[ImportedTask | SkippedTask]) -> ImportedTask:
     (task,) = loaded
-    assert isinstance(task, Task), task
+    assert isinstance(task, ImportedTask), task
     return task
 
 
@@ -106,11 +106,11 @@ def read_body(body: str) -> tuple[list[Case], list[str]]:
         ("assert f([1] * 3) is True", Case(([1, 1, 1],), True)),
         ("assert not f('a' + 'b')", Case(("ab",), False)),
         ("assert f(-2 ** 3)", Case((-8,), True)),
-        ("assert abs(f(1) - 0.3) < 1e-3", Case((1,), 0.3, Comparison.CLOSE, 1e-3)),
-        ("assert abs(0.3 - f(1)) <= 1e-3", Case((1,), 0.3, Comparison.CLOSE, 1e-3)),
-        ("assert math.isclose(f(1), 50.0, rel_tol=0.01)", Case((1,), 50.0, Comparison.CLOSE, 0.5)),
-        ("assert set(f(1)) == set((2, 3, 2))", Case((1,), [2, 3], Comparison.SET)),
-        ("assert sorted(f(1)) == [2, 3]", Case((1,), [2, 3], Comparison.SORTED)),
+        ("assert abs(f(1) - 0.3) < 1e-3", Case((1,), 0.3, OutputComparison.CLOSE, 1e-3)),
+        ("assert abs(0.3 - f(1)) <= 1e-3", Case((1,), 0.3, OutputComparison.CLOSE, 1e-3)),
+        ("assert math.isclose(f(1), 50.0, rel_tol=0.01)", Case((1,), 50.0, OutputComparison.CLOSE, 0.5)),
+        ("assert set(f(1)) == set((2, 3, 2))", Case((1,), [2, 3], OutputComparison.SET)),
+        ("assert sorted(f(1)) == [2, 3]", Case((1,), [2, 3], OutputComparison.SORTED)),
         ("assert tuple(f(1)) == tuple([2, 3])", Case((1,), [2, 3])),
         ("n = 4\nassert f(n) == [n, n + 1]", Case((4,), [4, 5])),
     ],
@@ -153,18 +153,18 @@ def test_reading_a_test_executes_nothing(tmp_path: Path) -> None:
     _, left_out = read_body(f"assert f(__import__('pathlib').Path({str(path)!r}).touch()) == 1")
     assert len(left_out) == 1
     assert not path.exists()
-    with pytest.raises(UnusableError):
+    with pytest.raises(UnusableTaskError):
         value_of(parse("().__class__").body[0].value, {})  # type: ignore[attr-defined]
 
 
 def test_contradicting_tests_make_a_task_unusable_and_repeated_ones_count_once() -> None:
-    def task(*tests: Case) -> Task:
-        return Task("t", "s", "f", ("x",), "", tests)
+    def task(*tests: Case) -> ImportedTask:
+        return ImportedTask("t", "s", "f", ("x",), "", tests)
 
     same = usable(task(Case((1,), 2), Case((1,), 2), Case((2,), 3)))
     assert (len(same.tests), same.left_out) == (2, ["repeats another test"])
     for unusable in (task(Case((1,), 2), Case((1,), 3)), task(Case((1,), None))):
-        with pytest.raises(UnusableError):
+        with pytest.raises(UnusableTaskError):
             usable(unusable)
 
 

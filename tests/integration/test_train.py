@@ -22,7 +22,7 @@ from evovpo.proposers.local import load_local_policy
 from evovpo.types import PolicyVersion
 from trainer.domains import open_domain, training
 from trainer.domains.sampling import Ask, complete, load_policy
-from trainer.domains.training import Asked, checked_settings, train
+from trainer.domains.training import TrainingRequest, checked_settings, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
@@ -46,10 +46,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"domain": str(folder / "own.py"), "data": str(folder / "rows.jsonl"), "model": str(model)}
 
 
-def asked(parts: dict[str, str], output: Path, **changes: Any) -> Asked:
+def asked(parts: dict[str, str], output: Path, **changes: Any) -> TrainingRequest:
     small: dict[str, Any] = {"steps": 2, "prompts": 2, "rollouts": 4, "test": 1, "ks": (1, 2)}
     settings = {"k": 2, "learning_rate": 0.01} | changes.pop("settings", {})
-    return Asked(**parts | small | changes, output=str(output), settings=settings)
+    return TrainingRequest(**parts | small | changes, output=str(output), settings=settings)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ from evovpo.types import (
     Candidate,
     Evaluation,
     Example,
-    Judged,
+    JudgedCandidate,
     Message,
     Objective,
     Parent,
@@ -86,7 +86,7 @@ def write_attacks(store: Store) -> None:
     store.add_policy_event(PolicyEvent(0, PolicyEventKind.SERVED, _EVERYTHING))
 
 
-def _judged(prompt: Prompt, rollout: Rollout | None, program: Program, status: Status) -> Judged:
+def _judged(prompt: Prompt, rollout: Rollout | None, program: Program, status: Status) -> JudgedCandidate:
     evaluation = Evaluation(
         program_id=program.id,
         problem_version="v1",
@@ -109,4 +109,4 @@ def _judged(prompt: Prompt, rollout: Rollout | None, program: Program, status: S
         parents=prompt.parents,
         text=_EVERYTHING,
     )
-    return Judged(candidate, evaluation, executed=True)
+    return JudgedCandidate(candidate, evaluation, executed=True)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import torch
 
 from evovpo.proposers.local import load_model
-from evovpo.proposers.sampler import Request, Weights, sample
+from evovpo.proposers.sampler import SampleRequest, Weights, sample
 from evovpo.types import PolicyVersion
 
 Answer = tuple[int, dict[str, Any]]
@@ -238,7 +238,7 @@ class FakeServer:
         completions = sample(
             loaded.weights,
             [
-                Request(
+                SampleRequest(
                     tuple(ids),
                     body.get("seed", 0),
                     tuple(range(count)),

@@ -17,7 +17,7 @@ from evovpo.store import Store
 from evovpo.types import (
     Candidate,
     Evaluation,
-    Judged,
+    JudgedCandidate,
     Message,
     Objective,
     ParseStatus,
@@ -141,7 +141,7 @@ def judged(rollout: Rollout, completion: Completion, answers: int, judge: Judge)
             token_span=span,
             parents=(),
         )
-        slots.append(Judged(candidate, evaluation, True))
+        slots.append(JudgedCandidate(candidate, evaluation, True))
     return Tell(rollout.prompt_id, rollout, tuple(slots))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evovpo.config import SearchConfig
-from evovpo.prompts.request import Answer, Request
+from evovpo.prompts.request import Answer, PromptRequest
 from evovpo.proposers import rollout_id
 from evovpo.search.population import Insertion
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
     Evaluation,
-    Judged,
+    JudgedCandidate,
     Message,
     Objective,
     ParentRole,
@@ -58,11 +58,11 @@ class PlainFormat:
         others: int = 0,
         ways: Mapping[str, float] | None = None,
     ) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[PromptRequest] = []
         self.others, self.ways = others, ways or {}
         self._shows = shows
 
-    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return one message that names all that is shown."""
         self.requests.append(request)
         shown = [
@@ -119,11 +119,11 @@ class PlainLoop:
             settings.setdefault("ways", {"climb": 1.0})
         self.config = SearchConfig().changed(**settings)  # type: ignore[arg-type]
         self.format = format_ or PlainFormat()
-        self.search = Search(problem, self.config, self.format, "run", seed)
+        self.search = SearchState(problem, self.config, self.format, "run", seed)
         self.history: list[Prompt | Tell] = []
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[PromptRequest]:
         """What the prompts were made of, in order."""
         return self.format.requests
 
@@ -166,7 +166,7 @@ class PlainLoop:
 
     def _judged(
         self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer | Program]
-    ) -> tuple[Judged, ...]:
+    ) -> tuple[JudgedCandidate, ...]:
         judged = []
         for number, slot in enumerate(slots):
             answer = Answer(slot.source, slot, None) if isinstance(slot, Program) else slot
@@ -192,5 +192,5 @@ class PlainLoop:
                 text=answer.text,
                 reason=reason,
             )
-            judged.append(Judged(candidate, evaluation, status is ParseStatus.PARSED))
+            judged.append(JudgedCandidate(candidate, evaluation, status is ParseStatus.PARSED))
         return tuple(judged)

@@ -8,7 +8,7 @@ from toy_runs import PROBLEM
 
 from evovpo.problem.openevolve.metrics import describe
 from evovpo.prompts.bundles import pack
-from evovpo.prompts.request import Attempt, Request, Shown
+from evovpo.prompts.request import Attempt, PromptRequest, ShownProgram
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -95,10 +95,10 @@ def judged(
     status: Status = Status.OK,
     outputs: tuple[Json, ...] | None = None,
     metrics: tuple[tuple[str, Json], ...] | None = None,
-) -> Shown:
+) -> ShownProgram:
     """Return a judged program."""
     program = Program(source)
-    return Shown(
+    return ShownProgram(
         program,
         Evaluation(program.id, "v", status, rewards, feedback, 0.0, "none", outputs=outputs, metrics=metrics),
     )
@@ -128,24 +128,26 @@ HALF = judged(
     outputs=("LOVELACE, ADA", None, "HOPPER, GRACE", "PLATO", "SAPPHO", "HOMER"),
 )
 
-REQUESTS: dict[str, tuple[Problem, Request]] = {
-    "example_root": (PROBLEM, Request(1, rows=(0, 3))),
-    "example_mutate": (PROBLEM, Request(1, PromptKind.MUTATE, parent=HALF, rows=(0, 1, 3))),
-    "scored_root": (SCORED, Request(3)),
-    "evaluated_root": (EVALUATED, Request(1)),
+REQUESTS: dict[str, tuple[Problem, PromptRequest]] = {
+    "example_root": (PROBLEM, PromptRequest(1, rows=(0, 3))),
+    "example_mutate": (PROBLEM, PromptRequest(1, PromptKind.MUTATE, parent=HALF, rows=(0, 1, 3))),
+    "scored_root": (SCORED, PromptRequest(3)),
+    "evaluated_root": (EVALUATED, PromptRequest(1)),
     "evaluated_mutate": (
         EVALUATED,
-        Request(2, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS, notes="Try 3 * r."),
+        PromptRequest(
+            2, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS, notes="Try 3 * r."
+        ),
     ),
-    "evaluated_crossover": (EVALUATED, Request(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
-    "evaluated_repair": (EVALUATED, Request(1, PromptKind.REPAIR, FAILING)),
+    "evaluated_crossover": (EVALUATED, PromptRequest(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
+    "evaluated_repair": (EVALUATED, PromptRequest(1, PromptKind.REPAIR, FAILING)),
     "evaluated_notes": (
         EVALUATED,
-        Request(0, PromptKind.NOTES, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS),
+        PromptRequest(0, PromptKind.NOTES, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS),
     ),
-    "alone_mutate": (ALONE, Request(1, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,))),
-    "alone_crossover": (ALONE, Request(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
-    "folder_mutate": (FOLDER, Request(1, PromptKind.MUTATE, judged(pack(FILES), (0.5, 0.5)))),
-    "text_mutate": (TEXT, Request(1, PromptKind.MUTATE, judged("Dear reader\n", (0.5, 0.5)))),
+    "alone_mutate": (ALONE, PromptRequest(1, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,))),
+    "alone_crossover": (ALONE, PromptRequest(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
+    "folder_mutate": (FOLDER, PromptRequest(1, PromptKind.MUTATE, judged(pack(FILES), (0.5, 0.5)))),
+    "text_mutate": (TEXT, PromptRequest(1, PromptKind.MUTATE, judged("Dear reader\n", (0.5, 0.5)))),
 }
 """What the golden prompts are made of, by name."""

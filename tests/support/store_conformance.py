@@ -32,7 +32,7 @@ from evovpo.types import (
     Feature,
     Group,
     Json,
-    Judged,
+    JudgedCandidate,
     Limits,
     Message,
     Metric,
@@ -187,7 +187,7 @@ def slot(
     *,
     parse_status: ParseStatus = ParseStatus.PARSED,
     parents: Sequence[Parent] = (),
-) -> Judged:
+) -> JudgedCandidate:
     """Return answer number `position` of a rollout with its evaluation."""
     candidate = Candidate(
         id=f"{rollout.id}-c{position}",
@@ -201,7 +201,9 @@ def slot(
         text=source if source is not None else NASTY,
         reason="" if source is not None else "no program: " + NASTY,
     )
-    return Judged(candidate, evaluation, executed=parse_status is ParseStatus.PARSED and source is not None)
+    return JudgedCandidate(
+        candidate, evaluation, executed=parse_status is ParseStatus.PARSED and source is not None
+    )
 
 
 def make_tell(prompt: Prompt, index: int, answers: Sequence[tuple[str, Evaluation | None]]) -> Tell:

@@ -14,13 +14,13 @@ from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
 from evovpo.search.population import Insertion, Member
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,
     Evaluation,
     Example,
-    Judged,
+    JudgedCandidate,
     Limits,
     Objective,
     Parent,
@@ -129,7 +129,7 @@ class Loop:
     ) -> None:
         self.problem = problem
         self.format = ExpressionFormat(problem)
-        self.search = Search(problem, config, self.format, run, seed, join_language(problem))
+        self.search = SearchState(problem, config, self.format, run, seed, join_language(problem))
         self.judged: list[str] = []
         self.asked: list[Prompt] = []
         self.told: list[Tell] = []
@@ -215,7 +215,7 @@ class Loop:
                 token_span=None,
                 parents=own_parents,
             )
-            judged.append(Judged(candidate, found, status is ParseStatus.PARSED))
+            judged.append(JudgedCandidate(candidate, found, status is ParseStatus.PARSED))
         return Tell(prompt.id, rollout, tuple(judged))
 
 
@@ -238,7 +238,7 @@ def toy_script() -> Callable[[Prompt, int], str]:
     return lambda prompt, index: join_chain(write(prompt, index))
 
 
-def population(search: Search) -> object:
+def population(search: SearchState) -> object:
     """Return everything that a population is, for comparisons."""
     people = search.population
     return [

@@ -16,7 +16,7 @@ from datasets import Dataset
 
 from trainer import VPOConfig, VPOTrainer
 from trainer.domains import training
-from trainer.domains.training import Asked, train
+from trainer.domains.training import TrainingRequest, train
 
 TEXTS = {"a": ["b0c", "cc", "d1e2", "e"], "bc(": ["f", "g0h", "hh1", "i j"]}
 
@@ -58,13 +58,13 @@ if __name__ == "__main__":
     assert done.accelerator.num_processes == 2
     if done.accelerator.is_main_process:
         torch.save(done.accelerator.unwrap_model(done.model).state_dict(), out / "weights.pt")
-    asked = Asked(
+    asked = TrainingRequest(
         domain=str(domain), data=str(data), model=str(model), output=str(out / "trained"), steps=1, prompts=2,
         rollouts=4, test=2, ks=(1, 2), settings={"k": 2},
     )  # fmt: skip
     own = training._measured
 
-    def noted(asked: Asked, trainer: VPOTrainer, *given: Any) -> Any:
+    def noted(asked: TrainingRequest, trainer: VPOTrainer, *given: Any) -> Any:
         with (out / "measured.txt").open("a") as file:
             file.write(f"{given[1]} {type(trainer.model_wrapped).__name__}\n")
         return own(asked, trainer, *given)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evovpo.config import BudgetConfig
 from evovpo.errors import BudgetError
 from evovpo.proposers.bandit import Bandit, pick_weighted
-from evovpo.proposers.limits import Bucket, Budget, Spent
+from evovpo.proposers.limits import Bucket, Budget, Spending
 
 # Weights
 
@@ -184,7 +184,9 @@ def test_what_was_not_used_is_given_back() -> None:
 
 
 def test_a_budget_counts_what_earlier_processes_spent() -> None:
-    budget = Budget(BudgetConfig(tokens=100), lambda run_id: Spent(tokens=60 if run_id == "resumed" else 0))
+    budget = Budget(
+        BudgetConfig(tokens=100), lambda run_id: Spending(tokens=60 if run_id == "resumed" else 0)
+    )
     budget.add("resumed", 39, None)
     budget.check("resumed")
     budget.add("resumed", 1, None)
@@ -196,12 +198,12 @@ def test_a_budget_counts_what_earlier_processes_spent() -> None:
 
 
 def test_what_others_store_for_the_run_counts_at_once() -> None:
-    stored = {"run": Spent()}
+    stored = {"run": Spending()}
     budget = Budget(BudgetConfig(tokens=100), lambda run_id: stored[run_id])
     budget.add("run", 40, None)
-    stored["run"] = Spent(tokens=40)  # the same request, stored
+    stored["run"] = Spending(tokens=40)  # the same request, stored
     budget.check("run")
-    stored["run"] = Spent(tokens=100)  # and one of a model that judges
+    stored["run"] = Spending(tokens=100)  # and one of a model that judges
     with pytest.raises(BudgetError, match="used 100 of 100 tokens"):
         budget.check("run")
 
@@ -216,7 +218,7 @@ def test_a_budget_of_money_ends_with_the_money() -> None:
 
 
 def test_without_a_limit_nothing_is_asked_of_the_store() -> None:
-    def before(run_id: str) -> Spent:
+    def before(run_id: str) -> Spending:
         raise AssertionError("asked")
 
     budget = Budget(BudgetConfig(), before)

@@ -37,7 +37,7 @@ from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.doctor.examine import SAMPLING, Report, examine_problem, examine_run, named_problem
+from evovpo.reports.doctor.examine import SAMPLING, DoctorReport, examine_problem, examine_run, named_problem
 from evovpo.reports.doctor.picture import write_png
 from evovpo.reports.doctor.report import grouping_setting, report_json, report_view
 from evovpo.runs.request import RunRequest
@@ -502,13 +502,13 @@ def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield opened
 
 
-def written(report: Report, width: int = 100) -> str:
+def written(report: DoctorReport, width: int = 100) -> str:
     file = io.StringIO()
     Console(file=file, width=width, highlight=False).print(report_view(report), crop=False)
     return file.getvalue()
 
 
-def with_diagnosis(report: Report, diagnosis: Diagnosis) -> Report:
+def with_diagnosis(report: DoctorReport, diagnosis: Diagnosis) -> DoctorReport:
     return report._replace(diagnosis=diagnosis)
 
 

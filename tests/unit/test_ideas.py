@@ -7,7 +7,7 @@ from plain_search import PLAIN, PlainLoop, judge
 from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.replies import idea_of
-from evovpo.prompts.request import CHANGES, Change, Request, Shown
+from evovpo.prompts.request import CHANGES, Change, PromptRequest, ShownProgram
 from evovpo.types import Program, PromptKind, Rollout, Sampling
 
 
@@ -36,12 +36,13 @@ def test_a_program_keeps_its_last_changes_with_what_each_brought() -> None:
 
 def test_a_prompt_lists_the_changes_of_its_parent() -> None:
     program = Program("def run():\n    return 1\n")
-    parent = Shown(program, judge(Program("0.5 0.5")), (Change("Try a grid.", 0.25, 0.5),))
-    request = Request(1, kind=PromptKind.MUTATE, parent=parent)
+    parent = ShownProgram(program, judge(Program("0.5 0.5")), (Change("Try a grid.", 0.25, 0.5),))
+    request = PromptRequest(1, kind=PromptKind.MUTATE, parent=parent)
     user = RewriteFormat().messages(PLAIN, request)[-1].content
     assert "- Try a grid. (0.25 -> 0.5)" in user
     without = RewriteFormat().messages(
-        PLAIN, Request(1, kind=PromptKind.MUTATE, parent=Shown(program, judge(Program("0.5 0.5"))))
+        PLAIN,
+        PromptRequest(1, kind=PromptKind.MUTATE, parent=ShownProgram(program, judge(Program("0.5 0.5")))),
     )
     assert "last changes" not in without[-1].content
 

@@ -15,7 +15,7 @@ from evovpo.prompts.instruct import RewriteFormat
 from evovpo.reports import live
 from evovpo.reports.live import LiveProgress, LiveView, status_line
 from evovpo.runs.driver import Progress
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import CallTotals
 from evovpo.types import Run, RunStatus
 
@@ -23,7 +23,7 @@ REWARDS = (1.0, *[0.5] * (len(HARD.objectives) - 1))
 """Of the starting program: 4.5 of 8 in all, so a mean of 0.5625."""
 
 
-def judged(loop: Loop) -> Search:
+def judged(loop: Loop) -> SearchState:
     """Tell the judgement of the starting program, and return the search."""
     loop.tell(loop.proposals(loop.ask()))
     return loop.search
@@ -46,7 +46,7 @@ def test_of_objectives_the_best_mean_of_each_island_is_shown() -> None:
     ):
         loop = loop_with(*rewards)
         loop.problem = scored
-        loop.search = Search(scored, CONFIG, RewriteFormat(), "run", 0)
+        loop.search = SearchState(scored, CONFIG, RewriteFormat(), "run", 0)
         mean = f"{sum(rewards) / 8:.3f}"
         assert status_line(judged(loop), 12.4) == f"{start}12 programs/s, best by island {mean} {mean}"
 

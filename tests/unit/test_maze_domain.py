@@ -14,7 +14,7 @@ from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split, TaskFamily
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
 from trainer.domains.maze.maze_family import MazeFamily, chain_ids, prompt_ids, route_ids
-from trainer.domains.on_policy import Arm, TrainingBudget, train
+from trainer.domains.on_policy import TrainingArm, TrainingBudget, train
 
 DOMAIN: TaskFamily = MazeFamily()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
@@ -113,7 +113,7 @@ def test_a_training_on_prompts_with_parents_is_refused_before_anything_is_spent(
         def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[Maze]:
             raise AssertionError("tasks were made for a training that cannot be")
 
-    arm = Arm("vpo", "vpo", 3, 8, parent_share=0.25)
+    arm = TrainingArm("vpo", "vpo", 3, 8, parent_share=0.25)
     with pytest.raises(ConfigError, match=r"arm vpo: parent_share is 0\.25, and prompts of the domain maze"):
         train(arm, Untouched(), TrainingBudget(tokens=1000), 0)
     with pytest.raises(ConfigError, match="no place for one"):

@@ -15,7 +15,7 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Driver
 from evovpo.search.novelty import SHINGLE, text_distance, text_fault
 from evovpo.search.population import Member
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Program, Run, RunStatus, Tell
 
@@ -84,7 +84,7 @@ class Counting:
 
 def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged(tmp_path: Path) -> None:
     near, other = "0.2 0.2 # better seed!", "0.9 0.9 # an entirely other thing"
-    search = Search(PLAIN, SETTINGS.search, PlainFormat(), "one", 0)
+    search = SearchState(PLAIN, SETTINGS.search, PlainFormat(), "one", 0)
     with Store.open(str(tmp_path / "run.db")) as store:
         store.add_problem(PLAIN)
         store.add_run(Run("one", PLAIN.id, PLAIN.version, 0, 4, SETTINGS.to_json(), RunStatus.RUNNING, "now"))

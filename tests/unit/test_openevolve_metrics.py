@@ -14,7 +14,7 @@ from openevolve.utils.metrics_utils import get_fitness_score
 from evovpo.analysis.scores import combined_score, failure, number
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import (
-    Declared,
+    MetricDeclaration,
     describe,
     learn,
     read_metrics,
@@ -90,11 +90,11 @@ def test_without_declarations_one_number_is_searched_for() -> None:
 def test_declared_metrics_alone_are_objectives() -> None:
     scored: dict[str, Json] = {"speed": 2.0, "time": 3.0, "noise": 1.0, "c1": 1.5, "combined_score": 0.5}
     declared = {
-        "later": Declared(low=-1.0, high=1.0),
-        "speed": Declared(low=0.0, high=10.0),
-        "time": Declared(lower_is_better=True),
-        "noise": Declared(ignore=True),
-        "combined_score": Declared(low=0.0, high=1.0),
+        "later": MetricDeclaration(low=-1.0, high=1.0),
+        "speed": MetricDeclaration(low=0.0, high=10.0),
+        "time": MetricDeclaration(lower_is_better=True),
+        "noise": MetricDeclaration(ignore=True),
+        "combined_score": MetricDeclaration(low=0.0, high=1.0),
     }
     assert learn(scored, declared, ()) == (
         Metric("speed", 0.0, 10.0),
@@ -102,7 +102,7 @@ def test_declared_metrics_alone_are_objectives() -> None:
         Metric("combined_score", 0.0, 1.0),
         Metric("later", -1.0, 1.0),
     )
-    assert learn(scored, {"noise": Declared(ignore=True)}, ()) == (
+    assert learn(scored, {"noise": MetricDeclaration(ignore=True)}, ()) == (
         Metric("combined_score", 0.5, 1.0, is_soft=True),
     )
 
@@ -136,9 +136,9 @@ def test_declared_bounds_are_read(tmp_path: Path) -> None:
         "[metrics.x]\nignore = true\n"
     )
     assert read_metrics(path)[0] == {
-        "speed": Declared(low=0.0, high=2.5),
-        "run time": Declared(lower_is_better=True),
-        "x": Declared(ignore=True),
+        "speed": MetricDeclaration(low=0.0, high=2.5),
+        "run time": MetricDeclaration(lower_is_better=True),
+        "x": MetricDeclaration(ignore=True),
     }
     path.write_text("[metrics.x]\nlower_is_better = false\n")
     assert read_metrics(path)[0]["x"].lower_is_better is False
@@ -192,7 +192,7 @@ def test_bounds_of_declared_metrics_keep_their_direction(tmp_path: Path) -> None
     judged: list[dict[str, Json]] = [{"run time": value, "combined_score": value} for value in (1.0, 2.0)]
     path = tmp_path / "metrics.toml"
     path.write_text(suggest_bounds(replace(FOLDER, metrics=(Metric("run time", 0, 1),)), judged))
-    bounds = Declared(low=1.0, high=2.25, lower_is_better=False)
+    bounds = MetricDeclaration(low=1.0, high=2.25, lower_is_better=False)
     assert read_metrics(path)[0] == {"run time": bounds, "combined_score": bounds}
     assert path.read_text().count("guessed") == 1
 
@@ -215,7 +215,7 @@ def test_suggested_bounds_leave_room_but_do_not_cross_zero_where_no_value_does(
     path.write_text(suggest_bounds(replace(FOLDER, left_out=()), [{name: value} for value in values]))
     # The direction is guessed from the name, so that nothing is asked.
     assert read_metrics(path)[0] == {
-        name: Declared(low=low, high=high, lower_is_better=name == "right_error")
+        name: MetricDeclaration(low=low, high=high, lower_is_better=name == "right_error")
     }
 
 
@@ -259,7 +259,7 @@ def test_a_description_says_which_way_the_measured_value_counts_and_agrees_with_
 def test_any_name_makes_a_section_that_reads_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(section_line(name) + "\nignore = true\n", encoding="utf-8")
-    assert read_metrics(path)[0] == {name: Declared(ignore=True)}
+    assert read_metrics(path)[0] == {name: MetricDeclaration(ignore=True)}
 
 
 SCALARS = st.one_of(

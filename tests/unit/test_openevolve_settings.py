@@ -12,17 +12,17 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.problem.openevolve import keys
 from evovpo.problem.openevolve import settings as module
-from evovpo.problem.openevolve.settings import Effect, Settings, read_settings
+from evovpo.problem.openevolve.settings import Effect, OpenEvolveSettings, read_settings
 from evovpo.types import Feature
 
 
-def read(tmp_path: Path, text: str) -> Settings:
+def read(tmp_path: Path, text: str) -> OpenEvolveSettings:
     path = tmp_path / "config.yaml"
     path.write_text(text)
     return read_settings(path)
 
 
-def effects(settings: Settings) -> dict[str, Effect]:
+def effects(settings: OpenEvolveSettings) -> dict[str, Effect]:
     return {key.name: key.effect for key in settings.keys}
 
 
@@ -251,7 +251,7 @@ def test_a_value_that_is_none_of_ours_names_file_and_setting(tmp_path: Path) -> 
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path, "# nothing\n") == Settings({}, (), "", (), ())
+    assert read(tmp_path, "# nothing\n") == OpenEvolveSettings({}, (), "", (), ())
 
 
 def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_exists() -> None:

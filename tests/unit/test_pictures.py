@@ -16,8 +16,8 @@ from evovpo.errors import EvovpoError
 from evovpo.reports.pictures import (
     COLOURS,
     BeforeAfter,
-    Curve,
-    Line,
+    KCurve,
+    StepCurve,
     spread,
     write_arms,
     write_before_after,
@@ -27,8 +27,8 @@ from evovpo.reports.pictures import (
 KS = (1, 3, 12)
 
 
-def curve(label: str, *means: float, half_width: float = 0.05) -> Curve:
-    return Curve(label, KS, tuple(Interval(m, m - half_width, m + half_width, 9) for m in means))
+def curve(label: str, *means: float, half_width: float = 0.05) -> KCurve:
+    return KCurve(label, KS, tuple(Interval(m, m - half_width, m + half_width, 9) for m in means))
 
 
 def has_colour(path: Path, colour: str) -> bool:
@@ -43,7 +43,7 @@ def before_after(path: Path, title: str = "Before and after") -> None:
     write_before_after(path, [panel, panel], title=title, note="9 problems")
 
 
-def arms(path: Path, differences: list[Curve]) -> None:
+def arms(path: Path, differences: list[KCurve]) -> None:
     write_arms(path, differences, reference="grpo", title="Arms", note="3 seeds")
 
 
@@ -81,8 +81,8 @@ def test_only_differences_that_exclude_zero_are_filled(tmp_path: Path) -> None:
 
 
 def test_training_curves_have_the_colour_of_their_arm_and_may_be_empty(tmp_path: Path) -> None:
-    vpo, grpo = Line("vpo", [1, 2, 3], [0.1, 0.2, 0.3]), Line("grpo", [1, 2], [0.1, 0.1])
-    panels = {"set score": [vpo, grpo, Line("none", [], [])], "KL": [vpo]}
+    vpo, grpo = StepCurve("vpo", [1, 2, 3], [0.1, 0.2, 0.3]), StepCurve("grpo", [1, 2], [0.1, 0.1])
+    panels = {"set score": [vpo, grpo, StepCurve("none", [], [])], "KL": [vpo]}
     write_training(tmp_path / "t.png", panels, title="Training", note="")
     assert [has_colour(tmp_path / "t.png", colour) for colour in COLOURS[:3]] == [True, True, False]
 
@@ -96,7 +96,7 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EvovpoError, match="no arm to draw"):
         arms(tmp_path / "a.png", [])
     with pytest.raises(EvovpoError, match="no training step to draw"):
-        write_training(tmp_path / "a.png", {"loss": [Line("vpo", [], [])]}, title="", note="")
+        write_training(tmp_path / "a.png", {"loss": [StepCurve("vpo", [], [])]}, title="", note="")
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

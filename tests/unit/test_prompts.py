@@ -14,7 +14,7 @@ from evovpo.builtin.chain import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
 from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
 from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.errors import ProblemError
-from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.types import (
     Example,
     Objective,
@@ -43,13 +43,13 @@ def rollout(text: str, token_ids: tuple[int, ...] | None = None) -> Rollout:
 
 def shown(
     text: str, outputs: tuple[str | None, ...] | None = None, rewards: tuple[float, ...] = (1.0,) * 6
-) -> Shown:
-    return Shown(Program(text), dataclasses.replace(evaluation(text, rewards), outputs=outputs))
+) -> ShownProgram:
+    return ShownProgram(Program(text), dataclasses.replace(evaluation(text, rewards), outputs=outputs))
 
 
 def text_of(made_by: PromptFormat, problem: Problem, **given: object) -> str:
     values = {"answers": 2, "rows": (0, 3), **given}
-    return made_by.messages(problem, Request(**values))[-1].content  # type: ignore[arg-type]
+    return made_by.messages(problem, PromptRequest(**values))[-1].content  # type: ignore[arg-type]
 
 
 # The built-in model's format

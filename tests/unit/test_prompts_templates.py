@@ -16,7 +16,7 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
-from evovpo.prompts.request import Request
+from evovpo.prompts.request import PromptRequest
 from evovpo.prompts.templates import PLACES, Templates, load_templates, write_templates
 from evovpo.runs.choices import choose_format, with_style
 from evovpo.store import Store
@@ -63,15 +63,17 @@ def test_one_file_overrides_one_template(tmp_path: Path) -> None:
     (tmp_path / "mutate.txt").write_text("Mend:\n{parent}\n\n{answer}")
     (tmp_path / ".hidden").write_text("{x}")
     made_by = RewriteFormat(templates=load_templates(str(tmp_path)))
-    request = Request(1, PromptKind.MUTATE, PARENT)
+    request = PromptRequest(1, PromptKind.MUTATE, PARENT)
     assert made_by.messages(EVALUATED, request)[-1].content.startswith("Mend:\n```python\nimport math\n")
-    assert made_by.messages(EVALUATED, Request(1)) == RewriteFormat().messages(EVALUATED, Request(1))
+    assert made_by.messages(EVALUATED, PromptRequest(1)) == RewriteFormat().messages(
+        EVALUATED, PromptRequest(1)
+    )
 
 
 def test_an_empty_system_template_leaves_the_message_out(tmp_path: Path) -> None:
     (tmp_path / "system.txt").write_text("\n")
     made_by = RewriteFormat(templates=load_templates(str(tmp_path)))
-    assert [message.role for message in made_by.messages(SCORED, Request(1))] == ["user"]
+    assert [message.role for message in made_by.messages(SCORED, PromptRequest(1))] == ["user"]
 
 
 def test_unknown_files_and_places_are_one_error_with_the_known_ones(tmp_path: Path) -> None:
@@ -174,6 +176,6 @@ def test_settings_and_templates_reach_the_format(tmp_path: Path) -> None:
     parent = dataclasses.replace(
         PARENT, evaluation=dataclasses.replace(PARENT.evaluation, feedback="x" * 200)
     )
-    text = made_by.messages(EVALUATED, Request(1, PromptKind.MUTATE, parent))[-1].content
+    text = made_by.messages(EVALUATED, PromptRequest(1, PromptKind.MUTATE, parent))[-1].content
     assert "100 characters left out" in text
     assert text.endswith("```")

@@ -32,7 +32,7 @@ from evovpo.reports.text import (
 )
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.runs.stored import Ancestor, Outcome, Row, RunView, find_run, lineage, read_run, run_heldout
+from evovpo.runs.stored import Ancestor, Outcome, RowResult, RunView, find_run, lineage, read_run, run_heldout
 from evovpo.store import CurvePoint, RunRow, Store, solved_at
 from evovpo.types import Parent, ParentRole, Problem, Program, RunStatus
 
@@ -126,14 +126,14 @@ def test_heldout_rows_show_what_the_program_gave(problem: Problem, store: Store)
 
 
 def test_no_misses_are_announced_where_there_are_none(problem: Problem) -> None:
-    assert misses_view(problem, [Row(("a",), "b", "b", True)]) is None
+    assert misses_view(problem, [RowResult(("a",), "b", "b", True)]) is None
 
 
 @pytest.mark.parametrize("character", ["\x1b", "\x9b", "\x07", "\r", "\u202e", "\x00"])
 def test_control_characters_of_programs_and_outputs_do_not_reach_the_terminal(
     problem: Problem, character: str
 ) -> None:
-    row = Row((f"in{character}[31m",), "[bold]out[/bold]", character, False)
+    row = RowResult((f"in{character}[31m",), "[bold]out[/bold]", character, False)
     text = written(rows_table(problem, [row], 5))
     assert character not in text + printable(f"x{character}")
     assert "[bold]out[/bold]" in text
@@ -141,14 +141,18 @@ def test_control_characters_of_programs_and_outputs_do_not_reach_the_terminal(
 
 
 def test_of_many_rows_the_failed_ones_are_shown_and_the_rest_counted(problem: Problem) -> None:
-    rows = [Row((f"in {number}",), "a", "a" if number != 7 else "b", number != 7) for number in range(1, 10)]
+    rows = [
+        RowResult((f"in {number}",), "a", "a" if number != 7 else "b", number != 7) for number in range(1, 10)
+    ]
     text = written(rows_table(problem, rows, 3))
     assert "in 7" in text
     assert "... and 6 more" in text
 
 
 def test_an_output_that_is_none_is_told_from_a_missing_one(problem: Problem) -> None:
-    text = written(rows_table(problem, [Row(("a",), None, None, True), Row(("b",), "x", None, False)], 5))
+    text = written(
+        rows_table(problem, [RowResult(("a",), None, None, True), RowResult(("b",), "x", None, False)], 5)
+    )
     assert "None" in text
     assert "(no output)" in text
 

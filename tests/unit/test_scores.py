@@ -12,7 +12,7 @@ from evovpo.analysis.scores import NO_SCORE, Scored, compared, only_failures, sc
 from evovpo.config import SearchConfig
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.showing import better_at, shown_rewards
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
     Evaluation,
@@ -20,7 +20,7 @@ from evovpo.types import (
     EvaluatorMode,
     Feature,
     Json,
-    Judged,
+    JudgedCandidate,
     Metric,
     Objective,
     ParseStatus,
@@ -48,11 +48,11 @@ def judged(program: Program, status: Status = Status.OK, **metrics: Json) -> Eva
     return Evaluation(program.id, "v", status, rewards, "", 0.0, "none", metrics=tuple(metrics.items()))
 
 
-def told(problem: Problem, *scores: float, **settings: object) -> Search:
+def told(problem: Problem, *scores: float, **settings: object) -> SearchState:
     """Return a search that was told programs with these scores; the first one is the start."""
     programs = [Program(f"program {number}") for number in range(len(scores))]
     problem = dataclasses.replace(problem, seeds=tuple(programs))
-    search = Search(problem, SearchConfig(**settings), PlainFormat(), "run", 0)
+    search = SearchState(problem, SearchConfig(**settings), PlainFormat(), "run", 0)
     prompt = search.ask()
     assert prompt is not None
     search.tell(
@@ -66,7 +66,7 @@ def _tell(prompt: Prompt, pairs: list[tuple[Program, Evaluation]]) -> Tell:
         prompt.id,
         None,
         tuple(
-            Judged(
+            JudgedCandidate(
                 Candidate(f"{prompt.id}-{slot}", prompt.id, None, slot, ParseStatus.PARSED, program),
                 found,
                 True,

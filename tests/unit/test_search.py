@@ -35,7 +35,7 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
-from evovpo.prompts.request import Request
+from evovpo.prompts.request import PromptRequest
 from evovpo.sandbox import Sandbox
 from evovpo.types import (
     Evaluation,
@@ -413,7 +413,7 @@ def test_fresh_prompts_show_all_rows_or_those_that_the_chosen_program_fails() ->
             continue
         # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
         rows = sorted(set(range(8)) - passed)
-        wanted = shown.messages(HARD, Request(prompt.answers, rows=tuple(rows)))[0].content
+        wanted = shown.messages(HARD, PromptRequest(prompt.answers, rows=tuple(rows)))[0].content
         assert sorted(prompt.messages[0].content.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]) == sorted(
             wanted.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]
         )

@@ -15,7 +15,7 @@ from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
 from evovpo.prompts.request import Attempt
 from evovpo.runs.replay import replay
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.search.strategies.islands import Islands
 from evovpo.types import (
     Evaluation,
@@ -31,9 +31,9 @@ from evovpo.types import (
 )
 
 
-def rebuilt(loop: PlainLoop) -> Search:
+def rebuilt(loop: PlainLoop) -> SearchState:
     """Return the search that the loop's history makes again, every prompt compared."""
-    search = Search(loop.search.problem, loop.config, copy.deepcopy(loop.format), "run", 0)
+    search = SearchState(loop.search.problem, loop.config, copy.deepcopy(loop.format), "run", 0)
     replay(search, loop.history, reads_again=True)
     return search
 
@@ -86,10 +86,10 @@ def test_the_settings_the_format_or_the_problem_give_the_shares_at_first() -> No
     assert ways(format_=of_format, ways={"climb": 1.0}) == {"climb"}
     assert ways(ways={}) == {"climb", "specialist", "explore", "combine", "repair", "fresh"}
     one = dataclasses.replace(PLAIN, objectives=(Objective("left"),))
-    assert "specialist" not in first_shares_used(Search(one, SearchConfig(), PlainFormat(), "run", 0))
+    assert "specialist" not in first_shares_used(SearchState(one, SearchConfig(), PlainFormat(), "run", 0))
 
 
-def first_shares_used(search: Search) -> set[str]:
+def first_shares_used(search: SearchState) -> set[str]:
     """Return the ways that a search may take."""
     assert isinstance(search._strategy, Islands)
     return set(search._strategy.shares.now)
@@ -324,7 +324,7 @@ def test_the_score_of_a_program_is_its_combined_score_if_it_has_one(
 ) -> None:
     evaluation = Evaluation("p", "v", Status.OK, (0.0, 1.0), "", 0.0, "none", metrics=metrics)
     for target, reason in ((expected, f"the target of {expected} is reached"), (expected + 1e-9, "")):
-        search = Search(PLAIN, SearchConfig(target=str(target)), PlainFormat())
+        search = SearchState(PLAIN, SearchConfig(target=str(target)), PlainFormat())
         search.gains.append(0.0)
         search.take(Program("p"), evaluation)
         assert search.stop_reason == reason

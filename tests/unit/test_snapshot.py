@@ -12,7 +12,7 @@ import pytest
 from toy_runs import CONFIG, Loop, evaluation, hashed_rewards, random_writer
 
 from evovpo.config import SearchConfig
-from evovpo.prompts.request import Shown
+from evovpo.prompts.request import ShownProgram
 from evovpo.search.judged import JudgedPrograms
 from evovpo.search.snapshot import dump, load, same_state
 from evovpo.types import Program, Status, Trust
@@ -107,7 +107,7 @@ def test_a_judged_program_comes_back_as_it_was_put_in() -> None:
     )
     plain = evaluation("pass", (0.0,))
     for program, found in ((odd, full), (Program("pass"), plain)):
-        programs.add(Shown(program, found))
+        programs.add(ShownProgram(program, found))
     assert (programs[odd.id].program, programs[odd.id].evaluation) == (odd, full)
     assert list(programs) == [odd.id, plain.program_id]
     assert len(programs) == 2

@@ -11,8 +11,8 @@ from plain_search import START, PlainFormat, PlainLoop
 
 from evovpo.config import STRATEGIES
 from evovpo.runs.replay import replay
-from evovpo.search.search import Search
-from evovpo.search.strategies.iid import Independent
+from evovpo.search.search import SearchState
+from evovpo.search.strategies.iid import IndependentSampling
 from evovpo.search.strategies.islands import Islands
 from evovpo.search.strategies.puct import EXPLORATION
 from evovpo.types import EvaluatorFolder, EvaluatorMode, Metric, ParentRole, Prompt, PromptKind
@@ -34,7 +34,10 @@ def text(rng: Random) -> str:
 def test_every_strategy_is_made() -> None:
     made = {name: type(PlainLoop(strategy=name).search._strategy) for name in STRATEGIES}
     assert {name for name, strategy in made.items() if strategy is Islands} == {"islands"}
-    assert {name for name, strategy in made.items() if strategy is Independent} == {"iid", "best-of-n"}
+    assert {name for name, strategy in made.items() if strategy is IndependentSampling} == {
+        "iid",
+        "best-of-n",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "islands"])
@@ -56,7 +59,7 @@ def test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly(name: str
         else:
             break
     assert loop.search.proposed == 90
-    again = Search(loop.search.problem, loop.config, PlainFormat(), "run", 0)
+    again = SearchState(loop.search.problem, loop.config, PlainFormat(), "run", 0)
     replay(again, loop.history, reads_again=True)
     assert again.best == loop.search.best
     assert list(again.gains) == list(loop.search.gains)

@@ -17,10 +17,10 @@ from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
 from evovpo.sandbox.result import Result, sandbox_failure
-from evovpo.search.search import Search
-from evovpo.types import Candidate, Judged, ParseStatus, Problem, Program, PromptKind, Tell
+from evovpo.search.search import SearchState
+from evovpo.types import Candidate, JudgedCandidate, ParseStatus, Problem, Program, PromptKind, Tell
 from trainer.domains.catalogue import open_family
-from trainer.domains.on_policy import Arm, TrainingBudget, train
+from trainer.domains.on_policy import TrainingArm, TrainingBudget, train
 from trainer.domains.strings.string_family import MIN_ROWS, StringFamily
 
 
@@ -123,13 +123,13 @@ def prompts_of_a_search(problem: Problem, parent: Program, answers: int) -> Iter
     """Yield the prompts of a search that knows one program, each with the rows in another order."""
     problem = dataclasses.replace(problem, seeds=(parent,))
     settings = SearchConfig(evaluations=100_000, islands=1, ways={"climb": 1.0}, joins=False, answers=answers)
-    search = Search(problem, settings, ExpressionFormat(problem), "run", 0)
+    search = SearchState(problem, settings, ExpressionFormat(problem), "run", 0)
     first = search.ask()
     assert first is not None
     with Sandbox(workers=1, preload=()) as sandbox:
         evaluation = Evaluator(problem, sandbox).evaluate(parent)
     candidate = Candidate("c", first.id, None, 0, ParseStatus.PARSED, parent, None, ())
-    search.tell(Tell(first.id, None, (Judged(candidate, evaluation, True),)))
+    search.tell(Tell(first.id, None, (JudgedCandidate(candidate, evaluation, True),)))
     tokenizer = AutoTokenizer.from_pretrained(BUILT_IN_MODEL)
     while (prompt := search.ask()) is not None:
         assert prompt.kind is PromptKind.MUTATE
@@ -151,6 +151,6 @@ def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: Stri
 
 
 def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringFamily) -> None:
-    arm = Arm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
+    arm = TrainingArm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
     _, (step,) = train(arm, domain, TrainingBudget(tokens=1, prompts=4, tasks=6), 0)
     assert 0.0 < step["parent_share"] <= 0.5

@@ -14,7 +14,7 @@ from evovpo.errors import ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.table_script import table_arguments, table_names
 from evovpo.problem.importers.tables import new_forms, read_table, table_task, write_rows, write_table
-from evovpo.problem.importers.tasks import Task
+from evovpo.problem.importers.tasks import ImportedTask
 
 WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "short": "O. Lang"}]
 
@@ -24,7 +24,7 @@ def written(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def task_of(path: Path, content: str, output: str | None = None) -> Task:
+def task_of(path: Path, content: str, output: str | None = None) -> ImportedTask:
     return table_task(written(path, content), output)[0]
 
 

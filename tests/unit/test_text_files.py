@@ -317,7 +317,7 @@ def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
     assert Shell(capsys)("new", "posed", "--domain", "judged", "--data", data).code == 0
     version = load_problem("posed").version
 
-    def search(said: str, store: str) -> evovpo.Evolved:
+    def search(said: str, store: str) -> evovpo.EvolveResult:
         settings = {"search.rollouts": 1, "sandbox.minimum_level": "none"}
         return evovpo.evolve(
             "posed", proposer=lambda messages, n: [said] * n, evaluations=1, store=store, settings=settings

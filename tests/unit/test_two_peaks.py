@@ -10,14 +10,14 @@ from plain_search import PLAIN, PlainFormat
 
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
     Feature,
-    Judged,
+    JudgedCandidate,
     Metric,
     Objective,
     ParseStatus,
@@ -46,19 +46,19 @@ def height(x: float) -> float:
     return 1 - 0.05 * abs(x - 5) if x < 13 else 5 - 0.33 * abs(x - 15)
 
 
-def judged(prompt: Prompt, program: Program, search: Search, owner: str) -> Judged:
+def judged(prompt: Prompt, program: Program, search: SearchState, owner: str) -> JudgedCandidate:
     x = float(program.source)
     known = search.evaluation(program.id)
     metrics = (("combined_score", height(x)), ("x", x))
     found = known or Evaluation(program.id, "v", Status.OK, (0.5,), "", 0.0, "none", metrics=metrics)
     status = ParseStatus.DUPLICATE if known else ParseStatus.PARSED
     candidate = Candidate(owner, prompt.id, owner, 0, status, program, None, prompt.parents, program.source)
-    return Judged(candidate, found, known is None)
+    return JudgedCandidate(candidate, found, known is None)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_search_with_a_feature_finds_the_higher_of_two_peaks(seed: int) -> None:
-    search = Search(PEAKS, SearchConfig(evaluations=150, islands=5), PlainFormat(), "run", seed)
+    search = SearchState(PEAKS, SearchConfig(evaluations=150, islands=5), PlainFormat(), "run", seed)
     rng = Random(seed)
     first = search.ask()
     assert first is not None

@@ -14,7 +14,7 @@ from evovpo.config import SearchConfig
 from evovpo.search.memory import Failures
 from evovpo.search.plan import Plan
 from evovpo.search.population import Population
-from evovpo.search.search import Search
+from evovpo.search.search import SearchState
 from evovpo.search.ways import (
     FOCUSED,
     WAYS,
@@ -35,7 +35,7 @@ from evovpo.types import (
     Example,
     Feature,
     Json,
-    Judged,
+    JudgedCandidate,
     Metric,
     Objective,
     Parent,
@@ -77,7 +77,7 @@ class Scene:
     def __init__(self, problem: Problem = PLAIN, islands: int = 1, **settings: object) -> None:
         config = SearchConfig().changed(**settings)
         shows = PlainFormat()
-        self.standing = Search(problem, config, shows, "run", 0)
+        self.standing = SearchState(problem, config, shows, "run", 0)
         self.problem = problem
         self.population = Population(problem, islands, 10)
         self.failures = Failures(self.standing, islands)
@@ -102,7 +102,7 @@ class Scene:
         self._told += 1
         prompt = Prompt(f"prompt {self._told}", "run", self._told, 0, PromptKind.MUTATE, island=island)
         candidate = Candidate(f"c{self._told}", prompt.id, None, 0, ParseStatus.PARSED, program)
-        self.failures.learn(prompt, Tell(prompt.id, None, (Judged(candidate, found, True),)), None)
+        self.failures.learn(prompt, Tell(prompt.id, None, (JudgedCandidate(candidate, found, True),)), None)
         return program.id
 
     def view(self, island: int = 0) -> View:

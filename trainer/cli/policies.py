@@ -15,7 +15,7 @@ from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
     from evovpo.proposers.server import VLLMServer
-    from trainer.loop.training_plan import Plan
+    from trainer.loop.training_plan import TrainingPlan
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
@@ -118,23 +118,23 @@ def retrain(
 
     from evovpo.runs.stored import find_run
     from trainer.cli.progress import WorkBar
-    from trainer.learning.data import RunPart
+    from trainer.learning.data import RunSpan
     from trainer.loop import retrain as training
     from trainer.loop.guard import uncompared
-    from trainer.loop.training_plan import Watch, make_plan
+    from trainer.loop.training_plan import TrainingCallbacks, make_plan
     from trainer.reports.training import plan_line, plan_table, steps_table
 
     logging.disable_progress_bar()  # one bar, ours, is enough
     began = time.monotonic()
 
-    def warn_uncompared(plan: Plan) -> None:
+    def warn_uncompared(plan: TrainingPlan) -> None:
         """Say before anything is spent that the new version will be served without a comparison."""
         why = uncompared(store, plan) if config.probe.problems else ""
         if why:
             say(f"The new version is served without being compared with its parent: {why}", stderr=True)
 
     with open_store(store_url) as store:
-        found = [RunPart(find_run(store, run)) for run in runs]
+        found = [RunSpan(find_run(store, run)) for run in runs]
         if dry_run:
             plan = make_plan(store, found, config)
             if as_json:
@@ -146,7 +146,7 @@ def retrain(
             return
         bar = WorkBar()
 
-        def planned(plan: Plan, done: int) -> None:
+        def planned(plan: TrainingPlan, done: int) -> None:
             if not as_json:
                 show_answer(plan_table(plan))
             if plan.published is not None:
@@ -164,7 +164,7 @@ def retrain(
                     config,
                     policies or training.default_policies(store),
                     targets=targets_of(servers),
-                    watch=Watch(planned, bar.stepped, bar.guarded),
+                    watch=TrainingCallbacks(planned, bar.stepped, bar.guarded),
                 )
         except KeyboardInterrupt:
             leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evovpo.types import Problem, TrainingStep
     from trainer.loop.loop import Loop
     from trainer.loop.retrain import RetrainResult
-    from trainer.loop.training_plan import Plan
+    from trainer.loop.training_plan import TrainingPlan
     from trainer.loop.turns import LoopWatch
 
 
@@ -116,7 +116,7 @@ class LoopBar(WorkBar):
         problem = self._plan.problem_of(outcome.run)  # several searches may be under way
         self.line(f"{problem.id}: {said}")
 
-    def _planned(self, plan: Plan, done: int) -> None:
+    def _planned(self, plan: TrainingPlan, done: int) -> None:
         from trainer.reports.training import plan_line
 
         self.line(f"training: {plan_line(plan)}")

@@ -21,7 +21,7 @@ from trainer.cli.policies import check_installed
 from trainer.cli.train import settings_of
 
 if TYPE_CHECKING:
-    from evovpo.experiments.pool import Failed
+    from evovpo.experiments.pool import FailedTask
     from trainer.experiments.export import Export
     from trainer.experiments.records import Study
 
@@ -193,7 +193,7 @@ def _recipe(
 
 def _run(
     found: Study, export: Export, work: Path, processes: int | None, executor: str | None
-) -> Sequence[Failed]:
+) -> Sequence[FailedTask]:
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
     from evovpo.experiments.cluster import on_cluster

@@ -17,7 +17,7 @@ from evovpo.errors import ConfigError
 from trainer.cli.policies import Objective, check_installed
 
 if TYPE_CHECKING:
-    from trainer.domains.training import Asked
+    from trainer.domains.training import TrainingRequest
 
 _DOMAIN = option(
     "NAME",
@@ -102,12 +102,12 @@ def train(
                evovpo measure --domain maze-conflict --model trained
     """
     check_installed()
-    from trainer.domains.training import Asked
+    from trainer.domains.training import TrainingRequest
 
     settings = settings_of(changes) | ({"report_to": report_to} if report_to else {})
     if domain is None and config is None:
         raise ConfigError("name what to answer with --domain, or a recipe with --config")
-    asked = Asked(
+    asked = TrainingRequest(
         domain=domain or "", output=str(output), data=data, test_data=test_data, model=model,
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
         lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
@@ -130,7 +130,9 @@ def train(
         show_answer(preview_view(found))
 
 
-def _of_recipe(context: typer.Context, config: Path, arm: str | None, asked: Asked) -> Asked:
+def _of_recipe(
+    context: typer.Context, config: Path, arm: str | None, asked: TrainingRequest
+) -> TrainingRequest:
     """Return a training of a recipe, with what was given on the command line in the place of its own."""
     from dataclasses import fields
 
@@ -144,11 +146,11 @@ def _of_recipe(context: typer.Context, config: Path, arm: str | None, asked: Ask
         for one in fields(asked)
         if str(context.get_parameter_source(one.name)).endswith("COMMANDLINE") or one.name == "settings"
     }
-    found: Asked = asked_of(recipe, arm, asked.seed, asked.output, given)
+    found: TrainingRequest = asked_of(recipe, arm, asked.seed, asked.output, given)
     return found
 
 
-def _train(asked: Asked, *, as_json: bool) -> None:
+def _train(asked: TrainingRequest, *, as_json: bool) -> None:
     from trainer.cli.progress import WorkBar, quiet
     from trainer.domains.training import train as run
     from trainer.reports.domains import trained_view

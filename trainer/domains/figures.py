@@ -12,7 +12,7 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.intervals import Difference, difference, mean
 from evovpo.judging.measure import Measure, measure
 from trainer.domains.domain import Domain
-from trainer.domains.sampling import Ask, Completed, complete, complete_at, load_policy
+from trainer.domains.sampling import Ask, JudgedCompletion, complete, complete_at, load_policy
 
 BY_K = {
     "best_at_k": "best@k: best mean reward of k answers",
@@ -91,7 +91,7 @@ def ends(interval: Interval) -> dict[str, float]:
 
 
 def figures(
-    name: str, found: Sequence[Sequence[Completed]], ks: Sequence[int], ask: Ask, domain: Domain
+    name: str, found: Sequence[Sequence[JudgedCompletion]], ks: Sequence[int], ask: Ask, domain: Domain
 ) -> PolicyFigures:
     """Return what judged completions of a domain's prompts are worth. Raises `SandboxError` as `measure`."""
     measures = tuple(

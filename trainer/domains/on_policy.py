@@ -19,7 +19,7 @@ from evovpo.errors import ConfigError, DivergedError, PolicyError
 from evovpo.experiments.reading import Part, Positive
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults, without_repeats
 from evovpo.judging.measure import measure as measure_answers
-from evovpo.proposers.sampler import Completion, Request, Weights, sample
+from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
 from trainer.domains.domain import TaskFamily
@@ -33,7 +33,7 @@ _PROMPTS_AT_ONCE = 12
 
 
 @dataclass(frozen=True)
-class Arm:
+class TrainingArm:
     """An objective with everything that an arm may choose for itself."""
 
     name: str
@@ -75,13 +75,13 @@ class TrainingBudget(Part):
 
 def ask(
     domain: TaskFamily, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
-) -> Request:
+) -> SampleRequest:
     """Return the request for completions of so many answers to a task, at temperature 1."""
     prompt_ids = domain.prompt_ids(task, answers, parent)
-    return Request(prompt_ids, seed, tuple(range(completions)), 1.0, domain.max_tokens(answers))
+    return SampleRequest(prompt_ids, seed, tuple(range(completions)), 1.0, domain.max_tokens(answers))
 
 
-def complete(model: Any, requests: Sequence[Request]) -> list[list[Completion]]:
+def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Completion]]:
     """Return the completions of each request by a model with the weights that it has now."""
     ends = model.generation_config.eos_token_id
     return sample(Weights(model), requests, (ends,) if isinstance(ends, int) else tuple(ends))
@@ -124,7 +124,7 @@ def load_start_model(domain: TaskFamily) -> Any:
 
 
 def train(
-    arm: Arm,
+    arm: TrainingArm,
     domain: TaskFamily,
     budget: TrainingBudget,
     seed: int,
@@ -193,7 +193,7 @@ class _Group(NamedTuple):
 
 
 def _sample_step(
-    arm: Arm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
+    arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
     """Return the judged groups of a step, one for each of P tasks unless parents are shown.
 
@@ -240,7 +240,7 @@ def _lexicase(rewards_N_D: npt.NDArray[np.float64], rng: np.random.Generator) ->
 
 
 def _sample(
-    arm: Arm,
+    arm: TrainingArm,
     model: Any,
     domain: TaskFamily,
     tasks: Sequence[tuple[Any, str | None]],
@@ -273,7 +273,7 @@ def _sample(
 
 
 def _training_rows(
-    arm: Arm, groups: Sequence[_Group], rng: np.random.Generator
+    arm: TrainingArm, groups: Sequence[_Group], rng: np.random.Generator
 ) -> tuple[list[list[TrainingRow]], float]:
     """Return the rows of each group, and the share of groups with spread."""
     rows: list[list[TrainingRow]] = [[] for _ in groups]

@@ -10,13 +10,13 @@ from evovpo.analysis.doctor.figures import Sample, sample_of
 from evovpo.analysis.doctor.findings import diagnose
 from evovpo.judging.measure import without_repeats
 from trainer.domains.domain import Domain
-from trainer.domains.sampling import Completed, complete, load_policy
-from trainer.domains.training import Asked
+from trainer.domains.sampling import JudgedCompletion, complete, load_policy
+from trainer.domains.training import TrainingRequest
 
 _PROMPTS, _SHOWN = 8, 3
 
 
-def preview(asked: Asked) -> dict[str, Any]:
+def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return what a training would be, as JSON, from G completions of each of eight prompts.
 
     Tokens are those of completions as long as these, and at most; memory is a rough sum for one device of
@@ -67,7 +67,7 @@ def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
     return round(4 * parameters * (1 if lora else 4 + has_reference))
 
 
-def _sample(domain: Domain, found: Sequence[Sequence[Completed]]) -> Sample:
+def _sample(domain: Domain, found: Sequence[Sequence[JudgedCompletion]]) -> Sample:
     """Return what the doctor looks at: the prompts with as many components as the domain names."""
     prompts = []
     for number, completions in enumerate(found):

@@ -50,7 +50,7 @@ class Ask:
         return {name: getattr(self, name) for name in names}
 
 
-class Completed(NamedTuple):
+class JudgedCompletion(NamedTuple):
     """One completion, judged."""
 
     text: str
@@ -102,14 +102,14 @@ def complete(
     rows: Sequence[Row],
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
-) -> list[list[Completed]]:
+) -> list[list[JudgedCompletion]]:
     """Return the judged completions of each row, sampled in this process.
 
     The same for the same policy, rows and seed; the caller's random numbers stay as they are. Raises
     `PolicyError` for a prompt that leaves no room in the model's context.
     """
     domain.check_tokens(policy.tokenizer)
-    found: list[list[Completed]] = []
+    found: list[list[JudgedCompletion]] = []
     per_batch = max(1, _ROWS_AT_ONCE // ask.completions)
     was_training = policy.model.training
     with torch.random.fork_rng(), torch.inference_mode():
@@ -181,13 +181,17 @@ def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
         whole.generation_config = own
 
 
-def _judged(policy: LoadedModel, domain: Domain, row: Row, rows: Sequence[list[int]]) -> list[Completed]:
+def _judged(
+    policy: LoadedModel, domain: Domain, row: Row, rows: Sequence[list[int]]
+) -> list[JudgedCompletion]:
     texts = [str(policy.tokenizer.decode(ids, skip_special_tokens=domain.judge_ids is None)) for ids in rows]
     if domain.judge_ids is not None:
         chains = [domain.judge_ids(ids, row) for ids in rows]
     else:
         chains = domain.judge(texts, [row] * len(texts))
-    return [Completed(text, chain, len(ids)) for text, chain, ids in zip(texts, chains, rows, strict=True)]
+    return [
+        JudgedCompletion(text, chain, len(ids)) for text, chain, ids in zip(texts, chains, rows, strict=True)
+    ]
 
 
 def complete_at(
@@ -197,7 +201,7 @@ def complete_at(
     rows: Sequence[Row],
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
-) -> list[list[Completed]]:
+) -> list[list[JudgedCompletion]]:
     """Return the same from an OpenAI-compatible server, asked as searches ask it. Raises `ServerError`."""
     from evovpo.proposers.openai import OpenAIProposer
 
@@ -211,7 +215,7 @@ def complete_at(
     named = ModelConfig(name=model, top_p=ask.top_p, extra=json.dumps(fields) if fields else "")
     sampling, done = Sampling(ask.temperature, domain.max_tokens), count(1)
 
-    async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[Completed]:
+    async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[JudgedCompletion]:
         text = row["prompt"]
         messages = [{"role": "user", "content": text}] if isinstance(text, str) else text
         ticket = Prompt(
@@ -224,9 +228,9 @@ def complete_at(
         chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
         on_rows(next(done))
         lengths = [len(rollout.token_ids or ()) for rollout in rollouts]
-        return [Completed(*parts) for parts in zip(texts, chains, lengths, strict=True)]
+        return [JudgedCompletion(*parts) for parts in zip(texts, chains, lengths, strict=True)]
 
-    async def every() -> list[list[Completed]]:
+    async def every() -> list[list[JudgedCompletion]]:
         proposer = OpenAIProposer(settings, models=[named])
         try:
             await proposer.check()

@@ -41,7 +41,7 @@ _RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingRequest:
     """What a training is asked for; the fields are the options of `evovpo train`."""
 
     domain: str
@@ -186,7 +186,7 @@ def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
     return dict(given)
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """What came of a training; its fields are the keys of the command's JSON."""
 
     steps: int
@@ -207,7 +207,7 @@ Watch: TypeAlias = Callable[[str, int, int, str], None]
 """Told what is done, how much of it, of how much, and figures; a mere note has no amount."""
 
 
-class _AtBegin(TrainerCallback):
+class _BeginCallback(TrainerCallback):
     """Does something when a training begins."""
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -217,7 +217,7 @@ class _AtBegin(TrainerCallback):
         self._work()
 
 
-class _Told(TrainerCallback):
+class _StepCallback(TrainerCallback):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
@@ -227,7 +227,7 @@ class _Told(TrainerCallback):
             self._watch("training", state.global_step, state.max_steps, said)
 
 
-def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
+def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> TrainingResult:
     """Train, measure before and after on prompts that are not trained on, and write the folder.
 
     Every process of `accelerate launch` calls this; all return the same. A training that was made before is
@@ -263,7 +263,7 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
         if last is not None:
             watch(f"Going on from {last}.", 0, 0, "")
         elif test is not None:
-            trainer.add_callback(_AtBegin(measure_before))
+            trainer.add_callback(_BeginCallback(measure_before))
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
         model: Any = trainer.model
         if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
@@ -272,7 +272,9 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
             )
         after = _measured(asked, trainer, test, "after", watch)
         _write_model(trainer, output)
-        found = Trained(asked.steps, None, None, str(output), tokens=int(trainer.state.num_input_tokens_seen))
+        found = TrainingResult(
+            asked.steps, None, None, str(output), tokens=int(trainer.state.num_input_tokens_seen)
+        )
         if before and after:
             most = str(max(asked.ks))
             ours, theirs = (by_prompt(rows, "expected_best_at_k", most) for rows in (after, before))
@@ -290,7 +292,7 @@ def train(asked: Asked, watch: Watch = lambda *said: None) -> Trained:
         return found
 
 
-def make_trainer(asked: Asked, domain: Domain, watch: Watch = lambda *said: None) -> VPOTrainer:
+def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None) -> VPOTrainer:
     """Return the trainer of a training, ready to train. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
@@ -321,13 +323,13 @@ def make_trainer(asked: Asked, domain: Domain, watch: Watch = lambda *said: None
             train_dataset=Dataset.from_list([{"prompt": one, "row": row} for row, one in enumerate(prompts)]),
             processing_class=tokenizer,
             peft_config=adapter,
-            callbacks=[_Told(watch)],
+            callbacks=[_StepCallback(watch)],
         )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _stored(output: Path, asked_for: Mapping[str, Any]) -> Trained | None:
+def _stored(output: Path, asked_for: Mapping[str, Any]) -> TrainingResult | None:
     """Return the result of this training if it was made. Raises `ConfigError` for a folder of another."""
     file = output / TRAINING_FILE
     if not file.exists():
@@ -345,7 +347,7 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> Trained | None:
         raise ConfigError(
             f"{output} holds a training with {changes}; ask for the same to go on, or choose another --output"
         )
-    return None if result is None else Trained(**result)
+    return None if result is None else TrainingResult(**result)
 
 
 def _last_checkpoint(output: Path) -> Path | None:
@@ -361,7 +363,7 @@ def _rows_before(output: Path) -> list[dict[str, Any]] | None:
 
 
 def _measured(
-    asked: Asked, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
+    asked: TrainingRequest, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
 ) -> list[dict[str, Any]] | None:
     """Return the figures of each prompt by the model as it is now; each process samples a share of them."""
     if test is None:

@@ -18,7 +18,7 @@ from pydantic import Field
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, TrainingError, nearest_hint
 from evovpo.experiments.intervals import Difference, difference
-from evovpo.experiments.reading import Count, Numbers, Part, Positive, Reader, raise_faults
+from evovpo.experiments.reading import Count, Numbers, Part, PartReader, Positive, raise_faults
 from evovpo.files import write_json
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED
 from trainer.objectives import OBJECTIVES
@@ -129,7 +129,7 @@ def read_recipe(path: Path, changes: Mapping[str, Any] | None = None) -> Recipe:
         table, _, field = key.rpartition(".")
         (data.setdefault(table, {}) if table else data)[field] = value
     faults: list[str] = []
-    reader = Reader(path, faults)
+    reader = PartReader(path, faults)
     arms = tuple(
         reader.part(RecipeArm, one, f"arms {place}", name=reader.name(one, f"arms {place}"))
         for place, one in enumerate(reader.tables(data, "arms"), 1)
@@ -158,7 +158,7 @@ def read_recipe(path: Path, changes: Mapping[str, Any] | None = None) -> Recipe:
 
 def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
     """Make the trainings of a recipe that are missing, each in `out/ARM-SEED`; raises as each of them."""
-    from trainer.domains.training import Asked, train
+    from trainer.domains.training import TrainingRequest, train
 
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / RECIPE_FILE, recipe.model_dump(mode="json"), indent=1)
@@ -167,7 +167,7 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
             folder = str(out / f"{arm.name}-{seed}")
             named = f"{arm.name}, seed {seed}"
             if not recipe.accelerate:
-                asked = Asked(**recipe.options(arm, seed), output=folder)
+                asked = TrainingRequest(**recipe.options(arm, seed), output=folder)
                 train(asked, lambda said, *amounts, named=named: watch(f"{named}: {said}", *amounts))
                 continue
             watch(f"{named}: training with accelerate launch", 0, 0, "")
@@ -178,7 +178,7 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
                 raise TrainingError(f"{named}: accelerate launch ended with {done.returncode}; see above")
 
 
-class Row(NamedTuple):
+class RecipeRow(NamedTuple):
     """One arm at one k."""
 
     arm: str
@@ -189,7 +189,7 @@ class Row(NamedTuple):
     minus_reference: Difference | None
 
 
-def rows_of(recipe: Recipe, out: Path) -> list[Row]:
+def rows_of(recipe: Recipe, out: Path) -> list[RecipeRow]:
     """Return what the trainings that are done are worth, the start model first; differences are paired."""
     import numpy as np
 
@@ -218,11 +218,11 @@ def rows_of(recipe: Recipe, out: Path) -> list[Row]:
                 other = recipe.reference if recipe.reference in after and recipe.reference != name else None
                 beside = None if other is None else difference(ours, values(after[other]))
                 mean = float(ours.mean())
-                found.append(Row(name, figure, k, mean, difference(ours, theirs), beside))
+                found.append(RecipeRow(name, figure, k, mean, difference(ours, theirs), beside))
     return found
 
 
-def table_of(recipe: Recipe, rows: list[Row]) -> str:
+def table_of(recipe: Recipe, rows: list[RecipeRow]) -> str:
     """Return the table of a recipe as Markdown."""
     lines = [f"# {recipe.name}", ""]
     against = f" | minus {recipe.reference}" if recipe.reference else ""
@@ -249,7 +249,7 @@ def _cell(found: Difference | None) -> str:
     return f"**{found.interval:+.3f}**" if found.is_clear else f"{found.interval:+.3f}"
 
 
-def table_json(rows: list[Row]) -> list[dict[str, Any]]:
+def table_json(rows: list[RecipeRow]) -> list[dict[str, Any]]:
     """Return the table as JSON: differences with `mean`, `low`, `high` and `p`."""
 
     def as_json(found: Difference | None) -> Any:
@@ -301,8 +301,8 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
 
 def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
     """Return one training of a recipe, with the options that were `given` in the place of its own."""
-    from trainer.domains.training import Asked
+    from trainer.domains.training import TrainingRequest
 
     options = recipe.options(recipe.arm(arm), seed)
     settings = {**options["settings"], **given.get("settings", {})}
-    return dataclasses.replace(Asked(**options, output=output), **{**given, "settings": settings})
+    return dataclasses.replace(TrainingRequest(**options, output=output), **{**given, "settings": settings})

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from evovpo.errors import ConfigError
 from evovpo.experiments.reading import Count, Numbers, Part, Positive, Share, several
 from evovpo.types import Json
-from trainer.domains.on_policy import Arm, TrainingBudget
+from trainer.domains.on_policy import TrainingArm, TrainingBudget
 
 START = "start"
 """What `model` of an arm says for the start model of the study."""
@@ -62,14 +62,14 @@ class StudyArm(Part):
     """Arms that it is compared with besides the study's references."""
 
     @property
-    def arm(self) -> Arm | None:
+    def arm(self) -> TrainingArm | None:
         """What is trained, without learning rate and KL; None for a given model."""
         chosen = ("answers", "rollouts", "settings", "single_share", "parent_share", "passes")
         values = {key: getattr(self, key) for key in chosen}
-        return Arm("", self.objective, **values) if self.objective else None
+        return TrainingArm("", self.objective, **values) if self.objective else None
 
 
-class Strategy(Part):
+class StudyStrategy(Part):
     """One way to search."""
 
     name: str
@@ -137,7 +137,7 @@ class Study(Part):
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
-    strategies: tuple[Strategy, ...] = ()
+    strategies: tuple[StudyStrategy, ...] = ()
     """The first is the one that `solved_by_search` and `unlocked` speak of; none where tasks are answered."""
     arms: tuple[StudyArm, ...] = ()
 
@@ -155,7 +155,7 @@ class Study(Part):
         """Return an arm by name."""
         return next(arm for arm in self.arms if arm.name == name)
 
-    def strategy(self, name: str) -> Strategy:
+    def strategy(self, name: str) -> StudyStrategy:
         """Return a strategy by name."""
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
@@ -194,7 +194,7 @@ class Study(Part):
         return found
 
 
-def recipe(arm: Arm) -> str:
+def recipe(arm: TrainingArm) -> str:
     """Return in a word what an arm chooses for its training but learning rate and KL, without defaults."""
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}

@@ -13,7 +13,7 @@ import numpy as np
 
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.errors import ConfigError
-from evovpo.experiments.intervals import Difference, Unlocked, curve, difference, mean, unlocked
+from evovpo.experiments.intervals import Difference, UnlockedProblems, curve, difference, mean, unlocked
 from trainer.experiments.export import Export, SearchKey
 from trainer.experiments.records import TEST, Study, StudyArm
 from trainer.experiments.trainings import chosen, finals, grid, tuned_arms
@@ -24,7 +24,7 @@ _Row: TypeAlias = Mapping[str, Any]
 _Figure = TypeVar("_Figure")
 
 
-class Searched(NamedTuple):
+class ArmSearches(NamedTuple):
     """What the searches of an arm by one strategy came to."""
 
     seeds: tuple[int, ...]
@@ -45,11 +45,11 @@ class Searched(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ArmResult:
+class StudyArmResult:
     """All figures of an arm."""
 
     arm: StudyArm
-    searched: Mapping[str, Searched]
+    searched: Mapping[str, ArmSearches]
     """By strategy; those without a finished seed are missing."""
     trainings: Sequence[_Row]
     """Rows of its final trainings."""
@@ -76,9 +76,9 @@ class Comparison:
     """By strategy, in problems."""
     area: Mapping[str, Difference]
     """By strategy, in problems on average over the budgets."""
-    unlocked: Mapping[str, Unlocked]
+    unlocked: Mapping[str, UnlockedProblems]
     """By strategy: what the arm solves and the reference does not."""
-    locked: Mapping[str, Unlocked]
+    locked: Mapping[str, UnlockedProblems]
     """By strategy: the other way round."""
 
 
@@ -92,18 +92,18 @@ class StrategyComparison(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Results:
+class StudyResults:
     """Everything that the report of a study shows."""
 
     study: Study
     problems: tuple[str, ...]
-    arms: tuple[ArmResult, ...]
+    arms: tuple[StudyArmResult, ...]
     comparisons: tuple[Comparison, ...]
     strategies: tuple[StrategyComparison, ...]
     tuning: Mapping[str, Sequence[_Row]]
     """By arm, the points of the grid that have a row: learning rate, KL, score, and whether it was chosen."""
 
-    def arm(self, name: str) -> ArmResult:
+    def arm(self, name: str) -> StudyArmResult:
         """Return the figures of an arm."""
         return next(found for found in self.arms if found.arm.name == name)
 
@@ -154,7 +154,7 @@ class _Rows:
         return float(self.field(field).sum(axis=1).mean())
 
 
-def summarise(study: Study, export: Export) -> Results:
+def summarise(study: Study, export: Export) -> StudyResults:
     """Return the figures of what is exported so far. Raises `ConfigError` if no search is."""
     names = {arm.name for arm in study.arms}
     problems = tuple(dict.fromkeys(key.problem for key in sorted(export.searches) if key.arm in names))
@@ -174,9 +174,9 @@ class _Summary:
             for strategy in study.strategies_of(arm)
         }
 
-    def results(self) -> Results:
+    def results(self) -> StudyResults:
         study = self._study
-        return Results(
+        return StudyResults(
             study=study,
             problems=self._problems,
             arms=tuple(self._arm_result(arm) for arm in study.arms),
@@ -209,7 +209,7 @@ class _Summary:
             if all(rows.has(figure) for rows in samples)
         }
 
-    def _arm_result(self, arm: StudyArm) -> ArmResult:
+    def _arm_result(self, arm: StudyArm) -> StudyArmResult:
         trainings, samples = self._export.trainings, self._samples(arm)
         names = [one.name for one in finals(self._study, arm, self._export)]
         sampled: dict[str, Any] = {}
@@ -223,7 +223,7 @@ class _Summary:
                 else None,
                 "sampled_tokens": samples.of_a_seed("tokens"),
             }
-        return ArmResult(
+        return StudyArmResult(
             arm=arm,
             searched={name: self._searched(arm, rows) for name, rows in self._ended(arm).items()},
             trainings=[trainings[name] for name in names if name in trainings],
@@ -231,11 +231,11 @@ class _Summary:
             **sampled,
         )
 
-    def _searched(self, arm: StudyArm, rows: _Rows) -> Searched:
+    def _searched(self, arm: StudyArm, rows: _Rows) -> ArmSearches:
         problems = self._problems
         budgets = _budgets(arm.evaluations)
         points = curve([rows.solved(budget) for budget in budgets], len(problems))
-        return Searched(
+        return ArmSearches(
             seeds=rows.seeds,
             solved=mean(rows.solved(), len(problems)),
             solved_rows=mean(rows.values(lambda row: row["solved_after"] is not None), len(problems)),

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.plan import plan_cells
-from evovpo.experiments.pool import Ended, Failed, Message, Told, kept_processes, run_all
+from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
 from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.store import Store
 from trainer.experiments.export import Export, SearchKey, search_row
-from trainer.experiments.records import Strategy, Study, StudyArm, store_url
+from trainer.experiments.records import Study, StudyArm, StudyStrategy, store_url
 from trainer.experiments.trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
@@ -41,7 +41,9 @@ def check(study: Study, work: Path) -> None:
 
 
 @kept_processes()
-def run_study(study: Study, export: Export, work: Path, processes: int, on_stage: OnStage) -> list[Failed]:
+def run_study(
+    study: Study, export: Export, work: Path, processes: int, on_stage: OnStage
+) -> list[FailedTask]:
     """Run what is missing and return the searches that failed; `export` has the rows of all others.
 
     `work` keeps models and the store. Raises `ConfigError` if rows at hand were made with other settings,
@@ -72,7 +74,7 @@ def run_study(study: Study, export: Export, work: Path, processes: int, on_stage
     return _run_searches(study, export, work, processes, partial(on_stage, "searching"))
 
 
-def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[Strategy]) -> Batch:
+def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[StudyStrategy]) -> Batch:
     return Batch(
         name=study.name,
         problems=study.problems,
@@ -86,7 +88,7 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
-) -> list[Failed]:
+) -> list[FailedTask]:
     """Make the missing searches and export each as it ends; return those that failed.
 
     `on_search` is told how many are done, how many there are, and what one waits for. Raises `ConfigError`
@@ -112,11 +114,11 @@ def _run_searches(
             export.add_searches([_key_of(one)._asdict() | row])
 
         def take(message: Message) -> None:
-            if isinstance(message, Ended):
+            if isinstance(message, TaskDone):
                 export_one(message.name)
-            if isinstance(message, Failed):
+            if isinstance(message, FailedTask):
                 by_run.pop(message.name)
-            waits = message.value.waits if isinstance(message, Told) else ""
+            waits = message.value.waits if isinstance(message, TaskProgress) else ""
             on_search(len(works) - len(by_run), len(works), waits)
 
         for one in works:  # ended before their rows were written

@@ -6,10 +6,10 @@ from typing import Any
 
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, StoreError, nearest_hint
-from evovpo.experiments.reading import Reader, raise_faults
+from evovpo.experiments.reading import PartReader, raise_faults
 from evovpo.store import Store
 from trainer.domains.catalogue import START_FOLDERS
-from trainer.experiments.records import START, Strategy, Study, StudyArm, store_url
+from trainer.experiments.records import START, Study, StudyArm, StudyStrategy, store_url
 from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 
 _BUNDLED = Path(__file__).parent / "studies"
@@ -49,7 +49,7 @@ def read_bundled(
     data["arms"] = [arm for arm in data["arms"] if "model" in arm] + [trained[key] for key in wanted]
     data["references"] = [one for one in data["references"] if one in wanted or one not in trained]
     faults: list[str] = []
-    study = _Reader(Path(f"study {name}"), faults).study(data, True, folder)
+    study = StudyReader(Path(f"study {name}"), faults).study(data, True, folder)
     raise_faults(faults)
     return study
 
@@ -60,7 +60,7 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
     A store that lies in `work` must be usable. Raises `ConfigError` naming everything that is wrong.
     """
     faults: list[str] = []
-    reader = _Reader(path, faults)
+    reader = StudyReader(path, faults)
     study = reader.study(read_toml(path), runs, path.parent)
     if work is not None and (work / "study.db").exists():
         try:
@@ -76,7 +76,7 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
     return study
 
 
-class _Reader(Reader):
+class StudyReader(PartReader):
     def study(self, data: Mapping[str, Any], runs: bool, folder: Path) -> Study:
         start, domain = data.get("start"), data.get("domain", _SEARCH_DOMAINS[0])
         study = self.part(
@@ -113,14 +113,16 @@ class _Reader(Reader):
         found = {"problems": problems, "references": references, "arms": arms}
         return study.model_copy(update=found | {"ks": tuple(sorted(study.ks))})
 
-    def _strategies(self, data: Mapping[str, Any]) -> tuple[Strategy, ...]:
+    def _strategies(self, data: Mapping[str, Any]) -> tuple[StudyStrategy, ...]:
         found = []
         for number, entry in enumerate(self.tables(data, "strategies"), 1):
             name = self.name(entry, f"strategies {number}")
             where = f"strategies {number} ({name})"
             keys = {key: entry[key] for key in ("answers_per_ask", "arms", "seeds") if key in entry}
             rest = {key: part for key, part in entry.items() if key not in ("name", *keys)}
-            found.append(self.part(Strategy, keys, where, name=name, settings=self.settings(rest, where)))
+            found.append(
+                self.part(StudyStrategy, keys, where, name=name, settings=self.settings(rest, where))
+            )
         self.different([strategy.name for strategy in found], "strategies")
         if not any(strategy.is_independent for strategy in found):
             self.add(

@@ -18,10 +18,10 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from evovpo.errors import DivergedError, TrainingError
-from evovpo.experiments.pool import Ended, FatalError, Message, run_all
+from evovpo.experiments.pool import FatalError, Message, TaskDone, run_all
 from evovpo.files import written_whole
 from trainer.domains.catalogue import open_family
-from trainer.domains.on_policy import Arm, load_start_model, measure, train
+from trainer.domains.on_policy import TrainingArm, load_start_model, measure, train
 from trainer.experiments.export import Export, task_name
 from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
 
@@ -31,10 +31,10 @@ _MEASURE_SEED = 7
 """Of sampled answers, the same for every model."""
 
 
-class Training(NamedTuple):
+class StudyTraining(NamedTuple):
     """One training, fully told by what it depends on."""
 
-    arm: Arm
+    arm: TrainingArm
     """With learning rate and KL."""
     seed: int
 
@@ -45,11 +45,11 @@ class Training(NamedTuple):
         return f"{recipe(arm)}-lr{arm.learning_rate:g}-kl{arm.kl:g}-seed{self.seed}"
 
 
-def grid(study: Study, arm: StudyArm) -> list[Training]:
+def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
     """Return the trainings that an arm is tuned by."""
     assert arm.arm is not None
     return [
-        Training(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
+        StudyTraining(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
         for learning_rate in study.tuning.learning_rates
         for kl in (study.tuning.kls if arm.kl is None else [arm.kl])
     ]
@@ -60,7 +60,7 @@ def tuned_arms(study: Study) -> list[StudyArm]:
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
-def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
+def chosen(study: Study, arm: StudyArm, export: Export) -> TrainingArm | None:
     """Return an arm with the learning rate and KL that it trains with, or None before it is tuned."""
     assert arm.arm is not None
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
@@ -72,10 +72,10 @@ def chosen(study: Study, arm: StudyArm, export: Export) -> Arm | None:
     return dataclasses.replace(arm.arm, learning_rate=best.learning_rate, kl=best.kl)
 
 
-def finals(study: Study, arm: StudyArm, export: Export) -> list[Training]:
+def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
     """Return an arm's final trainings; none before it is tuned, or of one that is not trained before."""
     settings = chosen(study, arm, export) if arm.objective else None
-    return [] if settings is None else [Training(settings, seed) for seed in range(arm.seeds)]
+    return [] if settings is None else [StudyTraining(settings, seed) for seed in range(arm.seeds)]
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
@@ -86,7 +86,7 @@ def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int)
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """A task for a process of its own, which gives rows."""
 
     name: str
@@ -105,7 +105,7 @@ class Job:
             raise FatalError(error) from error
 
 
-def finish(jobs: Sequence[Job], processes: int, take: Callable[[str, Any], None]) -> list[Any]:
+def finish(jobs: Sequence[TrainingJob], processes: int, take: Callable[[str, Any], None]) -> list[Any]:
     """Do jobs of different names, and return what each gives; `take` is told each name and that as it ends.
 
     Raises `TrainingError` for one whose process is ended from outside again and again.
@@ -113,7 +113,7 @@ def finish(jobs: Sequence[Job], processes: int, take: Callable[[str, Any], None]
     found: dict[str, Any] = {}
 
     def told(message: Message) -> None:
-        if isinstance(message, Ended):
+        if isinstance(message, TaskDone):
             found[message.name] = message.value
             take(*message)
 
@@ -122,7 +122,7 @@ def finish(jobs: Sequence[Job], processes: int, take: Callable[[str, Any], None]
     return [found[job.name] for job in jobs]
 
 
-def train_row(study: Study, training: Training, folder: Path | None) -> dict[str, Any]:
+def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
     """Make a training and return its row; its model goes to `folder`.
 
     Without a folder the training is one that tunes, which answers validation tasks instead. A training that
@@ -178,16 +178,18 @@ def run_trainings(
     study: Study,
     export: Export,
     work: Path,
-    needed: Sequence[Training],
+    needed: Sequence[StudyTraining],
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
     """Make trainings: rows of all that have none, and models of the final ones that have none."""
-    missing: dict[str, Job] = {}
+    missing: dict[str, TrainingJob] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name
         if training.name not in export.trainings or not (folder is None or folder.exists()):
-            missing.setdefault(training.name, Job(training.name, partial(train_row, study, training, folder)))
+            missing.setdefault(
+                training.name, TrainingJob(training.name, partial(train_row, study, training, folder))
+            )
 
     def take(name: str, row: dict[str, Any]) -> None:
         if name not in export.trainings:
@@ -204,7 +206,7 @@ def run_tests(
     """Let every model that lacks a row of a test task answer all of them."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests = [
-        Job(
+        TrainingJob(
             f"{arm.name}, {TEST}, seed {seed}",
             partial(answer_rows, study, arm, seed, model_of(study, export, work, arm, seed)),
         )

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from evovpo.experiments.intervals import Difference
-from trainer.experiments.results import Comparison, Results
+from trainer.experiments.results import Comparison, StudyResults
 
 _LEVEL = "no clear difference"
 
 
-def verdict(results: Results) -> list[str]:
+def verdict(results: StudyResults) -> list[str]:
     """Return sentences that answer: which arm is ahead of which, what each unlocks, which strategy helps."""
     open_ones = [(one.arm.name, one.missing) for one in results.arms if one.missing]
     said = [f"{name}: {count} searches are not done; only whole seeds count." for name, count in open_ones]
@@ -19,7 +19,7 @@ def verdict(results: Results) -> list[str]:
     ]
 
 
-def _compared(results: Results, found: Comparison) -> str:
+def _compared(results: StudyResults, found: Comparison) -> str:
     figures = results.study.figures
     parts = [f"{figures[figure]} {_by_k(differences)}" for figure, differences in found.at_k.items()]
     for strategy, difference in found.solved.items():
@@ -42,7 +42,7 @@ def _by_k(differences: Mapping[int, Difference]) -> str:
     return ", ".join(parts)
 
 
-def _in_words(found: Difference, results: Results) -> str:
+def _in_words(found: Difference, results: StudyResults) -> str:
     value, low, high, _ = found.interval
     ends = f"[{low:+.1f}, {high:+.1f}], p = {found.p:.2g}"
     return f"{value:+.1f} of {len(results.problems)} {ends} ({_outcome(found)})"

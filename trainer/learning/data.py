@@ -60,7 +60,7 @@ _REMEDIES = {
 }
 
 
-class RunPart(NamedTuple):
+class RunSpan(NamedTuple):
     """The groups of a run that a training reads."""
 
     run_id: str
@@ -103,7 +103,7 @@ class RunData(NamedTuple):
     """Rollouts that a sandbox fault took out of groups that are trained on."""
 
 
-class Reader(NamedTuple):
+class GroupReader(NamedTuple):
     """How groups are read: for which objective, model and version."""
 
     objective: ObjectiveConfig
@@ -118,7 +118,7 @@ class Reader(NamedTuple):
     """Groups of one prompt are joined until each has so many rollouts."""
 
 
-def read_run(store: Store, part: RunPart, reader: Reader) -> RunData:
+def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
     """Return the groups of a run, or of a part of it.
 
     Raises `TrainingError` if the groups there are cannot be trained on because of how the run was made, or
@@ -181,7 +181,7 @@ def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
     return found
 
 
-def skip_reason(group: Group, reader: Reader) -> Skip | None:
+def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
     """Return why a group cannot be trained on whatever its rewards are, or none.
 
     Raises `TrainingError` if it was written in another format than that of the start model, and
@@ -257,14 +257,14 @@ def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
     return f"of {total} groups none is left ({counts}); {_REMEDIES[ordered[0][0]]}"
 
 
-def _distances(group: Group, reader: Reader) -> list[int]:
+def _distances(group: Group, reader: GroupReader) -> list[int]:
     """Return how far the versions that wrote the valid rollouts are from the one that is trained."""
     valid = compress(group.rollouts, group.valid_G)
     written_by = (rollout.policy_version for rollout in valid)
     return [version_distance(reader.versions, reader.start_version, number) for number in written_by]
 
 
-def _check_format(group: Group, judged: Sequence[Rollout], reader: Reader) -> None:
+def _check_format(group: Group, judged: Sequence[Rollout], reader: GroupReader) -> None:
     """Raise `TrainingError` unless the start model reads and writes the tokens that are stored."""
     expected = tuple(reader.encode("".join(message.content for message in group.prompt.messages)))
     fault = ""

@@ -25,7 +25,14 @@ from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from evovpo.errors import ConfigError, TrainingError
 from trainer.config import ObjectiveConfig
-from trainer.learning.judged import Judge, JudgedBatch, JudgedGroup, RewardVectorFunc, figures_of, groups_of
+from trainer.learning.judged import (
+    JudgedBatch,
+    JudgedGroup,
+    RewardFunction,
+    RewardVectorFunc,
+    figures_of,
+    groups_of,
+)
 from trainer.learning.trl_checks import behaviour, changed, check_output, checked_rollouts
 from trainer.learning.trl_hook import Batch, HookedTrainer, check_hook
 from trainer.objectives import Floats, advantages, batch_advantages, draw_weights, find_objective
@@ -158,7 +165,7 @@ class VPOTrainer(HookedTrainer):
                 "set vllm_importance_sampling_correction=False"
             )
         functions = [reward_vector_funcs] if callable(reward_vector_funcs) else [*reward_vector_funcs]
-        self._judge = Judge(
+        self._judge = RewardFunction(
             functions,
             args.answers_per_chain,
             weights=lambda components: _weights(args, components),

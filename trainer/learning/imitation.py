@@ -20,7 +20,7 @@ from evovpo.analysis.grouping import grouped
 from evovpo.config import Config, StoreConfig
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.folder import with_folder_grouping
-from evovpo.prompts.request import PromptFormat, Request, Shown, choose_rows
+from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.runs.choices import choose_format
 from evovpo.store import Store
 from evovpo.types import (
@@ -60,7 +60,7 @@ _FEWEST_ROWS = 2
 """On fewer rows than these a program explains nothing."""
 
 
-class LeftOut(StrEnum):
+class LeftOutReason(StrEnum):
     """Why a program that is best under some weighting is no target."""
 
     WRONG = "wrong on validation rows"
@@ -70,7 +70,7 @@ class LeftOut(StrEnum):
     TOO_LONG = "too long for the model"
 
 
-class Find(NamedTuple):
+class FoundProgram(NamedTuple):
     """A program that a run holds."""
 
     program: Program
@@ -85,7 +85,7 @@ class Find(NamedTuple):
         return [row for row, reward in enumerate(self.evaluation.rewards or ()) if reward >= 1.0]
 
 
-class Target(NamedTuple):
+class ImitationTarget(NamedTuple):
     """A program to imitate, under the prompts that it is taught with."""
 
     run_id: str
@@ -98,8 +98,8 @@ class Target(NamedTuple):
 class Targets(NamedTuple):
     """What the runs of a training have to imitate."""
 
-    found: tuple[Target, ...]
-    left_out: Mapping[LeftOut, int]
+    found: tuple[ImitationTarget, ...]
+    left_out: Mapping[LeftOutReason, int]
 
     def by_source(self) -> dict[str, int]:
         """Return how many targets came from where."""
@@ -122,8 +122,8 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
 
     Raises `SandboxError` if the sandbox fails where validation rows have to be run.
     """
-    found: list[Target] = []
-    left_out: Counter[LeftOut] = Counter()
+    found: list[ImitationTarget] = []
+    left_out: Counter[LeftOutReason] = Counter()
     taught: set[tuple[str, str]] = set()
     for run_id in run_ids:
         run = store.run(run_id)
@@ -132,24 +132,24 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
         rng = np.random.default_rng([config.run.seed, 2, int(content_id(run_id), 16)])
         chosen = choose(problem, held, config, rng)
         teachable = confirmed(problem, chosen, held, store)
-        left_out[LeftOut.WRONG] += len(chosen) - sum(find in teachable for find in chosen)
+        left_out[LeftOutReason.WRONG] += len(chosen) - sum(find in teachable for find in chosen)
         writer = _Writer(problem, Config.from_json(run.config_json), tokenizer, held)
         for find in teachable:
             is_new = (problem.version, find.program.id) not in taught
             taught.add((problem.version, find.program.id))
-            target = writer.target(run_id, find, rng, teachable) if is_new else LeftOut.TWICE
-            if isinstance(target, Target):
+            target = writer.target(run_id, find, rng, teachable) if is_new else LeftOutReason.TWICE
+            if isinstance(target, ImitationTarget):
                 found.append(target)
             else:
                 left_out[target] += 1
     return Targets(tuple(found), +left_out)
 
 
-def finds(store: Store, run_id: str, problem: Problem) -> dict[str, Find]:
+def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram]:
     """Return the judged programs of a run by id, in the order in which it came to hold them."""
     own = {seed.id for seed in problem.seeds}
     kinds: dict[str, PromptKind] = {}
-    held: dict[str, Find] = {}
+    held: dict[str, FoundProgram] = {}
     for event in store.history(run_id):
         if isinstance(event, Prompt):
             kinds[event.id] = event.kind
@@ -160,13 +160,13 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, Find]:
                 continue
             source = "" if program.id in own else SOURCES[kinds[event.prompt_id]]
             made_of = (p.program_id for p in candidate.parents if p.role is not ParentRole.INSPIRATION)
-            held[program.id] = Find(program, evaluation, source, tuple(made_of))
+            held[program.id] = FoundProgram(program, evaluation, source, tuple(made_of))
     return held
 
 
 def choose(
-    problem: Problem, held: Mapping[str, Find], config: TrainConfig, rng: np.random.Generator
-) -> list[Find]:
+    problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
+) -> list[FoundProgram]:
     """Return the finds that are best under some weighting of the rows that choose; of equals the shortest."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
@@ -207,7 +207,9 @@ def choosing_rows(problem: Problem) -> list[int]:
     return sorted(kept)
 
 
-def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find], store: Store) -> list[Find]:
+def confirmed(
+    problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
+) -> list[FoundProgram]:
     """Return the chosen finds that validation rows confirm, and the sides of the joins among them.
 
     A find that is right on all rows that chose it must be right on every validation row, and another on one
@@ -221,7 +223,7 @@ def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find]
         own = replace(problem, heldout=problem.validation, scorer_path=None, evaluator=None)
         with open_evaluator(own, config) as judge:
             unseen = [list(judge.evaluate_heldout(find.program)) for find in chosen]
-    kept: dict[str, Find] = {}
+    kept: dict[str, FoundProgram] = {}
     for find, right_there in zip(chosen, unseen, strict=True):
         right = find.right()
         right_there += [row in right for row in range(len(problem.objectives)) if row not in chooses]
@@ -241,7 +243,9 @@ def confirmed(problem: Problem, chosen: Sequence[Find], held: Mapping[str, Find]
 class _Writer:
     """Writes targets of one run as its proposer would have been asked for them and would have answered."""
 
-    def __init__(self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, Find]) -> None:
+    def __init__(
+        self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, FoundProgram]
+    ) -> None:
         self._problem, self._tokenizer, self._held = problem, tokenizer, held
         self._answers = config.search.answers
         self._format: PromptFormat = choose_format(problem, config)
@@ -249,29 +253,33 @@ class _Writer:
         self._longest = config.sampling.max_tokens or self._format.reply_tokens
 
     def target(
-        self, run_id: str, find: Find, rng: np.random.Generator, others: Sequence[Find] = ()
-    ) -> Target | LeftOut:
+        self, run_id: str, find: FoundProgram, rng: np.random.Generator, others: Sequence[FoundProgram] = ()
+    ) -> ImitationTarget | LeftOutReason:
         """Return a find as a target, or why it is none; of `others` a chain has what is next best."""
         rows = find.right() if self._problem.is_by_example else []
         if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
-            return LeftOut.FEW_ROWS
+            return LeftOutReason.FEW_ROWS
         seen = rows or range(len(self._problem.objectives))
         worth = {one.program: sum((one.evaluation.rewards or ())[row] for row in seen) for one in others}
         ranked = sorted((program for program in worth if worth[program] > 0), key=lambda one: -worth[one])
         chain = [find.program, *(program for program in ranked if program.id != find.program.id)]
         made = [self._row(find, chain, rows, rng) for _ in range(_PROMPTS)]
         if None in made:
-            return LeftOut.UNWRITABLE
+            return LeftOutReason.UNWRITABLE
         room = self._tokenizer.model_max_length
         fitting = tuple(
             row
             for row in made
             if row and len(row.completion_ids) <= min(self._longest, room - len(row.prompt_ids))
         )
-        return Target(run_id, find.program.id, find.source, fitting) if fitting else LeftOut.TOO_LONG
+        return (
+            ImitationTarget(run_id, find.program.id, find.source, fitting)
+            if fitting
+            else LeftOutReason.TOO_LONG
+        )
 
     def _row(
-        self, find: Find, chain: Sequence[Program], rows: Sequence[int], rng: np.random.Generator
+        self, find: FoundProgram, chain: Sequence[Program], rows: Sequence[int], rng: np.random.Generator
     ) -> TrainingRow | None:
         """Return the find under a prompt that shows these rows, or none if the format cannot write it.
 
@@ -283,7 +291,7 @@ class _Writer:
         parent = None
         if parents and rng.random() < _PARENT_SHARE:
             origin = parents[int(rng.integers(len(parents)))]
-            parent = Shown(origin.program, origin.evaluation)
+            parent = ShownProgram(origin.program, origin.evaluation)
         base = None if parent is None else parent.program
         written: list[Program] = []
         for program in chain:
@@ -294,7 +302,7 @@ class _Writer:
         text = self._text(written, base)
         shown = choose_rows(len(problem.train), made_by.max_rows, rng, only=rows)
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
-        request = Request(len(written), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
+        request = PromptRequest(len(written), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
         completion = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self._tokenizer.eos_token_id
         completion += [end] * (completion[-1] != end)

@@ -37,7 +37,7 @@ class JudgedBatch(NamedTuple):
 
 
 @dataclass(eq=False)
-class Judge:
+class RewardFunction:
     """TRL's reward function: returns set scores for its figures and keeps the vectors for the hook."""
 
     functions: Sequence[RewardVectorFunc]

@@ -16,7 +16,7 @@ from torch import Tensor
 from evovpo.config_tree import AboveZero, Count
 from evovpo.errors import DivergedError
 from trainer.config import UpdateConfig
-from trainer.learning.packing import Batch, TrainingRow, batches, collate
+from trainer.learning.packing import PackedBatch, TrainingRow, batches, collate
 
 _DUAL_CLIP = 3.0
 """Most that a negative advantage counts, in multiples of it."""
@@ -118,7 +118,7 @@ class Updater:
         self._optimizer.step()
         return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(trained)}
 
-    def _reference(self, batch: Batch) -> Tensor | None:
+    def _reference(self, batch: PackedBatch) -> Tensor | None:
         if self.settings.kl == 0:
             return None
         adapter = contextlib.nullcontext() if self.reference is not None else self.model.disable_adapter()
@@ -139,7 +139,7 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
     return found
 
 
-def completion_logits(model: Any, batch: Batch, bf16: bool = False) -> Tensor:
+def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Tensor:
     """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
 
     With `bf16` they are computed in bfloat16. The model must take a mask over pairs of tokens: attention
@@ -162,7 +162,7 @@ def completion_logits(model: Any, batch: Batch, bf16: bool = False) -> Tensor:
 
 
 def _token_losses(
-    logits: Tensor, batch: Batch, reference: Tensor | None, settings: UpdateSettings
+    logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
     """Return figures of each completion token, (N)."""
     distribution = _log_softmax(logits, settings.temperature)
@@ -185,7 +185,7 @@ def _token_losses(
 
 
 def _text_losses(
-    logits: Tensor, batch: Batch, reference: Tensor | None, settings: UpdateSettings
+    logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
     """Return the same figures of tokens to imitate; KL is that of whole distributions, reference first."""
     distribution = _log_softmax(logits, settings.temperature)

@@ -29,7 +29,7 @@ class TrainingRow(NamedTuple):
     """(T)"""
 
 
-class Batch(NamedTuple):
+class PackedBatch(NamedTuple):
     """B packed sequences of L tokens, padded, and their N completion tokens laid end to end.
 
     A sequence is one prompt, padded on the left to P tokens, and some of its completions one after the
@@ -75,7 +75,7 @@ def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
     return sequences
 
 
-def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | str = "cpu") -> Batch:
+def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | str = "cpu") -> PackedBatch:
     """Return packed sequences as one padded batch."""
     rows = [row for sequence in sequences for row in sequence]
     prompt_length = max(len(row.prompt_ids) for row in rows)
@@ -105,7 +105,7 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
     def tensor(array: npt.NDArray[Any], kind: torch.dtype = torch.long) -> Tensor:
         return torch.from_numpy(array).to(device, kind)
 
-    return Batch(
+    return PackedBatch(
         tensor(ids),
         tensor(positions),
         tensor(owner),
@@ -118,7 +118,7 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
     )
 
 
-def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[Batch]:
+def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[PackedBatch]:
     """Yield the rows in packed batches of at most `TOKENS_AT_ONCE`; see `pack` for the error."""
 
     def tokens(sequence: list[TrainingRow]) -> int:

@@ -26,7 +26,7 @@ from evovpo.types import PolicyVersion
 from trainer.config import TrainConfig
 
 
-class Trainable(NamedTuple):
+class TrainableModel(NamedTuple):
     """What an `Updater` works on."""
 
     model: Any
@@ -36,7 +36,7 @@ class Trainable(NamedTuple):
     tokenizer: Any
 
 
-def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> Trainable:
+def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
     """Return a version to train, all weights (rank 0) or a LoRA adapter on top of it.
 
     An adapter version is trained on as it is, at its own rank, or merged into its base if all weights are to
@@ -61,7 +61,7 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
     reference = None
     if with_reference and (lora_rank == 0 or Path(base.path).resolve() != Path(start_model.path).resolve()):
         reference = load_model(start_model).model.requires_grad_(False).to(device)
-    return Trainable(model.to(device), reference, tokenizer)
+    return TrainableModel(model.to(device), reference, tokenizer)
 
 
 def load_tokenizer(version: PolicyVersion) -> Any:
@@ -76,7 +76,7 @@ def load_tokenizer(version: PolicyVersion) -> Any:
         ) from error
 
 
-def save_model(folder: Path, trained: Trainable) -> None:
+def save_model(folder: Path, trained: TrainableModel) -> None:
     """Write a model with its tokenizer into a folder; of a PEFT model only the adapter."""
     with no_progress_bar():
         if hasattr(trained.model, "peft_config"):
@@ -143,7 +143,7 @@ def _owner_of(folder: Path) -> str:
         return "" if folder.name.endswith(PARTIAL) else "something else"
 
 
-def write_folder(store: Store, policies: Path, number: int, trained: Trainable, warm_up: WarmUp) -> Path:
+def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
     """Write the folder of a version beside its place and rename it; what exists under its name is whole.
 
     Raises `PublishError`, leaving nothing, if it cannot be written or something else is there.

@@ -26,10 +26,10 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, content_id
-from trainer.learning.policies import Trainable, save_model
+from trainer.learning.policies import TrainableModel, save_model
 from trainer.loop.probe import ProbeResult, generated_problems, probe
 from trainer.loop.steps import writing
-from trainer.loop.training_plan import Plan
+from trainer.loop.training_plan import TrainingPlan
 
 IS_WORSE = "probe.is_worse"
 """Metric of a version that must not be served."""
@@ -40,7 +40,7 @@ FEWEST_PROBLEMS = 6
 by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
 
 
-class Verdict(NamedTuple):
+class GuardVerdict(NamedTuple):
     """Whether a new version is clearly worse than its parent, and the figures that say so."""
 
     is_worse: bool
@@ -60,7 +60,9 @@ class Verdict(NamedTuple):
         }
 
 
-def clearly_worse(new: ProbeResult, parent: ProbeResult, *, budget: int, margin: float = 0.01) -> Verdict:
+def clearly_worse(
+    new: ProbeResult, parent: ProbeResult, *, budget: int, margin: float = 0.01
+) -> GuardVerdict:
     """Return whether `new` has clearly forgotten something that `parent` could: the guard before serving.
 
     Compared are best@1 and best@k at the search's budget (or the most that were sampled, if fewer), paired
@@ -80,7 +82,7 @@ def clearly_worse(new: ProbeResult, parent: ProbeResult, *, budget: int, margin:
     said += f" on {problems} problems"
     if problems < FEWEST_PROBLEMS:
         said = f"too few problems to tell ({problems} of {FEWEST_PROBLEMS})"
-    return Verdict(is_worse, differences, f"{said}: {shown}")
+    return GuardVerdict(is_worse, differences, f"{said}: {shown}")
 
 
 Values = dict[str, list[float]]
@@ -129,7 +131,7 @@ def differences_by_k(
     return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
-def uncompared(store: Store, plan: Plan) -> str:
+def uncompared(store: Store, plan: TrainingPlan) -> str:
     """Return why a new version cannot be compared with earlier ones, or nothing if it can.
 
     A probe asks in the built-in model's format for strings, and samples in this process: for runs that asked
@@ -158,8 +160,8 @@ def uncompared(store: Store, plan: Plan) -> str:
 
 def compare_with_earlier(
     store: Store,
-    plan: Plan,
-    trained: Trainable,
+    plan: TrainingPlan,
+    trained: TrainableModel,
     folder: Path,
     problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],

@@ -23,7 +23,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.judging.measure import Measure, measure_programs
-from evovpo.prompts.request import Request, choose_rows
+from evovpo.prompts.request import PromptRequest, choose_rows
 from evovpo.types import (
     Example,
     Json,
@@ -173,7 +173,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
                 sequence=number,
                 tells_before=0,
                 kind=PromptKind.ROOT,
-                messages=prompt_format.messages(problem, Request(answers, rows=rows)),
+                messages=prompt_format.messages(problem, PromptRequest(answers, rows=rows)),
                 rollouts=min(_CHAINS_PER_PROMPT, chains - first),
                 answers=answers,
                 seed=int(rng.integers(2**31)),

@@ -26,7 +26,7 @@ from evovpo.proposers.policies import WarmUp, base_version, is_adapter, read_war
 from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning.policies import Trainable, write_folder
+from trainer.learning.policies import TrainableModel, write_folder
 
 _TEXT_TOKENS, _PLACES = 160, 8
 """Length of the fixed text, and how many of its places are compared. It fills a block of vLLM's prefix cache
@@ -35,7 +35,7 @@ _TEXT_TOKENS, _PLACES = 160, 8
 
 def publish_policy(
     store: Store,
-    trained: Trainable,
+    trained: TrainableModel,
     made: PolicyVersion,
     policies: Path,
     targets: Sequence[VLLMServer] = (),
@@ -138,7 +138,7 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
     )
 
 
-def _stored_before(store: Store, trained: Trainable, made: PolicyVersion) -> PolicyVersion | None:
+def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -> PolicyVersion | None:
     """Return the last stored version if it is this very one, whose publication was interrupted."""
     last = next(reversed(store.policy_versions()), None)
     if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(

@@ -20,13 +20,13 @@ from evovpo.proposers.server import VLLMServer
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
 from trainer.config import TrainConfig
-from trainer.learning.data import RunPart
-from trainer.learning.policies import Trainable, load_trainable
+from trainer.learning.data import RunSpan
+from trainer.learning.policies import TrainableModel, load_trainable
 from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
 from trainer.loop.probe import cpu_seconds
 from trainer.loop.publish import publish_policy, serve_policy
 from trainer.loop.steps import make_steps, writing
-from trainer.loop.training_plan import Plan, Watch, make_plan
+from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan, make_plan
 
 TARGETS_FILE = "targets.json"
 """In the folder of a training: the programs that it imitated, each with its run and its source."""
@@ -58,13 +58,13 @@ class RetrainResult(NamedTuple):
 
 def retrain(
     store: Store,
-    parts: Sequence[RunPart],
+    parts: Sequence[RunSpan],
     config: TrainConfig,
     policies: Path,
     *,
     problems: Sequence[Problem] | None = None,
     targets: Sequence[VLLMServer] = (),
-    watch: Watch = Watch(),  # noqa: B008  # frozen
+    watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
     """Train the served version (or the start model) on groups of these runs, publish it, and serve it.
 
@@ -128,7 +128,7 @@ def retrain(
     )
 
 
-def preview(plan: Plan, seconds: float) -> RetrainResult:
+def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
     """Return what a training would come to, as far as it is known before; planning took so many seconds."""
     return RetrainResult(
         policy_version=None,
@@ -181,7 +181,7 @@ def only_trainer(policies: Path) -> Iterator[None]:
         yield
 
 
-def _train(store: Store, plan: Plan, folder: Path, watch: Watch) -> Trainable:
+def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallbacks) -> TrainableModel:
     """Return the trained model, on the CPU."""
     trained = load_trainable(plan.start, plan.start_model, plan.config)
     try:
@@ -194,7 +194,7 @@ def _train(store: Store, plan: Plan, folder: Path, watch: Watch) -> Trainable:
     return trained._replace(model=trained.model.cpu())
 
 
-def _write_targets(path: Path, plan: Plan) -> None:
+def _write_targets(path: Path, plan: TrainingPlan) -> None:
     """Keep beside a training what it imitated, and where that came from."""
     rows = [target._asdict() | {"rows": len(target.rows)} for target in plan.targets.found]
     if rows:

@@ -29,9 +29,9 @@ from trainer.domains.strings.tasks import sample_sequence
 from trainer.learning.imitation import text_row
 from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
 from trainer.learning.packing import TrainingRow
-from trainer.learning.policies import Trainable
+from trainer.learning.policies import TrainableModel
 from trainer.learning.step_data import StepData, row_of, step_figures, training_rows
-from trainer.loop.training_plan import Plan, Watch
+from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 
 LOGPROB_TOLERANCE = 0.05
 """Mean difference, in nats a token, up to which logged log-probabilities count as those of their version:
@@ -45,7 +45,9 @@ MOMENTS_FILE = "moments.pt"
 """In the folder of a training: the optimiser's state at its end, from which one of its version goes on."""
 
 
-def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch: Watch) -> None:
+def make_steps(
+    store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
+) -> None:
     """Make the steps that are left, each with its row, its curves and, now and then, a checkpoint.
 
     Raises `TrainingError` if the logged log-probabilities are not those of the version that they name,
@@ -91,7 +93,7 @@ def make_steps(store: Store, plan: Plan, trained: Trainable, folder: Path, watch
         )
 
 
-def _make_step(updater: Updater, plan: Plan, number: int, tokenizer: Any) -> TrainingStep:
+def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any) -> TrainingStep:
     began = time.perf_counter()
     data, config = plan.steps[number], plan.config
     torch.manual_seed(int(content_id(str(config.run.seed), str(number)), 16) >> 1)  # dropout, if there is any
@@ -119,7 +121,7 @@ def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) 
     return [text_row(*(tokenizer(text)["input_ids"] for text in pair)) for pair in pairs]
 
 
-def _check_logprobs(plan: Plan, model: Any) -> None:
+def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
     """Raise `TrainingError` unless the logged log-probabilities are those of the version that they name."""
     number = plan.start.number
     rows = _rows(plan, written_by=number)
@@ -133,7 +135,7 @@ def _check_logprobs(plan: Plan, model: Any) -> None:
         )
 
 
-def _rows(plan: Plan, written_by: int | None = None) -> list[TrainingRow]:
+def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
     """Return some rollouts that are trained on, only those of one version if it is given, without credit."""
     groups = (group for one in plan.data for group in one.groups)
     return [
@@ -144,7 +146,7 @@ def _rows(plan: Plan, written_by: int | None = None) -> list[TrainingRow]:
     ][:_CHECKED_ROWS]
 
 
-def _differences(plan: Plan, model: Any, rows: Sequence[TrainingRow]) -> torch.Tensor:
+def _differences(plan: TrainingPlan, model: Any, rows: Sequence[TrainingRow]) -> torch.Tensor:
     """Return how much likelier each token is to the model than what is logged of it, in nats."""
     model.eval()
     computed = torch.cat(token_logprobs(model, rows, plan.sampling.temperature))

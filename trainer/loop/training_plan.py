@@ -25,13 +25,13 @@ from evovpo.types import (
     content_id,
 )
 from trainer.config import TrainConfig
-from trainer.learning.data import Reader, RunData, RunPart, Skip, nothing_left, read_run
+from trainer.learning.data import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
 from trainer.learning.imitation import Targets, read_targets
 from trainer.learning.policies import load_tokenizer
 from trainer.learning.step_data import StepData, plan_steps, with_texts
 
 
-class Plan(NamedTuple):
+class TrainingPlan(NamedTuple):
     """What a training would do."""
 
     training: Training
@@ -79,17 +79,17 @@ def ignore(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Watch:
+class TrainingCallbacks:
     """What a caller wants to be told on the way."""
 
-    planned: Callable[[Plan, int], None] = ignore
+    planned: Callable[[TrainingPlan, int], None] = ignore
     """The plan, and how many of its steps are done already."""
     stepped: Callable[[TrainingStep], None] = ignore
     probed: Callable[[int, int], None] = ignore
     """Problems probed, of how many; both versions count."""
 
 
-def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Plan:
+def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> TrainingPlan:
     """Return what a training on these groups would do; changes nothing. For the errors see `retrain`."""
     ids = [part.run_id for part in parts]
     if not ids or len(set(ids)) < len(ids):
@@ -109,7 +109,7 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
     # Imitation begins anew, on all that was found: what was learned from fewer finds is not built upon.
     start = versions[0] if imitate else store.served() or versions[0]
     tokenizer = load_tokenizer(start)
-    reader = Reader(
+    reader = GroupReader(
         objective=config.objective,
         encode=lambda text: list(tokenizer(text)["input_ids"]),
         vocabulary=1 + max(tokenizer.get_vocab().values()),
@@ -154,7 +154,7 @@ def make_plan(store: Store, parts: Sequence[RunPart], config: TrainConfig) -> Pl
     # A publication that was cut short between its row and its event is finished by publishing again.
     whole = {event.number for event in store.policy_events() if event.kind is PolicyEventKind.PUBLISHED}
     made = [one for one in versions.values() if one.config_hash == training.id and one.number in whole]
-    return Plan(
+    return TrainingPlan(
         training=training,
         config=config,
         start=start,

@@ -11,20 +11,20 @@ from typing import Any
 
 from evovpo.config import Config
 from evovpo.errors import DivergedError, NothingToTrainError, TrainingError
-from evovpo.experiments.pool import Ended, Message, Started, run_all
+from evovpo.experiments.pool import Message, TaskDone, TaskStarted, run_all
 from evovpo.runs.driver import Progress
 from evovpo.runs.run import start_or_resume
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Problem, Run, Training
-from trainer.learning.data import RunPart
+from trainer.learning.data import RunSpan
 from trainer.loop.loop import Loop
 from trainer.loop.retrain import RetrainResult, retrain, serve_start_model
-from trainer.loop.training_plan import Watch, ignore, start_version
+from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version
 
 
 @dataclass(frozen=True)
-class LoopWatch(Watch):
+class LoopWatch(TrainingCallbacks):
     """What a caller wants to be told on the way."""
 
     searching: Callable[[int, int, Problem], None] = ignore
@@ -84,10 +84,10 @@ class Turns:
         places = {self.loop.run_id(number, index): index for index in left}
 
         def on_message(message: Message) -> None:
-            if isinstance(message, Started):
+            if isinstance(message, TaskStarted):
                 place = places[message.name]
                 self.watch.searching(number, place, self.loop.searched[place])
-            elif isinstance(message, Ended):
+            elif isinstance(message, TaskDone):
                 self.watch.searched(message.value)
 
         tasks = [_Search(self.loop, number, index, url) for index in left]
@@ -125,7 +125,7 @@ class Turns:
                 return True
         read = {part.run_id: part.through for one in trainings for part in parts_of(one) if part.through}
         groups = {run: [group.prompt.id for group in self.store.groups(run, read.get(run))] for run in wanted}
-        new = [RunPart(run, read.get(run), prompts[-1]) for run, prompts in groups.items() if prompts]
+        new = [RunSpan(run, read.get(run), prompts[-1]) for run, prompts in groups.items() if prompts]
         if not new and not trainings:
             self.watch.not_trained(f"no group of {', '.join(runs)} is complete")
         return bool(new) and self._train(new)
@@ -135,13 +135,13 @@ class Turns:
         runs = [run for one in range(1, number + 1) for run in self.loop.run_ids(one)]
         ended = self.store.ended_trainings()
         if not any(list(one.runs) == runs and one.id in ended for one in self.trainings()):
-            self._train([RunPart(run) for run in runs])
+            self._train([RunSpan(run) for run in runs])
 
     def trainings(self) -> list[Training]:
         """Return the trainings on the runs of this loop, oldest first."""
         return [training for training in self.store.trainings() if all(map(self.loop.owns, training.runs))]
 
-    def _train(self, parts: Sequence[RunPart]) -> bool:
+    def _train(self, parts: Sequence[RunSpan]) -> bool:
         """Train, and return whether a version came of it; otherwise say why."""
         problems, watch = self.loop.guarded or self.loop.held_out, self.watch
         try:
@@ -155,9 +155,9 @@ class Turns:
         return True
 
 
-def parts_of(training: Training) -> list[RunPart]:
+def parts_of(training: Training) -> list[RunSpan]:
     """Return what a training read."""
-    return list(map(RunPart, training.runs, training.after, training.through))
+    return list(map(RunSpan, training.runs, training.after, training.through))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from evovpo.analysis.statistics import bootstrap_interval
 from evovpo.config import Config
 from evovpo.errors import TrainingError
-from evovpo.experiments.pool import Ended, Message, run_all
+from evovpo.experiments.pool import Message, TaskDone, run_all
 from evovpo.proposers.local import load_model
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem
@@ -159,7 +159,7 @@ def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any])
     found: dict[str, Any] = {}
 
     def on_message(message: Message) -> None:
-        if isinstance(message, Ended):
+        if isinstance(message, TaskDone):
             found[message.name] = message.value
             done = sum(len(tasks[name].problems) for name in found)
             turns.watch.measured(said, done, len(problems))
@@ -167,7 +167,7 @@ def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any])
     turns.watch.measured(said, 0, len(problems))
     if turns.jobs == 1:
         for name, task in tasks.items():
-            on_message(Ended(name, task.run(ignore)))
+            on_message(TaskDone(name, task.run(ignore)))
     elif failed := run_all(list(tasks.values()), turns.jobs, on_message):
         raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command goes on")
     return [found[name] for name in tasks]

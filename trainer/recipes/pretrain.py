@@ -111,7 +111,7 @@ def text_block(
     ]
 
 
-class Language(NamedTuple):
+class PretrainData(NamedTuple):
     """What a model is trained to write: module-level functions, because other processes call them."""
 
     build_tokenizer: Callable[[], PreTrainedTokenizerFast]
@@ -119,7 +119,7 @@ class Language(NamedTuple):
     """(seed, index, sequences, tokenizer) to block `index` of the data of `seed`."""
 
 
-STRINGS = Language(build_tokenizer, partial(text_block, "", sample_sequence))
+STRINGS = PretrainData(build_tokenizer, partial(text_block, "", sample_sequence))
 """String expressions from alignment prompts: the built-in model."""
 
 
@@ -181,7 +181,7 @@ class _Batches(IterableDataset[tuple[int, torch.Tensor, torch.Tensor]]):
     """
 
     config: PretrainConfig
-    language: Language
+    language: PretrainData
     first_block: int
     rank: int
 
@@ -211,7 +211,7 @@ def save_policy(
     (folder / "training.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
-def _train(rank: int, out: Path, config: PretrainConfig, language: Language, meeting_place: str) -> None:
+def _train(rank: int, out: Path, config: PretrainConfig, language: PretrainData, meeting_place: str) -> None:
     """One data-parallel process; number 0 also logs and saves."""
     torch.set_num_threads(1)
     place = f"file://{meeting_place}"
@@ -291,7 +291,7 @@ def _train(rank: int, out: Path, config: PretrainConfig, language: Language, mee
     torch.distributed.destroy_process_group()
 
 
-def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) -> None:
+def pretrain(out: Path, config: PretrainConfig, language: PretrainData = STRINGS) -> None:
     """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there.
 
     One process is this one; more are started.
@@ -306,7 +306,9 @@ def pretrain(out: Path, config: PretrainConfig, language: Language = STRINGS) ->
 
 
 def main(
-    description: str | None = __doc__, defaults: PretrainConfig | None = None, language: Language = STRINGS
+    description: str | None = __doc__,
+    defaults: PretrainConfig | None = None,
+    language: PretrainData = STRINGS,
 ) -> None:
     """Command line of a recipe; every option is a field of `PretrainConfig`."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)

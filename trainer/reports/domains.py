@@ -11,17 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.experiments.intervals import mean
-from evovpo.reports.pictures import Curve, write_budgets
+from evovpo.reports.pictures import KCurve, write_budgets
 from evovpo.reports.text import counted, folded, plain_table, printable, right
 
 if TYPE_CHECKING:  # these load torch
     from trainer.domains.figures import PolicyFigures
-    from trainer.domains.training import Trained
+    from trainer.domains.training import TrainingResult
 
 _LONGEST = 400
 
 
-def trained_view(found: Trained) -> RenderableType:
+def trained_view(found: TrainingResult) -> RenderableType:
     """Return best@k and E_w best@k by k before and after a training that was measured, and the gain."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
@@ -104,7 +104,7 @@ def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -
 
     named = list(zip(_names(found), found, strict=True))
     panels = {
-        BY_K[figure]: [Curve(name, one.ks, tuple(one.by_k(figure).values())) for name, one in named]
+        BY_K[figure]: [KCurve(name, one.ks, tuple(one.by_k(figure).values())) for name, one in named]
         for figure in ("best_at_k", "expected_best_at_k")
     }
     note = f"{counted(len(found[0].measures), 'prompt')}. Bands: 95 % bootstrap over the prompts."

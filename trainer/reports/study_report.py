@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evovpo.analysis.statistics import Interval
-from evovpo.experiments.intervals import Difference, Unlocked
+from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.page.reports import chart, report, table
-from evovpo.reports.pictures import MOST_BANDS, Curve, Line, write_arms, write_budgets, write_training
+from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
 from trainer.experiments.export import Export
 from trainer.experiments.records import START, Study
-from trainer.experiments.results import ArmResult, Comparison, Results, Searched, summarise
+from trainer.experiments.results import ArmSearches, Comparison, StudyArmResult, StudyResults, summarise
 from trainer.experiments.verdict import verdict
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -27,7 +27,7 @@ _LOGGED = {
 }
 
 
-def write_report(results: Results) -> tuple[str, list[Path]]:
+def write_report(results: StudyResults) -> tuple[str, list[Path]]:
     """Write `report.md`, `results.json` and pictures where the rows are; return text and files."""
     folder = results.study.folder
     pictures = list(_pictures(folder, results))
@@ -37,7 +37,7 @@ def write_report(results: Results) -> tuple[str, list[Path]]:
     return text, [folder / "report.md", folder / "results.json", *pictures]
 
 
-def report_json(results: Results) -> dict[str, Any]:
+def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
 
     `solved_by_search` and `unlocked` (against the first reference, which unlocks nothing against itself) are
@@ -49,7 +49,7 @@ def report_json(results: Results) -> dict[str, Any]:
     main, reference = study.strategies[0].name, study.references[0]
     against = {one.arm: one.unlocked for one in results.comparisons if one.reference == reference}
     against[reference] = {
-        name: Unlocked((), Interval(0.0, 0.0, 0.0, problems), len(found.seeds))
+        name: UnlockedProblems((), Interval(0.0, 0.0, 0.0, problems), len(found.seeds))
         for name, found in results.arm(reference).searched.items()
     }
     arms = {}
@@ -110,9 +110,9 @@ def _json(value: Any) -> Any:
             return {"value": value.mean, "low": value.low, "high": value.high}
         case Difference():
             return {**_json(value.interval), "p": value.p, "clear": value.is_clear}
-        case Unlocked():
+        case UnlockedProblems():
             return {**_json(value.interval), "seeds": value.seeds, "problems": list(value.problems)}
-        case Searched():
+        case ArmSearches():
             return {
                 **_json(value.solved),
                 "solved_train": _json(value.solved_rows),
@@ -132,7 +132,7 @@ def _json(value: Any) -> Any:
     return value
 
 
-def _test_json(results: Results) -> dict[str, Any]:
+def _test_json(results: StudyResults) -> dict[str, Any]:
     """Return the figures of a study on test tasks; intervals as `mean`, `low`, `high`.
 
     `minus_start` compares with the start model asked for single answers: independent sampling, the stronger
@@ -177,7 +177,7 @@ def _test_json(results: Results) -> dict[str, Any]:
     }
 
 
-def _test_figures(found: ArmResult) -> dict[str, Any]:
+def _test_figures(found: StudyArmResult) -> dict[str, Any]:
     rows = found.trainings
     return {
         **_rounded(found.at_k),
@@ -205,7 +205,7 @@ def _interval(found: Interval | Difference) -> Interval:
     return found.interval if isinstance(found, Difference) else found
 
 
-def report_markdown(results: Results, pictures: Sequence[str] = ()) -> str:
+def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
     """Return the verdict and the tables of a study."""
     parts = [
         f"# {_title(results)}\n",
@@ -231,14 +231,14 @@ def report_record(study: Study) -> dict[str, Any]:
     return report(_title(results), ended, verdict(results), parts)
 
 
-def _title(results: Results) -> str:
+def _title(results: StudyResults) -> str:
     study, problems = results.study, len(results.problems)
     if study.test.tasks:
         return f"{study.name}: {problems} test tasks, answered"
     return f"{study.name}: {problems} problems, {study.evaluations} evaluations a search"
 
 
-def _tables(results: Results) -> Iterator[_Table]:
+def _tables(results: StudyResults) -> Iterator[_Table]:
     yield from _at_k_tables(results)
     yield from _search_tables(results)
     yield _cost_table(results)
@@ -256,7 +256,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def _at_k_tables(results: Results) -> Iterator[_Table]:
+def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
     head = [f"k = {k}" for k in results.study.ks]
     for figure, title in results.study.figures.items():
         shown = {arm.arm.name: arm.at_k[figure] for arm in results.arms if figure in arm.at_k}
@@ -277,7 +277,7 @@ def _at_k_tables(results: Results) -> Iterator[_Table]:
                 yield ([f"{title} minus {reference}'s", *head], lines)
 
 
-def _search_tables(results: Results) -> Iterator[_Table]:
+def _search_tables(results: StudyResults) -> Iterator[_Table]:
     references = results.study.references
     pairs = {(one.arm, one.reference): one for one in results.comparisons}
     for strategy in results.study.strategies:
@@ -321,7 +321,7 @@ def _compared(found: Comparison | None, strategy: str) -> tuple[str, str, str]:
     return *differences, f"{len(ours.problems)} {ends} / {len(theirs.problems)}"
 
 
-def _cost_table(results: Results) -> _Table:
+def _cost_table(results: StudyResults) -> _Table:
     lines, has_volume = [], any(arm.hypervolume is not None for arm in results.arms)
     for arm in results.arms:
         training, logs = "–", [row for row in arm.trainings if row["tokens"]]
@@ -348,12 +348,12 @@ def _text(found: Interval | Difference, digits: int) -> str:
     return f"**{text}**" if isinstance(found, Difference) and found.is_clear else text
 
 
-def _pictures(folder: Path, results: Results) -> Iterator[Path]:
+def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
     ks, reference = results.study.ks, results.study.references[0]
     note = "Bands: 95 % bootstrap over problems and seeds, paired by problem. Filled: it excludes zero."
     for figure, title in results.study.figures.items():
         curves = [
-            Curve(one.arm, ks, tuple(found.interval for found in one.at_k[figure].values()))
+            KCurve(one.arm, ks, tuple(found.interval for found in one.at_k[figure].values()))
             for one in results.comparisons
             if one.reference == reference and figure in one.at_k
         ]
@@ -386,21 +386,21 @@ def _pictures(folder: Path, results: Results) -> Iterator[Path]:
         yield path
 
 
-def _budgets(results: Results) -> dict[str, list[Curve]]:
+def _budgets(results: StudyResults) -> dict[str, list[KCurve]]:
     """Return by strategy the problems that each arm solves against evaluations."""
-    panels: dict[str, list[Curve]] = {}
+    panels: dict[str, list[KCurve]] = {}
     for strategy in (one.name for one in results.study.strategies):
         for arm in results.arms:
             if strategy in arm.searched:
                 after = arm.searched[strategy].after
-                curve = Curve(arm.arm.name, tuple(after), tuple(after.values()))
+                curve = KCurve(arm.arm.name, tuple(after), tuple(after.values()))
                 panels.setdefault(strategy, []).append(curve)
     return panels
 
 
-def _mean_line(name: str, logs: Sequence[Any], figure: str) -> Line:
+def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:
     """Return an arm's figure against its steps: the mean over trainings, and over the last ten steps."""
     steps = range(min(map(len, logs)))
     means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
     windows = [means[max(0, step - 9) : step + 1] for step in steps]
-    return Line(name, steps, [sum(window) / len(window) for window in windows])
+    return StepCurve(name, steps, [sum(window) / len(window) for window in windows])

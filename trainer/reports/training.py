@@ -13,14 +13,14 @@ from rich.text import Text
 
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.intervals import mean
-from evovpo.reports.pictures import BeforeAfter, Curve, write_before_after
+from evovpo.reports.pictures import BeforeAfter, KCurve, write_before_after
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, PolicyVersion, TrainingStep
 
 if TYPE_CHECKING:  # it loads torch, which tables do without
     from trainer.loop.probe import ProbeResult
-    from trainer.loop.training_plan import Plan
+    from trainer.loop.training_plan import TrainingPlan
 
 _FIGURES = (
     ("set score", "set_score"),
@@ -35,7 +35,7 @@ _FIGURES = (
 )
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: TrainingPlan) -> Table:
     """Return the groups of each run: how many are trained on, and how many are not and why."""
     from trainer.learning.data import Skip
 
@@ -51,7 +51,7 @@ def plan_table(plan: Plan) -> Table:
     return table
 
 
-def plan_line(plan: Plan) -> str:
+def plan_line(plan: TrainingPlan) -> str:
     """Return the rest of a plan in one line."""
     faulty = sum(one.faulty_rollouts for one in plan.data)
     left_out = f", {faulty} rollouts left out after sandbox faults" if faulty else ""
@@ -145,7 +145,7 @@ def _panels(
     ):
         differences = differences_by_k(after, before, figure, ks)
         first, second = (
-            Curve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
+            KCurve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
             for name, found in zip(names, (before, after), strict=True)
         )
         is_clear = tuple(one.is_clear for one in differences.values())

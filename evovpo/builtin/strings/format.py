@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, MAX_ROWS, PAD, SEPARATOR, ChainFormat
 from evovpo.builtin.strings.grammar import ARGUMENTS, MAX_ARGUMENTS, PATTERNS, STRINGS
 from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
-from evovpo.prompts.request import Request
+from evovpo.prompts.request import PromptRequest
 from evovpo.types import Evaluation, Message, Problem
 
 PROMPT_END = "⟦out⟧"
@@ -103,7 +103,7 @@ class ExpressionFormat(ChainFormat):
     language = STRINGS
     fault = staticmethod(expression_fault)
 
-    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return one message; a parent and rows are all that has a place in this format."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]

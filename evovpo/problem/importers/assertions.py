@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evovpo.problem.importers.tasks import Case, Comparison, UnusableError, as_json
+from evovpo.problem.importers.tasks import Case, OutputComparison, UnusableTaskError, as_json
 from evovpo.types import Json
 
 _MOST_ITEMS = 100_000
@@ -33,7 +33,7 @@ _SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 _CONTAINERS: dict[type[ast.expr], type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 _FUNCTIONS = ("tuple", "list", "set", "sorted", "float", "int", "str", "len", "abs", "round", "range")
-_VIEWS = {"set": Comparison.SET, "sorted": Comparison.SORTED}
+_VIEWS = {"set": OutputComparison.SET, "sorted": OutputComparison.SORTED}
 """Functions around the call that compare lists otherwise; tuples are lists here."""
 _OTHERWISE = "the test compares by something else than ==, or a difference with <"
 
@@ -55,25 +55,25 @@ class ReadTests(NamedTuple):
 
 
 def parse(source: str) -> ast.Module:
-    """Return the syntax tree of a file's Python; raises `UnusableError`."""
+    """Return the syntax tree of a file's Python; raises `UnusableTaskError`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # escapes in others' texts are nobody's concern here
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UnusableError(f"no Python: {error}") from error
+        raise UnusableTaskError(f"no Python: {error}") from error
 
 
 def signature(source: str, name: str) -> Signature:
-    """Return the signature of function `name` of a program; raises `UnusableError` if there is none."""
+    """Return the signature of function `name` of a program; raises `UnusableTaskError` if there is none."""
     for node in parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
-                raise UnusableError(f"{name} takes any number of arguments")
+                raise UnusableTaskError(f"{name} takes any number of arguments")
             names = tuple(argument.arg for argument in (*node.args.posonlyargs, *node.args.args))
             values = [value_of(value, {}) for value in node.args.defaults]
             return Signature(name, names, dict(zip(reversed(names), reversed(values), strict=False)))
-    raise UnusableError(f"no function {name} in the program")
+    raise UnusableTaskError(f"no function {name} in the program")
 
 
 def read_tests(body: Sequence[ast.stmt], called: str, function: Signature) -> ReadTests:
@@ -83,7 +83,7 @@ def read_tests(body: Sequence[ast.stmt], called: str, function: Signature) -> Re
     left out.
     """
     found = ReadTests([], [])
-    reader = _Reader(called, function, {})
+    reader = _AssertReader(called, function, {})
     for statement in body:
         match statement:
             case ast.Assert(test=ast.Constant(value=value)) if value:
@@ -91,14 +91,14 @@ def read_tests(body: Sequence[ast.stmt], called: str, function: Signature) -> Re
             case ast.Assert(test=test):
                 try:
                     found.tests.append(reader.test(test))
-                except UnusableError as error:
+                except UnusableTaskError as error:
                     found.left_out.append(str(error))
             case ast.Assign(targets=targets) if all(isinstance(target, ast.Name) for target in targets):
                 for name in map(_name, targets):
                     reader.known.pop(name, None)
                     try:
                         reader.known[name] = reader.value(statement.value)
-                    except UnusableError:
+                    except UnusableTaskError:
                         continue  # an assertion that needs it will say so
             case ast.Import() | ast.ImportFrom() | ast.Expr() | ast.Pass():
                 continue
@@ -108,7 +108,7 @@ def read_tests(body: Sequence[ast.stmt], called: str, function: Signature) -> Re
     return found
 
 
-class _Reader(NamedTuple):
+class _AssertReader(NamedTuple):
     called: str
     function: Signature
     known: dict[str, object]
@@ -130,17 +130,17 @@ class _Reader(NamedTuple):
             case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
                 return self.is_equal(*self.call_first(left, right))
             case ast.Compare(ops=[_]):
-                raise UnusableError(_OTHERWISE)
-        raise UnusableError("the test is no single comparison")
+                raise UnusableTaskError(_OTHERWISE)
+        raise UnusableTaskError("the test is no single comparison")
 
     def is_equal(self, left: ast.expr, right: ast.expr) -> Case:
-        comparison, wanted = Comparison.EQUAL, self.value(right)
+        comparison, wanted = OutputComparison.EQUAL, self.value(right)
         match left:
             case ast.Call(
                 func=ast.Name(id="set" | "sorted" | "list" | "tuple" as view), args=[call], keywords=[]
             ):
-                comparison, left = _VIEWS.get(view, Comparison.EQUAL), call
-        if comparison is Comparison.SET and isinstance(wanted, set):
+                comparison, left = _VIEWS.get(view, OutputComparison.EQUAL), call
+        if comparison is OutputComparison.SET and isinstance(wanted, set):
             # In a fixed order, because what is written must be the same each time.
             wanted = sorted(wanted, key=repr)
         return Case(self.arguments(left), as_json(wanted), comparison)
@@ -152,21 +152,21 @@ class _Reader(NamedTuple):
                 if _name(function) in ("abs", "math.fabs") and isinstance(bound, int | float):
                     call, wanted = self.call_first(one, other)
                     arguments, number = self.arguments(call), as_json(self.value(wanted))
-                    return Case(arguments, number, Comparison.CLOSE, float(bound))
-        raise UnusableError(_OTHERWISE)
+                    return Case(arguments, number, OutputComparison.CLOSE, float(bound))
+        raise UnusableTaskError(_OTHERWISE)
 
     def is_close(self, node: ast.Call) -> Case:
         """Return the test of `math.isclose(f(x), wanted, rel_tol=...)`, relative to the wanted number."""
         tolerances: dict[str | None, Any] = {"rel_tol": 1e-9, "abs_tol": 0.0}  # as in Python's library
         tolerances |= {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         if len(node.args) != 2 or len(tolerances) > 2:
-            raise UnusableError("isclose has other arguments than two numbers and their tolerances")
+            raise UnusableTaskError("isclose has other arguments than two numbers and their tolerances")
         call, other = self.call_first(*node.args)
         wanted: Any = as_json(self.value(other))
         if not all(isinstance(number, int | float) for number in (wanted, *tolerances.values())):
-            raise UnusableError("isclose compares something else than numbers")
+            raise UnusableTaskError("isclose compares something else than numbers")
         tolerance = max(float(tolerances["rel_tol"]) * abs(wanted), float(tolerances["abs_tol"]))
-        return Case(self.arguments(call), wanted, Comparison.CLOSE, tolerance)
+        return Case(self.arguments(call), wanted, OutputComparison.CLOSE, tolerance)
 
     def call_first(self, left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
         """Return the side with the call, then the other; as they are where none or both have it."""
@@ -178,17 +178,17 @@ class _Reader(NamedTuple):
     def arguments(self, node: ast.expr) -> tuple[Json, ...]:
         """Return the arguments of a call of the function, in the order of its parameters."""
         if not isinstance(node, ast.Call) or _name(node.func) != self.called:
-            raise UnusableError("the test looks at something else than what the function returns")
+            raise UnusableTaskError("the test looks at something else than what the function returns")
         parameters = self.function.parameters
         if len(node.args) > len(parameters):
-            raise UnusableError("the test calls the function with more arguments than it has")
+            raise UnusableTaskError("the test calls the function with more arguments than it has")
         given = {**self.function.defaults, **dict(zip(parameters, map(self.value, node.args), strict=False))}
         for keyword in node.keywords:
             if keyword.arg not in parameters:
-                raise UnusableError("the test calls the function with an unknown argument")
+                raise UnusableTaskError("the test calls the function with an unknown argument")
             given[keyword.arg] = self.value(keyword.value)
         if given.keys() != set(parameters):
-            raise UnusableError("the test calls the function with fewer arguments than it has")
+            raise UnusableTaskError("the test calls the function with fewer arguments than it has")
         return tuple(as_json(given[parameter]) for parameter in parameters)
 
 
@@ -203,13 +203,13 @@ def _name(node: ast.expr) -> str:
 
 
 def value_of(node: ast.expr, known: Mapping[str, object]) -> Any:
-    """Return the value of an expression over literals and `known` names; raises `UnusableError`."""
+    """Return the value of an expression over literals and `known` names; raises `UnusableTaskError`."""
     try:
         return _value(node, known)
-    except UnusableError:
+    except UnusableTaskError:
         raise
     except (TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise UnusableError(f"a value in the test cannot be computed: {error}") from error
+        raise UnusableTaskError(f"a value in the test cannot be computed: {error}") from error
 
 
 def _value(node: ast.expr, known: Mapping[str, object]) -> Any:
@@ -233,9 +233,9 @@ def _value(node: ast.expr, known: Mapping[str, object]) -> Any:
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
             found = getattr(builtins, name)(*(_value(argument, known) for argument in arguments))
             if isinstance(found, range) and len(found) > _MOST_ITEMS:
-                raise UnusableError(f"a range of more than {_MOST_ITEMS:,} numbers")
+                raise UnusableTaskError(f"a range of more than {_MOST_ITEMS:,} numbers")
             return list(found) if isinstance(found, range) else found
-    raise UnusableError("the test computes its values")
+    raise UnusableTaskError("the test computes its values")
 
 
 def _check_size(sign: ast.operator, first: object, second: object) -> None:
@@ -243,8 +243,8 @@ def _check_size(sign: ast.operator, first: object, second: object) -> None:
         first, second = second, first
     match sign, first, second:
         case ast.Mod(), str(), _:
-            raise UnusableError("a text is formatted")
+            raise UnusableTaskError("a text is formatted")
         case ast.Mult(), str() | list() | tuple(), int() if len(first) * second > _MOST_ITEMS:
-            raise UnusableError(f"a value of more than {_MOST_ITEMS:,} items")
+            raise UnusableTaskError(f"a value of more than {_MOST_ITEMS:,} items")
         case ast.Pow(), int(), int() if first.bit_length() * abs(second) > _MOST_ITEMS:
-            raise UnusableError("a number with too many digits")
+            raise UnusableTaskError("a number with too many digits")

@@ -8,7 +8,7 @@ import ast
 from typing import Any
 
 from evovpo.problem.importers.assertions import parse, read_tests, signature
-from evovpo.problem.importers.tasks import Record, Task, UnusableError
+from evovpo.problem.importers.tasks import ImportedTask, Record, UnusableTaskError
 
 
 class HumanEvalRecord(Record):
@@ -21,7 +21,7 @@ class HumanEvalRecord(Record):
     def name(self) -> str:
         return str(self.task_id)
 
-    def task(self) -> Task:
+    def task(self) -> ImportedTask:
         seed = self.prompt.rstrip() + "\n    return None\n"
         found = signature(seed, self.entry_point)
         statement = f"Write the function {found.name}, which begins like this:\n\n{self.prompt.strip()}\n"
@@ -29,5 +29,7 @@ class HumanEvalRecord(Record):
             match node:
                 case ast.FunctionDef(name="check", args=ast.arguments(args=[candidate]), body=body):
                     tests, left_out = read_tests(body, candidate.arg, found)
-                    return Task(self.name, statement, found.name, found.parameters, seed, tests, (), left_out)
-        raise UnusableError("its test defines no check(candidate)")
+                    return ImportedTask(
+                        self.name, statement, found.name, found.parameters, seed, tests, (), left_out
+                    )
+        raise UnusableTaskError("its test defines no check(candidate)")

@@ -20,7 +20,14 @@ from typing import Any, NoReturn
 
 from evovpo.errors import ProblemError
 from evovpo.problem.importers.assertions import parse
-from evovpo.problem.importers.tasks import Case, Comparison, Record, Task, UnusableError, as_json
+from evovpo.problem.importers.tasks import (
+    Case,
+    ImportedTask,
+    OutputComparison,
+    Record,
+    UnusableTaskError,
+    as_json,
+)
 
 _MOST_BYTES = 256 << 20
 """Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""
@@ -41,7 +48,7 @@ class LiveCodeBenchRecord(Record):
     def name(self) -> str:
         return f"{self.platform or 'LiveCodeBench'}/{self.question_id}"
 
-    def task(self) -> Task:
+    def task(self) -> ImportedTask:
         cases = [
             case
             for field in ("public_test_cases", "private_test_cases")
@@ -52,18 +59,18 @@ class LiveCodeBenchRecord(Record):
             return self._by_text(cases)
         if kinds == {"functional"}:
             return self._by_call(self._function_name(), cases)
-        raise UnusableError(f"its tests are of the types {', '.join(sorted(kinds)) or 'none'}")
+        raise UnusableTaskError(f"its tests are of the types {', '.join(sorted(kinds)) or 'none'}")
 
-    def _by_text(self, cases: _Cases) -> Task:
+    def _by_text(self, cases: _Cases) -> ImportedTask:
         statement = (
             f"{self.question_content.strip()}\n\nWrite this as the function solve(text): text is all of the "
             "standard input, and what would be printed is returned as one text.\n"
         )
         seed = 'def solve(text):\n    return ""\n'
-        tests = [Case((str(case["input"]),), str(case["output"]), Comparison.LINES) for case in cases]
-        return Task(self.name, statement, "solve", ("text",), seed, tests, date=self.contest_date)
+        tests = [Case((str(case["input"]),), str(case["output"]), OutputComparison.LINES) for case in cases]
+        return ImportedTask(self.name, statement, "solve", ("text",), seed, tests, date=self.contest_date)
 
-    def _by_call(self, entry: str, cases: _Cases) -> Task:
+    def _by_call(self, entry: str, cases: _Cases) -> ImportedTask:
         parameters = _parameters(self.starter_code, entry)
         head = f"{entry}({', '.join(parameters)})"
         tests: list[Case] = []
@@ -74,9 +81,9 @@ class LiveCodeBenchRecord(Record):
                 arguments = tuple(as_json(json.loads(line)) for line in lines)
                 expected = as_json(json.loads(str(case["output"])))
                 if len(arguments) != len(parameters):
-                    raise UnusableError("it has another number of arguments than the function")
+                    raise UnusableTaskError("it has another number of arguments than the function")
                 tests.append(Case(arguments, expected))
-            except UnusableError as error:
+            except UnusableTaskError as error:
                 left_out.append(str(error))
             except (ValueError, RecursionError):
                 left_out.append("its arguments or its result are no JSON")
@@ -85,7 +92,7 @@ class LiveCodeBenchRecord(Record):
             "class.\n"
         )
         seed = f"def {head}:\n    return None\n"
-        return Task(
+        return ImportedTask(
             self.name, statement, entry, parameters, seed, tests, (), left_out, date=self.contest_date
         )
 
@@ -94,7 +101,7 @@ class LiveCodeBenchRecord(Record):
         try:
             return str((json.loads(metadata) if isinstance(metadata, str) else metadata)["func_name"])
         except (ValueError, KeyError, TypeError) as error:
-            raise UnusableError("metadata does not say the function's name (func_name)") from error
+            raise UnusableTaskError("metadata does not say the function's name (func_name)") from error
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
@@ -102,12 +109,12 @@ def _parameters(starter: str, entry: str) -> tuple[str, ...]:
     for body in ("        pass", "    pass"):
         try:
             tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
-        except UnusableError:
+        except UnusableTaskError:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name == entry:
                 return tuple(part.arg for part in node.args.args if part.arg != "self")
-    raise UnusableError(f"its starter code has no function {entry}")
+    raise UnusableTaskError(f"its starter code has no function {entry}")
 
 
 def _cases(value: object, where: str) -> _Cases:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import AliasChoices, Field
 
 from evovpo.problem.importers.assertions import parse, read_tests, signature
-from evovpo.problem.importers.tasks import Record, Task, UnusableError
+from evovpo.problem.importers.tasks import ImportedTask, Record, UnusableTaskError
 
 
 class MbppRecord(Record):
@@ -25,7 +25,7 @@ class MbppRecord(Record):
     def name(self) -> str:
         return f"MBPP/{self.task_id}"
 
-    def task(self) -> Task:
+    def task(self) -> ImportedTask:
         function = signature(self.code, self._called())
         (tests, left_out), (heldout, held_out_left_out) = (
             read_tests(parse("\n".join(lines)).body, function.name, function)
@@ -35,7 +35,9 @@ class MbppRecord(Record):
         statement = f"{self.text.strip()}\n\nThe function is {head}.\n"
         seed = f"def {head}:\n    return None\n"
         reasons = [*left_out, *held_out_left_out]
-        return Task(self.name, statement, function.name, function.parameters, seed, tests, heldout, reasons)
+        return ImportedTask(
+            self.name, statement, function.name, function.parameters, seed, tests, heldout, reasons
+        )
 
     def _called(self) -> str:
         """Return the function of the solution that the tests name most often."""
@@ -43,5 +45,5 @@ class MbppRecord(Record):
         nodes = (node for test in self.test_list for node in ast.walk(parse(test)))
         named = Counter(node.id for node in nodes if isinstance(node, ast.Name) and node.id in defined)
         if not named:
-            raise UnusableError("its tests call no function of the solution")
+            raise UnusableTaskError("its tests call no function of the solution")
         return named.most_common(1)[0][0]

@@ -17,7 +17,15 @@ from random import Random
 from typing import Any, NamedTuple
 
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.tasks import Case, Comparison, Task, UnusableError, as_json, parsed, read_lines
+from evovpo.problem.importers.tasks import (
+    Case,
+    ImportedTask,
+    OutputComparison,
+    UnusableTaskError,
+    as_json,
+    parsed,
+    read_lines,
+)
 
 TRAIN_ROWS, HELDOUT_ROWS = 200, 200
 FLOAT_TOLERANCE = 1e-3
@@ -58,7 +66,7 @@ class Psb2Problem(NamedTuple):
     """Of its files."""
     edge: Path
 
-    def task(self) -> Task:
+    def task(self) -> ImportedTask:
         """Return what its two files say; raises `ProblemError` for files that are not of this format."""
         files = self.edge, self.edge.with_name(self.edge.name.replace("-edge.", "-random."))
         for file in files:
@@ -78,10 +86,12 @@ class Psb2Problem(NamedTuple):
             )
         try:
             tests = [_test(row, inputs, outputs) for row in (_typed(rows) if _is_csv(self.edge) else rows)]
-        except (KeyError, UnusableError) as error:
-            raise UnusableError(f"a row cannot be used: {error}") from error
+        except (KeyError, UnusableTaskError) as error:
+            raise UnusableTaskError(f"a row cannot be used: {error}") from error
         if any(_has_fraction(test.expected) for test in tests):
-            tests = [test._replace(comparison=Comparison.CLOSE, tolerance=FLOAT_TOLERANCE) for test in tests]
+            tests = [
+                test._replace(comparison=OutputComparison.CLOSE, tolerance=FLOAT_TOLERANCE) for test in tests
+            ]
         count = max(TRAIN_ROWS, len(edge_rows))
         entry = self.stem.replace("-", "_")
         head = f"{entry}({', '.join(inputs)})"
@@ -92,7 +102,7 @@ class Psb2Problem(NamedTuple):
         )
         seed = f"def {head}:\n    return None\n"
         train, heldout = tests[:count], tests[count : count + HELDOUT_ROWS]
-        return Task(self.name, statement, entry, tuple(inputs), seed, train, heldout)
+        return ImportedTask(self.name, statement, entry, tuple(inputs), seed, train, heldout)
 
 
 def _is_csv(path: Path) -> bool:

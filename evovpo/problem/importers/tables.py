@@ -25,7 +25,7 @@ from evovpo.problem.importers.table_script import (
     table_value,
     table_write,
 )
-from evovpo.problem.importers.tasks import Case, Task, parsed, read_lines
+from evovpo.problem.importers.tasks import Case, ImportedTask, parsed, read_lines
 from evovpo.problem.importers.writing import MOST_COMPONENTS, check_empty, write_problem
 from evovpo.types import Problem, Program, content_id
 
@@ -112,7 +112,7 @@ def is_table(name: str | Path) -> bool:
     return Path(name).suffix.lower() in TABLES
 
 
-def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[Task, str]:
+def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
     """Return the task of the column `output` (default: the last), and what became of the rows of the table.
 
     Programs get `inputs` (default: all other columns). Of the distinct rows, in an order drawn with seed 0,
@@ -168,7 +168,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
         + f", {unclear} inputs have several" * bool(unclear)
         + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
-    return Task(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
+    return ImportedTask(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
 
 
 def form_of(values: Iterable[Any]) -> str:

@@ -34,7 +34,7 @@ class TaskFormat(StrEnum):
     PSB2 = "psb2"
 
 
-class Comparison(StrEnum):
+class OutputComparison(StrEnum):
     """When an output is right."""
 
     EQUAL = "equal"
@@ -54,12 +54,12 @@ class Case(NamedTuple):
 
     arguments: tuple[Json, ...]
     expected: Json
-    comparison: Comparison = Comparison.EQUAL
+    comparison: OutputComparison = OutputComparison.EQUAL
     tolerance: float = 0.0
     """Largest absolute difference for `CLOSE`."""
 
 
-class Task(NamedTuple):
+class ImportedTask(NamedTuple):
     """One task of a benchmark."""
 
     name: str
@@ -79,26 +79,26 @@ class Task(NamedTuple):
     """When it was published, as YYYY-MM-DD and what follows; empty where the file does not say."""
 
 
-class Skipped(NamedTuple):
+class SkippedTask(NamedTuple):
     """A task that cannot be turned into a problem."""
 
     name: str
     reason: str
 
 
-class UnusableError(ValueError):
+class UnusableTaskError(ValueError):
     """A value, test or task that cannot be used; the message says why."""
 
 
 def as_json(value: object) -> Json:
-    """Return a Python value as JSON, tuples as lists; raises `UnusableError` for what has no such form."""
+    """Return a Python value as JSON, tuples as lists; raises `UnusableTaskError` if it has no JSON form."""
     match value:
         case None | bool() | str():
             return value
         case int() if abs(value) >= 10**_MOST_DIGITS:
-            raise UnusableError(f"a whole number of more than {_MOST_DIGITS} digits")
+            raise UnusableTaskError(f"a whole number of more than {_MOST_DIGITS} digits")
         case float() if not math.isfinite(value):
-            raise UnusableError("a number that is not finite")
+            raise UnusableTaskError("a number that is not finite")
         case int() | float():
             return value
         case list() | tuple():
@@ -106,14 +106,14 @@ def as_json(value: object) -> Json:
         case dict() if all(isinstance(key, str) for key in value):
             return {key: as_json(part) for key, part in value.items()}
         case dict():
-            raise UnusableError("a dictionary with keys that are no texts")
-    raise UnusableError(f"a value of type {type(value).__name__}")
+            raise UnusableTaskError("a dictionary with keys that are no texts")
+    raise UnusableTaskError(f"a value of type {type(value).__name__}")
 
 
-def usable(task: Task) -> Task:
+def usable(task: ImportedTask) -> ImportedTask:
     """Return a task without repeated and overlong tests.
 
-    Raises `UnusableError` if none is left, if two contradict each other, and if a program that returns
+    Raises `UnusableTaskError` if none is left, if two contradict each other, and if a program that returns
     nothing passes them.
     """
     reasons = list(task.left_out)
@@ -129,14 +129,14 @@ def usable(task: Task) -> Task:
             elif seen[key] == test:
                 reasons.append("repeats another test")
             else:
-                raise UnusableError("two of its tests want different things of the same arguments")
+                raise UnusableTaskError("two of its tests want different things of the same arguments")
     if not kept["tests"]:
         reason = max(set(reasons), key=reasons.count) if reasons else "there are none"
-        raise UnusableError(f"no test can be used: {reason}")
+        raise UnusableTaskError(f"no test can be used: {reason}")
     if all(test.expected is None for test in kept["tests"]):
-        raise UnusableError("every test wants None, which a program that does nothing returns")
+        raise UnusableTaskError("every test wants None, which a program that does nothing returns")
     if not task.parameters:
-        raise UnusableError("the function has no parameters")
+        raise UnusableTaskError("the function has no parameters")
     return task._replace(tests=kept["tests"], heldout=kept["heldout"], left_out=reasons)
 
 
@@ -152,8 +152,8 @@ class Record(BaseModel, strict=True):
         """What the task is called."""
 
     @abstractmethod
-    def task(self) -> Task:
-        """Return what the record says; raises `UnusableError` where it cannot be used."""
+    def task(self) -> ImportedTask:
+        """Return what the record says; raises `UnusableTaskError` where it cannot be used."""
 
 
 Kind = TypeVar("Kind", bound=Record)

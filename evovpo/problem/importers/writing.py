@@ -24,11 +24,11 @@ _WALL_SECONDS, _CPU_SECONDS = 10, 6
 """For all tests of a task together: what the benchmarks allow for a task or less."""
 
 
-class Written(NamedTuple):
+class TaskImport(NamedTuple):
     """What became of the tasks of a file."""
 
     folders: tuple[Path, ...]
-    skipped: tuple[tasks.Skipped, ...]
+    skipped: tuple[tasks.SkippedTask, ...]
     tests: int
     heldout: int
     left_out: Counter[str]
@@ -47,7 +47,7 @@ def check_empty(out: Path) -> None:
         raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
 
 
-def _held_out(task: tasks.Task) -> tasks.Task:
+def _held_out(task: tasks.ImportedTask) -> tasks.ImportedTask:
     """Return the task with some of its tests held out, where that can be done and the file did not do it.
 
     A problem with a scorer has no held-out rows: there those of the file are left out, and counted.
@@ -64,12 +64,12 @@ def _held_out(task: tasks.Task) -> tasks.Task:
     )
 
 
-def _is_by_example(task: tasks.Task) -> bool:
+def _is_by_example(task: tasks.ImportedTask) -> bool:
     """True if all tests of a task compare by equality, so that rows alone say what is right."""
-    return all(test.comparison is tasks.Comparison.EQUAL for test in (*task.tests, *task.heldout))
+    return all(test.comparison is tasks.OutputComparison.EQUAL for test in (*task.tests, *task.heldout))
 
 
-def write_problem(folder: Path, task: tasks.Task) -> None:
+def write_problem(folder: Path, task: tasks.ImportedTask) -> None:
     """Write one problem: by example if all its tests compare by equality, else with a scorer."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
@@ -114,7 +114,7 @@ def dealt(count: int) -> list[list[int]]:
 def _row(test: tasks.Case, hand: int) -> dict[str, object]:
     row: dict[str, object] = test._asdict() | {"objective": f"tests-{hand}"}
     tolerance = row.pop("tolerance")
-    return row | ({"tolerance": tolerance} if test.comparison is tasks.Comparison.CLOSE else {})
+    return row | ({"tolerance": tolerance} if test.comparison is tasks.OutputComparison.CLOSE else {})
 
 
 def _listed(rows: Iterable[dict[str, object]]) -> str:
@@ -133,19 +133,21 @@ _FORMATS: dict[tasks.TaskFormat, tuple[type[tasks.Record] | None, str]] = {
 
 def load_tasks(
     task_format: tasks.TaskFormat, path: Path, limit: int | None = None
-) -> list[tasks.Task | tasks.Skipped]:
+) -> list[tasks.ImportedTask | tasks.SkippedTask]:
     """Return the first `limit` tasks of a file; raises `ProblemError` for one that is not of the format."""
-    loaded: list[tasks.Task | tasks.Skipped] = []
+    loaded: list[tasks.ImportedTask | tasks.SkippedTask] = []
     kind, _ = _FORMATS[task_format]
     for record in psb2.read_problems(path, limit) if kind is None else tasks.read_records(path, kind, limit):
         try:
             loaded.append(tasks.usable(record.task()))
-        except tasks.UnusableError as error:
-            loaded.append(tasks.Skipped(record.name, str(error)))
+        except tasks.UnusableTaskError as error:
+            loaded.append(tasks.SkippedTask(record.name, str(error)))
     return loaded
 
 
-def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: int | None = None) -> Written:
+def import_tasks(
+    task_format: tasks.TaskFormat, file: Path, out: Path, limit: int | None = None
+) -> TaskImport:
     """Write a problem folder for each of the first `limit` tasks of a file, and `suite.toml`.
 
     `out` is a new or empty folder. Raises `ProblemError`, having written nothing, for a file that is not of
@@ -153,8 +155,8 @@ def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: in
     """
     check_empty(out)
     loaded = load_tasks(task_format, file, limit)
-    kept = [_held_out(task) for task in loaded if isinstance(task, tasks.Task)]
-    skipped = tuple(task for task in loaded if isinstance(task, tasks.Skipped))
+    kept = [_held_out(task) for task in loaded if isinstance(task, tasks.ImportedTask)]
+    skipped = tuple(task for task in loaded if isinstance(task, tasks.SkippedTask))
     if not kept:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in skipped[:3])
         raise ProblemError(
@@ -171,7 +173,7 @@ def import_tasks(task_format: tasks.TaskFormat, file: Path, out: Path, limit: in
             write_problem(folders[-1], task)
         listing = suite_text(task_format.value, _FORMATS[task_format][1], [folder.name for folder in folders])
         (out / "suite.toml").write_text(listing, encoding="utf-8")
-    return Written(
+    return TaskImport(
         tuple(folders),
         skipped,
         tests=sum(len(task.tests) for task in kept),

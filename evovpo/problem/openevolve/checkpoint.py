@@ -38,7 +38,7 @@ def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
     return tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in found)
 
 
-class Evolved(pydantic.BaseModel, strict=True):
+class CheckpointProgram(pydantic.BaseModel, strict=True):
     """One program of a checkpoint."""
 
     id: str
@@ -99,7 +99,7 @@ class Checkpoint(NamedTuple):
     folder: Path
     name: str
     """Of the folder that OpenEvolve ran for, as far as the path tells."""
-    programs: tuple[Evolved, ...]
+    programs: tuple[CheckpointProgram, ...]
     """Oldest first, each after its parent."""
     suffix: str
     faults: tuple[str, ...]
@@ -118,13 +118,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
     for index, members in enumerate(metadata.get("islands") or ()):
         for member in members if isinstance(members, list) else ():
             islands.setdefault(str(member), index)
-    programs: list[Evolved] = []
+    programs: list[CheckpointProgram] = []
     for file in sorted((folder / "programs").glob("*.json")):
         data = _object(file, faults)
         if data is None:
             continue
         try:
-            program = Evolved.model_validate(data)
+            program = CheckpointProgram.model_validate(data)
         except pydantic.ValidationError:
             faults.append(f"{file.name}: expected a program with id and code, found other keys")
             continue
@@ -147,11 +147,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
     )
 
 
-def _parents_first(programs: list[Evolved]) -> list[Evolved]:
+def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
     """Return programs oldest first, each after its parent: a migrant says iteration 0, whenever it moved."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
-    found: list[Evolved] = []
+    found: list[CheckpointProgram] = []
     while waiting:
         # In a circle, which OpenEvolve does not write, the oldest comes before its parent.
         place = next((place for place, item in enumerate(waiting) if item.parent not in missing), 0)

@@ -13,7 +13,7 @@ from evovpo.errors import InitialProgramError, ProblemError, SandboxError, neare
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
 from evovpo.problem.openevolve.folder import Project, content_digest, read_project
 from evovpo.problem.openevolve.metrics import (
-    Declared,
+    MetricDeclaration,
     describe,
     learn,
     objectives_of,
@@ -21,7 +21,7 @@ from evovpo.problem.openevolve.metrics import (
     read_rewards,
     suggests_lower,
 )
-from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings
+from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings
 from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.types import (
     Evaluation,
@@ -40,7 +40,7 @@ _OPEN_FILES = 256
 _RESULT_BYTES = 1 << 20
 
 
-class Loaded(NamedTuple):
+class LoadedProject(NamedTuple):
     """A project as a problem, with the judgement of its initial program where that was made, and settings."""
 
     problem: Problem
@@ -50,7 +50,7 @@ class Loaded(NamedTuple):
     remarks: tuple[str, ...]
     """Doubtful things that do not stop a run, each with what to do."""
     config: Config
-    settings: Settings
+    settings: OpenEvolveSettings
     """What its configuration file says, key by key."""
 
 
@@ -70,10 +70,10 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
 def load_openevolve(
     path: Path,
     config: Config | None = None,
-    settings: Settings = NO_SETTINGS,
+    settings: OpenEvolveSettings = NO_SETTINGS,
     frozen: Iterable[Problem] = (),
     open_evaluator: OpenEvaluator = open_openevolve,
-) -> Loaded:
+) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
     The objectives are the metrics that `metrics.toml` (or the file named by `evaluator.metrics`) declares;
@@ -98,7 +98,7 @@ def load_openevolve(
         learned = kept.evaluator.metrics
         problem = _with_metrics(draft, settings, learned, content)
         if problem.version == kept.version:
-            return Loaded(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
+            return LoadedProject(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
     with open_evaluator(draft, config) as evaluator:
         initial = evaluator.evaluate(project.initial, every_stage=True)
         remarks = evaluator.remarks
@@ -118,10 +118,12 @@ def load_openevolve(
     assert problem.evaluator is not None
     rewards, _ = read_rewards(problem.evaluator, metrics)
     initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
-    return Loaded(problem, initial, (*_remarks(problem, declared, initial), *remarks), config, settings)
+    return LoadedProject(
+        problem, initial, (*_remarks(problem, declared, initial), *remarks), config, settings
+    )
 
 
-def _content(project: Project, declared: dict[str, Declared], config: Config) -> tuple[str, ...]:
+def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
     """Return what a version hashes beside a problem: files, declarations, openings and models that judge.
 
     Declarations are the same for what is not said and for what is usual.
@@ -134,7 +136,9 @@ def _content(project: Project, declared: dict[str, Declared], config: Config) ->
     return content_digest(project), json.dumps(whole, sort_keys=True), *settings
 
 
-def _draft(project: Project, config: Config, settings: Settings, left_out: tuple[str, ...] | None) -> Problem:
+def _draft(
+    project: Project, config: Config, settings: OpenEvolveSettings, left_out: tuple[str, ...] | None
+) -> Problem:
     """Return the problem before anything is known of its metrics: enough to judge a program."""
     wanted = config.evaluator
     stages = project.stages if wanted.cascade else ()
@@ -175,7 +179,7 @@ def _draft(project: Project, config: Config, settings: Settings, left_out: tuple
 
 
 def _with_metrics(
-    draft: Problem, settings: Settings, metrics: tuple[Metric, ...], content: tuple[str, ...]
+    draft: Problem, settings: OpenEvolveSettings, metrics: tuple[Metric, ...], content: tuple[str, ...]
 ) -> Problem:
     """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
     assert draft.evaluator is not None
@@ -249,7 +253,9 @@ def initial_fault(initial: Evaluation, config: Config) -> str:
     return said and f"the initial program fails ({said[:300]})" + f"; {lacks}" * bool(lacks)
 
 
-def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluation | None) -> Iterable[str]:
+def _remarks(
+    problem: Problem, declared: dict[str, MetricDeclaration], initial: Evaluation | None
+) -> Iterable[str]:
     assert problem.evaluator is not None
     metrics = dict((initial.metrics if initial else None) or ())
     names = [metric.name for metric in problem.evaluator.metrics]
@@ -273,7 +279,7 @@ def _remarks(problem: Problem, declared: dict[str, Declared], initial: Evaluatio
     doubtful = [
         name
         for name in names
-        if suggests_lower(name) and declared.get(name, Declared()).lower_is_better is None
+        if suggests_lower(name) and declared.get(name, MetricDeclaration()).lower_is_better is None
     ]
     if doubtful:
         yield (

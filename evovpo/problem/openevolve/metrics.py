@@ -40,7 +40,7 @@ _MERITS = frozenset(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
-class Declared(Section):
+class MetricDeclaration(Section):
     """What `metrics.toml` says of one metric."""
 
     model_config = ConfigDict(allow_inf_nan=True)
@@ -122,7 +122,7 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 
 
 def learn(
-    metrics: Mapping[str, Json], declared: Mapping[str, Declared], left_out: Collection[str]
+    metrics: Mapping[str, Json], declared: Mapping[str, MetricDeclaration], left_out: Collection[str]
 ) -> tuple[Metric, ...]:
     """Return the metrics that make the reward vector, from what the initial program scored.
 
@@ -136,19 +136,19 @@ def learn(
     if not wanted:
         score = combined_score(metrics, left_out)
         name = score_name(metrics, left_out)
-        return () if score is None else (_metric(name, score, Declared()),)
+        return () if score is None else (_metric(name, score, MetricDeclaration()),)
     found = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
     names = [name for name in found if name in wanted]
     names += [name for name in wanted if name not in found and declared[name].low is not None]
     return tuple(_metric(name, found.get(name), declared[name]) for name in names)
 
 
-def objectives_of(declared: Mapping[str, Declared]) -> list[str]:
+def objectives_of(declared: Mapping[str, MetricDeclaration]) -> list[str]:
     """Return the names of the metrics that are declared as objectives."""
     return [name for name, said in declared.items() if not said.ignore]
 
 
-def _metric(name: str, value: float | None, said: Declared) -> Metric:
+def _metric(name: str, value: float | None, said: MetricDeclaration) -> Metric:
     if said.low is not None and said.high is not None:
         return Metric(name, said.low, said.high, bool(said.lower_is_better))
     assert value is not None, "a metric without bounds was returned by the initial program"
@@ -158,7 +158,7 @@ def _metric(name: str, value: float | None, said: Declared) -> Metric:
     return Metric(name, value, high, bool(said.lower_is_better), is_soft=True)
 
 
-def read_metrics(file: str | Path | None) -> tuple[dict[str, Declared], list[str]]:
+def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration], list[str]]:
     """Return what a `metrics.toml` declares of metrics, and what it lists in `allow`; nothing without a file.
 
     Sections `[metrics.NAME]` hold `low` and `high` (both or neither), `lower_is_better` and `ignore`. Raises
@@ -174,15 +174,17 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, Declared], list[str
     if not isinstance(tables, dict):
         faults.append(f"metrics: expected sections such as [metrics.speed], found {tables!r:.80}")
         tables = {}
-    declared: dict[str, Declared] = {}
+    declared: dict[str, MetricDeclaration] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
             faults.append(f"[metrics.{name}]: expected a section, found {table!r:.80}")
             continue
         try:
-            declared[name] = Declared(**table)
+            declared[name] = MetricDeclaration(**table)
         except ConfigError as error:
-            faults += [f"[metrics.{name}]: {fault}" for fault in Declared.faults(table) or [str(error)]]
+            faults += [
+                f"[metrics.{name}]: {fault}" for fault in MetricDeclaration.faults(table) or [str(error)]
+            ]
     if faults:
         raise ProblemError(f"{file}: " + "; ".join(faults))
     return declared, words

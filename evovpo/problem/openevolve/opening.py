@@ -6,9 +6,9 @@ from pathlib import Path
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import other_settings, own_settings, read_project
-from evovpo.problem.openevolve.loading import Loaded, OpenEvaluator, load_openevolve
+from evovpo.problem.openevolve.loading import LoadedProject, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.metrics import read_metrics
-from evovpo.problem.openevolve.settings import NO_SETTINGS, Settings, read_settings
+from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings, read_settings
 from evovpo.sandbox.openings import read_openings, split_words
 from evovpo.trust import NOT_OPENINGS, asked_for, require
 from evovpo.types import Problem, Trust
@@ -31,14 +31,14 @@ def open_project(
     open_evaluator: OpenEvaluator = open_openevolve,
     allow: Sequence[str] = (),
     is_run: bool = False,
-) -> Loaded:
+) -> LoadedProject:
     """Return the project at `path` as a problem, with its configuration.
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
     `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
-    takes. What the evaluator may have is all of `allow` and `evaluator.allow` together. Raises what
-    `load_openevolve` raises, `ConfigError`, and `AskedError` where these do not grant what the project asks
-    for: openings in its `metrics.toml` and, for a run, the servers and keys in its YAML.
+    takes. The evaluator may use what `allow` and `evaluator.allow` grant together. Raises what
+    `load_openevolve` raises, `ConfigError`, and `NotAllowedError` if they do not grant what the project
+    asks for: openings in its `metrics.toml` and, for a run, the servers and keys in its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -75,7 +75,7 @@ def open_project(
 
 
 def _with_own_models(
-    settings: Settings, config_file: Path | None, overrides: Sequence[str]
+    settings: OpenEvolveSettings, config_file: Path | None, overrides: Sequence[str]
 ) -> dict[str, object]:
     """Return the base settings without the models, or addresses, in whose place the user gives others."""
     given = Config.load(config_file, overrides)

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from evovpo.config import PromptConfig
 from evovpo.errors import ConfigError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
-from evovpo.prompts.request import Request, Shown
+from evovpo.prompts.request import PromptRequest, ShownProgram
 from evovpo.prompts.showing import capped, harmless, language_of
 from evovpo.types import Message, Problem, PromptKind
 
 
-class TheirPrompts:
+class OpenEvolvePrompts:
     """A format of ours with OpenEvolve's prompts wherever one answer is to improve one program.
 
     `settings.openevolve` is the `prompt` section of its configuration; variations are drawn by the request.
@@ -36,7 +36,7 @@ class TheirPrompts:
         self.others = self._config.num_top_programs + self._config.num_diverse_programs
         self.can_show, self.reply, self.answers = ours.can_show, ours.reply, ours.answers
 
-    def messages(self, problem: Problem, request: Request) -> tuple[Message, ...]:
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return a system and a user message; raises `ConfigError` for a template that cannot be filled."""
         parent, config = request.parent, self._config
         if parent is None or request.kind is not PromptKind.MUTATE or request.answers != 1:
@@ -70,6 +70,6 @@ class TheirPrompts:
         return Message("system", made["system"]), Message("user", made["user"])
 
 
-def _record(shown: Shown) -> dict[str, Any]:
+def _record(shown: ShownProgram) -> dict[str, Any]:
     metrics = dict(shown.evaluation.metrics or ())
     return {"id": shown.program.id, "code": shown.program.source, "metrics": metrics}

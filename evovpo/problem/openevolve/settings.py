@@ -2,7 +2,7 @@
 
 OpenEvolve's own loader reads the values, so that they mean what they mean there. It ignores keys that it
 does not know without a word, so the keys themselves are compared here: every key of a file ends up in
-exactly one line of `Settings.keys`. A secret in a file is neither kept nor shown.
+exactly one line of `OpenEvolveSettings.keys`. A secret in a file is neither kept nor shown.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class Key(NamedTuple):
     """The setting that it became, or why it has no effect."""
 
 
-class Settings(NamedTuple):
+class OpenEvolveSettings(NamedTuple):
     """What an OpenEvolve configuration says, in our terms."""
 
     values: dict[str, object]
@@ -72,7 +72,7 @@ class Settings(NamedTuple):
         return tuple(Feature(name, bins=bins) for name, bins in axes)
 
 
-NO_SETTINGS = Settings({}, (), "", (), ())
+NO_SETTINGS = OpenEvolveSettings({}, (), "", (), ())
 """Of a project without a configuration file."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -80,7 +80,7 @@ _MOST_NODES = 100_000
 _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> OpenEvolveSettings:
     """Return what the YAML file at `path` says.
 
     Raises `ConfigError`, naming the file, if it cannot be read, is no YAML, holds no key of OpenEvolve's, or
@@ -135,7 +135,9 @@ def read_settings(path: Path) -> Settings:
     # "system_message" is the name of OpenEvolve's own default one.
     messages = (loaded.prompt.system_message, loaded.llm.system_message)
     own_text = (one for one in messages if isinstance(one, str) and one.strip() not in ("", "system_message"))
-    return Settings(values, tables, next(own_text, ""), _axes(raw, loaded), tuple(dict.fromkeys(keys)))
+    return OpenEvolveSettings(
+        values, tables, next(own_text, ""), _axes(raw, loaded), tuple(dict.fromkeys(keys))
+    )
 
 
 def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -26,7 +26,7 @@ SAMPLING = (
 in chains as VPO trains on them. 240 answers are ten prompts."""
 
 
-class Report(NamedTuple):
+class DoctorReport(NamedTuple):
     """A diagnosis, and where its sample comes from."""
 
     problem: Problem
@@ -54,7 +54,7 @@ def named_problem(target: str) -> Problem | None:
     return load_problem(folder) if (folder / "problem.toml").is_file() else None
 
 
-def examine_run(store: Store, target: str) -> Report:
+def examine_run(store: Store, target: str) -> DoctorReport:
     """Return the report on a run, given by its id, the beginning of one, or as `latest`.
 
     Raises `StoreError` if there is none, or if it has nothing to look at, and `ProblemError` if the
@@ -84,7 +84,7 @@ def examine_problem(
     config: Config,
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
-) -> Report:
+) -> DoctorReport:
     """Return the report on the newest run of this version of a problem, after making one if there is none.
 
     A run without anything to look at counts as none. The new run is an ordinary one, kept in the store.
@@ -111,7 +111,7 @@ def runs_of(store: Store, problem: Problem) -> list[Run]:
     return [run for run in runs if run.problem_version == problem.version]
 
 
-def _report(store: Store, run: Run, problem: Problem) -> Report | None:
+def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
     """Return the report on a run, or none if no complete group of it holds a program."""
     sample = take_sample(problem, store.groups(run.id))
-    return Report(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
+    return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None

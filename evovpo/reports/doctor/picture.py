@@ -7,14 +7,14 @@ import numpy as np
 
 from evovpo.analysis.doctor.findings import Diagnosis
 from evovpo.reports import pictures
-from evovpo.reports.doctor.examine import Report
+from evovpo.reports.doctor.examine import DoctorReport
 from evovpo.reports.doctor.report import HEADLINES, named_scores
 
 _CELLS_WRITTEN = 12
 _HEADROOM_COLOURS = ("#A9B4BE", "#D55E00", "#F3D9C6")
 
 
-def write_png(report: Report, path: Path) -> None:
+def write_png(report: DoctorReport, path: Path) -> None:
     """Write the picture: correlations in the order of likeness, mean rewards beside them, and headroom.
 
     Raises `ConfigError` if the file cannot be written.

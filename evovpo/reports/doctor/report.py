@@ -8,7 +8,7 @@ from rich.text import Text
 from evovpo.analysis.doctor.figures import SET_SIZE, Scores, SetScores
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
 from evovpo.config_tree import toml_value
-from evovpo.reports.doctor.examine import Report
+from evovpo.reports.doctor.examine import DoctorReport
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
 from evovpo.types import Json
 
@@ -25,7 +25,7 @@ HEADLINES = {
 }
 
 
-def report_view(report: Report) -> RenderableType:
+def report_view(report: DoctorReport) -> RenderableType:
     """Return all that is shown of a report: verdict, reasons, figures, components, what to change."""
     diagnosis = report.diagnosis
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
@@ -57,7 +57,7 @@ def report_view(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def _origin(report: Report) -> str:
+def _origin(report: DoctorReport) -> str:
     sample, run = report.diagnosis.sample, report.run
     chains = sum(len(pool) for pool in sample.pools)
     made = "made for this" if report.is_new else str(run.status)
@@ -159,7 +159,7 @@ def _sentence(text: str) -> str:
     return printable(f"{text[:1].upper()}{text[1:]}.")
 
 
-def report_json(report: Report) -> dict[str, Json]:
+def report_json(report: DoctorReport) -> dict[str, Json]:
     """Return for machines what `report_view` shows; groups are lists of names of objectives."""
     diagnosis = report.diagnosis
     sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice

@@ -5,7 +5,7 @@ A frame is its length (4 bytes, little-endian) and one JSON object. First the ca
 `{"call": name, "args": [...], "kwargs": {...}}`, and the candidate answers `{"out": value}` or
 `{"exc": type, "msg": text}`. Values are JSON; numpy's arrays pass as `{"$array": [dtype, shape, base64]}`.
 
-`serve` runs in the candidate's process and is not trusted; `Client` runs beside the evaluator and reads
+`serve` runs in the candidate's process and is not trusted; `SocketModule` runs beside the evaluator and reads
 strictly: finite numbers, integers of at most 40 digits, frames of limited length.
 """
 
@@ -117,7 +117,7 @@ def serve(descriptor: int, code: str) -> None:
             _send(descriptor, program.exception_line(error))
 
 
-class Client(ModuleType):
+class SocketModule(ModuleType):
     """One side of a socket whose other side is not trusted, as a module for the stub of a candidate.
 
     Several threads may call, one at a time.

@@ -118,7 +118,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
         copy_project(settings)
         path = write_files(settings["program_folder"], job)
         if job["has_calls"]:
-            sys.modules[calls.MODULE] = calls.Client(CALLS, settings["limits"]["result_bytes"])
+            sys.modules[calls.MODULE] = calls.SocketModule(CALLS, settings["limits"]["result_bytes"])
         if imported is None:
             evaluator = load_evaluator(settings["evaluator"], settings["program_folder"])
         else:

@@ -117,7 +117,7 @@ def f(x):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AttackTarget:
     """What the attacks aim at."""
 
     home: str
@@ -140,7 +140,7 @@ class Attack:
     limits: Limits = QUICK
 
 
-def read_attacks(text: str, target: Target, limits: Limits = QUICK) -> list[Attack]:
+def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
     """Return the attacks of a text: a line `# name -> end or end` before each program.
 
     `$home` and the like stand for what the target says. A program may end in lines `? statement`: each is
@@ -165,7 +165,7 @@ def _program(code: str) -> str:
     return "\n".join([*lines, "    return done", ""])
 
 
-def attacks(target: Target) -> list[Attack]:
+def attacks(target: AttackTarget) -> list[Attack]:
     early = exhaustion.MEMORY + exhaustion.LIMITS
     outside = reach.FILES + reach.ENVIRONMENT + reach.NETWORK + reach.OTHER_PROCESSES
     late = exhaustion.KERNEL + RESULTS + exhaustion.ENDINGS
@@ -178,21 +178,21 @@ def attacks(target: Target) -> list[Attack]:
     ]
 
 
-def whole_attacks(target: Target) -> list[Attack]:
+def whole_attacks(target: AttackTarget) -> list[Attack]:
     """Return attacks by a candidate that shares a process with its evaluator, which may start processes."""
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))
 
 
-def controls(target: Target) -> Iterator[tuple[str, Attack]]:
+def controls(target: AttackTarget) -> Iterator[tuple[str, Attack]]:
     """Yield openings, each with the program that must do all it tries with it, and nothing without."""
     for word, code in CONTROLS.items():
         (attack,) = read_attacks(f"# {word} -> ok\n{code}\n", target)
         yield Template(word).safe_substitute(asdict(target)), attack
 
 
-def proxy_attacks(target: Target) -> list[Attack]:
+def proxy_attacks(target: AttackTarget) -> list[Attack]:
     """Return attacks by a candidate that an evaluator calls in another process."""
     return read_attacks(reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + PROXY, target)
 

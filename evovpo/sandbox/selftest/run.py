@@ -19,7 +19,7 @@ from evovpo.sandbox.result import Result, WholeResult
 from evovpo.sandbox.selftest.attacks import (
     QUICK,
     Attack,
-    Target,
+    AttackTarget,
     attacks,
     controls,
     proxy_attacks,
@@ -50,7 +50,7 @@ _answers: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """How one attack ended."""
 
     name: str
@@ -62,7 +62,7 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def exposed_target() -> Iterator[Target]:
+def exposed_target() -> Iterator[AttackTarget]:
     """Set up what the attacks look for: a home with a key, an open port, a key in the environment."""
     with (
         mock.patch.dict(os.environ, {"OPENAI_API_KEY": "sk-secret"}),
@@ -74,7 +74,7 @@ def exposed_target() -> Iterator[Target]:
         Path(home, ".bashrc").write_text("#\n")
         listener.bind(("127.0.0.1", 0))
         listener.listen(5)
-        yield Target(home, os.getpid(), listener.getsockname()[1], HIDDEN_FILE)
+        yield AttackTarget(home, os.getpid(), listener.getsockname()[1], HIDDEN_FILE)
 
 
 def _is_untouched(home: str) -> bool:
@@ -83,13 +83,13 @@ def _is_untouched(home: str) -> bool:
 
 
 def run_attacks(
-    runner: Sandbox | ForkServer, target: Target, table: Sequence[Attack] | None = None
-) -> Iterator[Outcome]:
+    runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
+) -> Iterator[AttackOutcome]:
     """Run the attacks and yield how each ended, and last whether the home is untouched."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
-    yield Outcome("home untouched", _is_untouched(target.home))
+    yield AttackOutcome("home untouched", _is_untouched(target.home))
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
@@ -99,14 +99,16 @@ def plant_secrets(runner: Sandbox | ForkServer) -> None:
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
 
 
-def run_attack(runner: Sandbox | ForkServer, attack: Attack) -> Outcome:
+def run_attack(runner: Sandbox | ForkServer, attack: Attack) -> AttackOutcome:
     result = runner.run(attack.code, "f", [[1]], attack.limits, False)
     return _outcome(attack.name, attack, result, result.outputs)
 
 
-def _outcome(name: str, attack: Attack, result: Result | WholeResult, outputs: Sequence[Json]) -> Outcome:
+def _outcome(
+    name: str, attack: Attack, result: Result | WholeResult, outputs: Sequence[Json]
+) -> AttackOutcome:
     is_held = result.status in attack.expected and (result.status is not Status.OK or outputs == [[]])
-    return Outcome(name, is_held, result.status, outputs, result.detail, result.cpu_ms)
+    return AttackOutcome(name, is_held, result.status, outputs, result.detail, result.cpu_ms)
 
 
 @contextlib.contextmanager
@@ -122,7 +124,7 @@ def run_evaluator(sandbox: WholeSandbox | ProxySandbox, code: str, limits: Limit
     return sandbox.run(WholeJob({"program.py": code}, "program.py", "evaluator.py"), limits)
 
 
-def run_mode_attacks(level: Level, target: Target) -> Iterator[Outcome]:
+def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     """Run the attacks on evaluators that import their candidate, in both modes, and yield how each ended.
 
     Held back means here too that the next program runs.
@@ -142,10 +144,10 @@ def run_mode_attacks(level: Level, target: Target) -> Iterator[Outcome]:
                 outcome = _outcome(f"{mode}: {attack.name}", attack, found, outputs)
                 goes_on = run_evaluator(sandbox, TRIVIAL).status is Status.OK
                 yield replace(outcome, is_held=outcome.is_held and goes_on)
-    yield Outcome("whole, proxy: home untouched", _is_untouched(target.home))
+    yield AttackOutcome("whole, proxy: home untouched", _is_untouched(target.home))
 
 
-def run_controls(level: Level, target: Target) -> Iterator[Outcome]:
+def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     """Run attacks that an opening lets through, with it and without, and yield whether it is the opening."""
     for word, attack in controls(target):
         done = []
@@ -158,7 +160,7 @@ def run_controls(level: Level, target: Target) -> Iterator[Outcome]:
                 done.append(dict(found.metrics).get("done") or [])
         tried = attack.code.count("done.append")
         is_held = [len(one) if isinstance(one, list) else None for one in done] == [0, tried]
-        yield Outcome(f"only with {word}", is_held, found.status, done, cpu_ms=found.cpu_ms)
+        yield AttackOutcome(f"only with {word}", is_held, found.status, done, cpu_ms=found.cpu_ms)
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:

@@ -7,7 +7,7 @@ from evovpo.search.memory import Failures
 from evovpo.search.population import Population
 from evovpo.search.standing import Standing
 from evovpo.search.strategies.beam import Beam
-from evovpo.search.strategies.iid import Independent
+from evovpo.search.strategies.iid import IndependentSampling
 from evovpo.search.strategies.islands import Islands
 from evovpo.search.strategies.puct import Puct
 from evovpo.search.strategies.strategy import Strategy
@@ -26,4 +26,6 @@ def make_strategy(population: Population, failures: Failures, standing: Standing
         case "puct":
             return Puct()
     # A prompt that shows no program says too little where only the evaluator knows what to define.
-    return Independent(shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None)
+    return IndependentSampling(
+        shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None
+    )

@@ -8,7 +8,7 @@ from evovpo.search.strategies.strategy import Strategy
 from evovpo.types import PromptKind
 
 
-class Independent(Strategy):
+class IndependentSampling(Strategy):
     """Every ask is the same: i.i.d. sampling, and best-of-N from the best starting program.
 
     With `shows_start` the best starting program is the parent, otherwise there is none.

@@ -15,11 +15,11 @@ from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
 from evovpo.judging.evaluator import Evaluator
 from evovpo.judging.measure import JudgedAnswer
-from evovpo.prompts.request import Request, Shown
+from evovpo.prompts.request import PromptRequest, ShownProgram
 from evovpo.sandbox import Sandbox
 from evovpo.types import Example, Objective, Problem, Program, PromptKind, Rollout, Sampling, content_id
 from trainer.domains.domain import Split
-from trainer.domains.strings.tasks import Task, sample_task
+from trainer.domains.strings.tasks import StringTask, sample_task
 
 MIN_ROWS = 4
 _TOKENS_PER_ANSWER = 56
@@ -36,7 +36,7 @@ class StringFamily:
     def __init__(self, model_folder: Path, sandbox: Sandbox) -> None:
         self.model_folder, self.sandbox = model_folder, sandbox
         self._tokenizer = AutoTokenizer.from_pretrained(model_folder, trust_remote_code=False)
-        self._known: dict[tuple[str, str], Shown] = {}
+        self._known: dict[tuple[str, str], ShownProgram] = {}
         """Programs judged so far, by problem version and program id."""
 
     def max_tokens(self, answers: int) -> int:
@@ -56,7 +56,7 @@ class StringFamily:
         """Return the prompt that shows all rows, and a parent with what it gave, if there is one."""
         shown = None if parent is None else self._known[task.version, parent]
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
-        request = Request(answers, kind, shown, rows=tuple(range(len(task.train))))
+        request = PromptRequest(answers, kind, shown, rows=tuple(range(len(task.train))))
         messages = ExpressionFormat(task).messages(task, request)
         ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
         return tuple(ids)
@@ -75,13 +75,13 @@ class StringFamily:
 
     def _judged(self, task: Problem, program: Program) -> JudgedAnswer:
         key = (task.version, program.id)
-        shown = self._known.get(key) or Shown(program, Evaluator(task, self.sandbox).evaluate(program))
+        shown = self._known.get(key) or ShownProgram(program, Evaluator(task, self.sandbox).evaluate(program))
         if shown.evaluation.rewards is not None:  # else the sandbox failed, and may not the next time
             self._known[key] = shown
         return JudgedAnswer(program.id, shown.evaluation.rewards)
 
 
-def as_problem(task: Task) -> Problem:
+def as_problem(task: StringTask) -> Problem:
     """Return a sampled task as a problem by example whose objectives are its rows."""
     arguments = len(task.rows[0])
     train = tuple(Example(row, output) for row, output in zip(task.rows, task.outputs, strict=True))

@@ -23,7 +23,7 @@ _SIGNATURE = ", ".join(f"{name}=''" for name in ARGUMENTS)
 _FAILURES = (IndexError, ValueError, TypeError, re.error)
 
 
-class Task(NamedTuple):
+class StringTask(NamedTuple):
     """N rows of arguments, what the program returns for them, and the program."""
 
     rows: list[tuple[str, ...]]
@@ -67,7 +67,7 @@ def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None
     return True
 
 
-def sample_task(rng: Random) -> Task:
+def sample_task(rng: Random) -> StringTask:
     """Return a task of two to seven rows whose program is in its shortest form."""
     while True:
         arguments = rng.choices((1, 2, 3, 4), (70, 22, 6, 2))[0]
@@ -91,10 +91,10 @@ def sample_task(rng: Random) -> Task:
             text = render(tree)
             if tree[0] == "arg" or tree[0] == "lit" or len(text) > 120:
                 continue
-            return Task(rows, [output or "" for output in outputs], tree, text)
+            return StringTask(rows, [output or "" for output in outputs], tree, text)
 
 
-def _attempts(rng: Random, task: Task, count: int) -> tuple[list[str], ...]:
+def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...]:
     """Return programs near the truth: equal on all rows, right on some, and other runnable ones."""
     sampler = Sampler(rng, task.rows)
     found: tuple[list[str], ...] = ([], [], [])
@@ -119,7 +119,7 @@ def _attempts(rng: Random, task: Task, count: int) -> tuple[list[str], ...]:
     return found
 
 
-def _chain(rng: Random, task: Task, attempts: Sequence[list[str]], answers: int) -> list[str]:
+def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers: int) -> list[str]:
     """Return `answers` different programs: the truth, mostly first, and plausible attempts."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]

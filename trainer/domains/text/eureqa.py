@@ -25,7 +25,7 @@ COMPONENTS = tuple(f"entity-{letter}" for letter in _LETTERS)
 _Names = Annotated[list[str], Len(len(_LETTERS))]
 
 
-class _Question(BaseModel):
+class _EntityQuestion(BaseModel):
     question: list[str]
     entity_masks: _Names
     entities: _Names
@@ -34,7 +34,7 @@ class _Question(BaseModel):
 def open_file(data: Path, answers: int) -> Domain:
     """Return the domain of a EUREQA file."""
     prompts = []
-    for row in read_rows(data, _Question):
+    for row in read_rows(data, _EntityQuestion):
         masks = zip(_LETTERS, row.entity_masks, strict=False)
         form = "\n".join(f"<entity_{letter}>name of {mask}</entity_{letter}>" for letter, mask in masks)
         text = (

@@ -52,7 +52,7 @@ class _Answer(BaseModel):
         return self.heads or {name: _RATINGS[rating] for name, rating in ratings.items() if is_rated}
 
 
-class _Prompt(BaseModel):
+class _JudgedPrompt(BaseModel):
     prompt: str = Field(validation_alias=AliasChoices("prompt", "instruction"))
     completions: list[_Answer] = Field(validation_alias=AliasChoices("completions", "answers"))
 
@@ -62,8 +62,8 @@ def open_file(data: Path, answers: int) -> Domain:
     # What lies in the `data` of a problem is part of its version.
     is_posed = (data.parent.parent / TOML).exists()
     calls = (data.parent.parent if is_posed else data.parent) / f"{data.name}.calls.jsonl"
-    rows = read_rows(data, _Prompt)
-    stored = [*rows, *(read_rows(calls, _Prompt) if calls.exists() else ())]
+    rows = read_rows(data, _JudgedPrompt)
+    stored = [*rows, *(read_rows(calls, _JudgedPrompt) if calls.exists() else ())]
     answered = [(row.prompt, one) for row in stored for one in row.completions]
     known = {(prompt, _words(one.response)): one.named() for prompt, one in answered if one.named()}
     names = tuple(next(iter(known.values()), ()))

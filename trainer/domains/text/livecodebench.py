@@ -26,7 +26,7 @@ from evovpo.judging.measure import JudgedAnswer
 from evovpo.problem.importers.assertions import parse
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
 from evovpo.problem.importers.score import is_right
-from evovpo.problem.importers.tasks import Task, UnusableError, checked_record, usable
+from evovpo.problem.importers.tasks import ImportedTask, UnusableTaskError, checked_record, usable
 from evovpo.problem.importers.writing import dealt
 from evovpo.prompts.replies import blocks
 from evovpo.sandbox import Sandbox
@@ -64,7 +64,7 @@ def open_file(data: Path, answers: int) -> Domain:
         task = tasks[row["task"]]
         try:
             key = content_id(ast.dump(parse(source)))
-        except UnusableError as error:
+        except UnusableTaskError as error:
             raise AnswerError("its code is not Python") from error
         passed: list[bool] = []
         reason = ""
@@ -99,12 +99,12 @@ def open_file(data: Path, answers: int) -> Domain:
     return replace(domain, close=sandbox.close)
 
 
-def _tasks(file: Path) -> Iterator[Task]:
+def _tasks(file: Path) -> Iterator[ImportedTask]:
     """Yield the tasks of a file, of LiveCodeBench's or DeepCoder's, of which some test can be used."""
     for number, row in enumerate(read_rows(file, RootModel[dict[str, Any]]), 1):
         where = f"{file}: row {number}"
         value = as_livecodebench(row.root, where) if is_deepcoder(row.root) else row.root
-        with suppress(UnusableError):
+        with suppress(UnusableTaskError):
             yield usable(checked_record(value, LiveCodeBenchRecord, where).task())
 
 

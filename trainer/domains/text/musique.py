@@ -41,7 +41,7 @@ class _Hop(BaseModel):
     paragraph_support_idx: int | None
 
 
-class _Question(BaseModel):
+class _MusiqueQuestion(BaseModel):
     id: str = ""
     question: str
     paragraphs: list[_Paragraph]
@@ -53,7 +53,7 @@ class _Question(BaseModel):
 def open_file(data: Path, answers: int) -> Domain:
     """Return the domain of a MuSiQue file."""
     prompts = []
-    for row in read_rows(data, _Question):
+    for row in read_rows(data, _MusiqueQuestion):
         paragraphs = "\n".join(f"[{one.idx}] {one.title}: {one.paragraph_text}" for one in row.paragraphs)
         text = f"Paragraphs:\n{paragraphs}\n\nQuestion: {row.question}\n\n{asked(_FORM, answers)}"
         hops = [hop.paragraph_support_idx for hop in row.question_decomposition]

@@ -33,7 +33,7 @@ COMPONENTS = ("format", "tool-name", "arg-key", "arg-value")
 _FORM = "as the system message says: <think>, then <tool_call> or <response>"
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A call of a tool."""
 
     name: str
@@ -73,7 +73,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
     return by_vector((float(has_think and bool(calls) == bool(gold)), *call_rewards(calls, gold)))
 
 
-def read_reply(text: str) -> tuple[bool, list[Call]]:
+def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
     """Return whether an answer has thoughts, and its calls; raises `AnswerError` if that is not clear."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
@@ -81,7 +81,7 @@ def read_reply(text: str) -> tuple[bool, list[Call]]:
     return "think" in parts, _calls(parts.get("tool_call", ""))
 
 
-def _calls(text: str) -> list[Call]:
+def _calls(text: str) -> list[ToolCall]:
     """Return the calls of a list, or of objects one after the other."""
     decoder, values, rest = json.JSONDecoder(), [], text
     try:
@@ -96,11 +96,11 @@ def _calls(text: str) -> list[Call]:
         parameters = value.get("parameters", value.get("arguments", {})) if isinstance(value, dict) else None
         if not isinstance(parameters, dict) or not isinstance(value.get("name"), str):
             raise AnswerError("its <tool_call> holds something that is no object with name and parameters")
-        found.append(Call(value["name"], parameters))
+        found.append(ToolCall(value["name"], parameters))
     return found
 
 
-def call_rewards(found: Sequence[Call], gold: Sequence[Call]) -> Rewards:
+def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards:
     """Return what the calls of an answer are worth beside the gold ones: names, keys, values."""
     if not found and not gold:
         return (1.0, 1.0, 1.0)
@@ -112,14 +112,16 @@ def call_rewards(found: Sequence[Call], gold: Sequence[Call]) -> Rewards:
     return (names, keys / len(pairs), values / len(pairs))
 
 
-def _beside(found: Sequence[Call], gold: Sequence[Call]) -> list[tuple[Call | None, Call | None]]:
+def _beside(
+    found: Sequence[ToolCall], gold: Sequence[ToolCall]
+) -> list[tuple[ToolCall | None, ToolCall | None]]:
     """Return each gold call with the left call most like it, in order, and those that have no partner."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))
 
 
-def _likeness(wanted: Call, call: Call) -> tuple[bool, int]:
+def _likeness(wanted: ToolCall, call: ToolCall) -> tuple[bool, int]:
     is_named = normalised(call.name, False) == normalised(wanted.name, False)
     return is_named, len(call.parameters.keys() & wanted.parameters.keys())
 

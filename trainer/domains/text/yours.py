@@ -22,7 +22,7 @@ from trainer.learning.judged import parsed_chain
 _MAX_TOKENS = 1024
 
 
-class _Prompt(BaseModel, extra="allow"):
+class _OwnPrompt(BaseModel, extra="allow"):
     prompt: str | list[dict[str, Any]]
 
 
@@ -32,7 +32,7 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
     `MAX_TOKENS` in it is the longest completion worth sampling (1,024). Raises `ConfigError` for a file
     without its names, or whose rewards are none, and `ProblemError` for rows with different columns.
     """
-    rows = [dict(row) for row in read_rows(data, _Prompt)]
+    rows = [dict(row) for row in read_rows(data, _OwnPrompt)]
     for number, row in enumerate(rows, 1):
         if row.keys() != rows[0].keys():
             raise ProblemError(

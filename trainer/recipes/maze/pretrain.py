@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trainer.domains.maze.generator import DIAMOND, GOLD, LAVA, NEIGHBOURS, WALL, Maze, distances, draw_maze
 from trainer.domains.maze.maze_family import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
-from trainer.recipes.pretrain import Language, PretrainConfig, Sequence, main
+from trainer.recipes.pretrain import PretrainConfig, PretrainData, Sequence, main
 from trainer.recipes.tokenizer import word_tokenizer
 
 _CHAINS_PER_MAZE = 4
@@ -108,7 +108,7 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
     return block
 
 
-MAZES = Language(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
+MAZES = PretrainData(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
 
 if __name__ == "__main__":
     main(__doc__, MAZE_CONFIG, MAZES)
