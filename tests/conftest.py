@@ -4,8 +4,6 @@ Hypothesis draws the same examples every time, and takes as long for one as the 
 Files that take long begin first: workers run files whole, and one that begins last goes on alone.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

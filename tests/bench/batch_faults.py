@@ -11,8 +11,6 @@ Prints one line a fault: seconds since the start, candidates stored, what was do
 Then `tests/bench/same_rows.py` says whether the rows are those of a batch that nobody disturbed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

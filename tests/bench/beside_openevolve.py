@@ -11,8 +11,6 @@ at once, with a program that depends on the prompt and on how often it was asked
 - `same_twice`: whether one seed gave the same programs twice, one request at a time.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -5,8 +5,6 @@ without a window, and writes three pictures. Needs the extra `dev` and a Chromiu
 the path).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -7,8 +7,6 @@ the start and candidates stored, and at the end the exit code of the batch. Then
 says whether the rows are those of a batch that nobody disturbed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

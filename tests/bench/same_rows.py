@@ -7,8 +7,6 @@ where a problem's folder lies; and of a run's events all but the last, since a r
 of them. Ends with 1 if a row is in one store only, and shows the first such row of each table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

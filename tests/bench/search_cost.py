@@ -23,8 +23,6 @@ grammar; a program passes a random subset of the rows, mostly few and never all,
 fill up to their capacity. Nothing is sampled from a model and nothing is run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -6,8 +6,6 @@ prompt shows, combines it with another one that is shown, or writes a new one, i
 names (`STRENGTHS`). It reads nothing else of a prompt.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 import math

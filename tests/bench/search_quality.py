@@ -16,8 +16,6 @@ Rows are kept in `--rows` as they are made, so that a run that was stopped goes 
 problems that report, `--choosing` over those by which settings were chosen, with seeds of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -21,8 +21,6 @@ and `ms_1000` are milliseconds an iteration over the last tenth of each, an iter
 prompt) and with one (`_g1`).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

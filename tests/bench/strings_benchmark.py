@@ -13,8 +13,6 @@ CrossBeam are *values* of a bottom-up search, another unit.
 Resumable: finished tasks are kept in `--progress FILE` and not run again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

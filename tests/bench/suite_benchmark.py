@@ -7,8 +7,6 @@ Every problem is one run for each proposer and seed, as `evovpo evolve` would do
 `suite.toml`. Resumable: finished runs are kept in `--progress FILE`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -3,8 +3,6 @@
 No file imports another in a circle, and no two classes share a name.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The model folder that ships: loadable by plain transformers, small, and true to its own format."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 

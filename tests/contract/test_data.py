@@ -1,7 +1,5 @@
 """From stored groups to training steps: what is left out and why, and what a step trains on."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The TRL route: its loss and gradient against a hand-written one, its checks, figures and errors."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Mapping, Sequence

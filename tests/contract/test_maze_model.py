@@ -1,7 +1,5 @@
 """The maze model that ships: small, loadable by plain transformers, and a start that leaves room."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Updates on given rollouts, against a slow version: a plain forward pass each, formulas written anew."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

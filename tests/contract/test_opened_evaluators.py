@@ -1,7 +1,5 @@
 """What an owner opens for an evaluator that is trusted that far, and that nothing else opens with it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The conformance suite over every proposer of this package, and what each adds to it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The candidate behind calls: the score is the evaluator's own, whatever the candidate tries."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Publishing: what is written was trained, what is served was published, and kills do no harm."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

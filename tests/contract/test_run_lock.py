@@ -1,7 +1,5 @@
 """Two processes never search one run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

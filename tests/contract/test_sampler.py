@@ -1,7 +1,5 @@
 """The sampling loop against the model's own logits, and what a reply may and may not depend on."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any

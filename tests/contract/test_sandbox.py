@@ -1,7 +1,5 @@
 """What a caller of the sandbox can rely on."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The table of attacks, and that it can fail: with a mechanism switched off some get through."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What an evaluation leaves on the disk is measured and removed however deep it lies; answers are hidden."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

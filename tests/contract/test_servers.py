@@ -1,7 +1,5 @@
 """Servers that misbehave, refuse, charge or compete: what the openai proposer makes of them, row by row."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource

@@ -1,7 +1,5 @@
 """The store: the conformance suite, then files, faults, crashes, migrations and the documentation."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Stores that are copied, brought together and pruned, on every kind of database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

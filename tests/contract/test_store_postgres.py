@@ -3,8 +3,6 @@
 The conformance suite runs on the same kind of server in `test_store.py`.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import threading

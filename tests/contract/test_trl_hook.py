@@ -1,7 +1,5 @@
 """What is used of TRL beside its public interface: a new minor of TRL has to pass this."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ EVOVPO_TEST_VLLM the address of a running one (`http://127.0.0.1:8000/v1`), star
 `ENVIRONMENT` below say.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

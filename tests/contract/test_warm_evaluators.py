@@ -1,7 +1,5 @@
 """Evaluators that are imported once: what evaluations share, what they do not, and when each imports anew."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Iterator

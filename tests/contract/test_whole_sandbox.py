@@ -1,7 +1,5 @@
 """Evaluators that import their candidate: what they can do, how each crash ends, what stays untouched."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

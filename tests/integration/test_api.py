@@ -1,7 +1,5 @@
 """The Python API: runs on Python values, own scorers and proposers, ask and tell, reading."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs that take over each other's programs: what comes, what does not, and that replays hold."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Batches: what a file may say, what is found before anything is spent, and that no end of one loses rows."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fcntl

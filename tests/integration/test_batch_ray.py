@@ -1,7 +1,5 @@
 """Evaluations on a local Ray cluster of two workers: the same rows as without, whoever is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

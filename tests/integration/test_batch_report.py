@@ -1,7 +1,5 @@
 """Reports of batches: their figures by hand and against SQL, and a page that needs nothing from outside."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

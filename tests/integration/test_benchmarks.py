@@ -1,7 +1,5 @@
 """Every script of tests/bench runs at its smallest size and prints what it says it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

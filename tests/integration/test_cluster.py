@@ -1,7 +1,5 @@
 """Whole runs as tasks of a Ray cluster of three nodes: the same rows as without, whoever is killed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

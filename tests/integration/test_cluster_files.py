@@ -3,8 +3,6 @@
 Kubernetes, SLURM and Ray are not here: the script runs with programs of ours in their places.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@
 found; nothing here starts a container.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The driver: what is stored before what, what is run and what is not, and how a run ends."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import re

@@ -1,7 +1,5 @@
 """The examples of the documentation run as they are, each in a folder of its own and without a network."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The bundled heuristics problems: scorers against slow versions, hand-worked cases, bad outputs."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What comes from elsewhere is asked for, not obeyed: stores, projects, checkpoints of a hostile hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Imitating what searches found: which programs are taught, under which prompts, and what is left out."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The closed loop: what is planned, that a kill anywhere changes nothing, and the command."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The bundled mathematical problems: exact checks against hand-worked cases and slow versions of them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The bundled maze problems: mazes of the generator, usable, and scored as the trainer scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from random import Random

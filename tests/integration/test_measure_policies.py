@@ -1,7 +1,5 @@
 """`evovpo measure`: what policies are worth on a domain, in process and behind a server, side by side."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

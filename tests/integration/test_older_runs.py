@@ -1,7 +1,5 @@
 """A run that an earlier version's search began: it opens, shows, and goes on as a new part."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """OpenEvolve projects as problems: what is in a directory, how it is judged, whole runs of each shape."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

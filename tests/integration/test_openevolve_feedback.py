@@ -1,7 +1,5 @@
 """Models that judge programs beside the evaluator: metrics as OpenEvolve itself makes of their answers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from pathlib import Path

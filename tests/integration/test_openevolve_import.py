@@ -1,7 +1,5 @@
 """Checkpoints of OpenEvolve as stored runs."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

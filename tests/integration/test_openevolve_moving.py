@@ -1,7 +1,5 @@
 """Somebody who moves from OpenEvolve finds their calls, prompts, rules and initial program again."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Projects that need more than their own process: data by relative paths, a compiler, a key, the network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """What an OpenEvolve project is searched for: its one number, with every other number shown as it is."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

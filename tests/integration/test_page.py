@@ -1,7 +1,5 @@
 """The page over a store: its read API, who may ask it, and a run as one file."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip

@@ -1,7 +1,5 @@
 """A browser walks through all views of the page, while a run is searched, and over a run of attacks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

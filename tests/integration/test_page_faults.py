@@ -3,8 +3,6 @@
 Every test ends with the store as it was, so that the server that all share has to find back by itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs that go on under other settings, and runs that begin with the best programs of another."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

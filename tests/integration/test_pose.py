@@ -1,7 +1,5 @@
 """`evovpo new --domain`: a row of a domain as a problem, whose candidates are answers as text."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

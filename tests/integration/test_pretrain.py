@@ -1,7 +1,5 @@
 """The pretraining recipe: data that repeat exactly, shortest programs, and a run that can be resumed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

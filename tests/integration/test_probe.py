@@ -1,7 +1,5 @@
 """Probes with the built-in model, the guard against forgetting, and the problems that are held out."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

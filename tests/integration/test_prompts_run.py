@@ -1,7 +1,5 @@
 """Prompts of instruction models in whole runs, and the command that shows them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

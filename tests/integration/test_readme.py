@@ -1,7 +1,5 @@
 """The README's blocks do what they say when they are pasted, one after the other, into an empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What people's own models bring along: generation settings, chat templates, tokens of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

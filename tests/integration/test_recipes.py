@@ -1,7 +1,5 @@
 """The recipes of the paper, each from rows in the public format to its table, with small stand-ins."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

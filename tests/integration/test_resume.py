@@ -1,7 +1,5 @@
 """Runs killed with `kill -9` and taken up again end as if nothing had happened; stored runs replay."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import gc

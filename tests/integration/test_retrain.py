@@ -1,7 +1,5 @@
 """Retraining from logs: what comes out, that a kill changes nothing of it, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

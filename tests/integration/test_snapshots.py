@@ -1,7 +1,5 @@
 """Runs taken up from a snapshot and the rows after it: as if replayed in full, or replayed in full."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ Reads the folders with the standard library alone, so that a defect in the data 
 a defect in the loader. Each test goes through all folders and names the one at fault.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import tomllib

@@ -1,7 +1,5 @@
 """Arms and studies on a domain of toy tasks: what is equal between arms, and that a study can go on."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

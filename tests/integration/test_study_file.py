@@ -1,7 +1,5 @@
 """`evovpo study FILE`: what is wrong with a file, rows that stay, figures by hand, a whole small study."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The suites `lists`, `strings-hard` and `strings-family`: solvable, and disjoint from what is trained on."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import json

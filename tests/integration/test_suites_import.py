@@ -1,7 +1,5 @@
 """Importing tasks: small files of each public format, written by us, become problems that judge rightly."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

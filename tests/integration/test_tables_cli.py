@@ -1,7 +1,5 @@
 """From a table to a program, and from a program to a table: the commands as a user gives them."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import shlex

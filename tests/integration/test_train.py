@@ -1,7 +1,5 @@
 """`evovpo train`: any model on any domain, measured before and after, cut off and gone on with."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Ten rows of each domain, from the public file to figures of a trained model, by the commands themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The trainer's commands as a user meets them: what they print, what they refuse, and their exit codes."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

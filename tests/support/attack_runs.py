@@ -1,7 +1,5 @@
 """A stored run whose every text attacks the page that shows it, for the tests of that page."""
 
-from __future__ import annotations
-
 from evovpo.config import Config
 from evovpo.store import Store
 from evovpo.types import (

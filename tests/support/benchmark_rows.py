@@ -1,7 +1,5 @@
 """Rows in the formats of public benchmarks, written by us, field by field."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Moments at which a process kills itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 

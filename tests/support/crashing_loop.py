@@ -7,8 +7,6 @@ process, which the kernel ends with SIGKILL at that tick, and a last process goe
 as JSON, how the processes ended, the ticks of the last one and what the loop came to.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -8,8 +8,6 @@ at that tick, and a last process runs to the end. Every tell that was acknowledg
 appended to the file ACKNOWLEDGED. Prints, as JSON, how the processes ended and the ticks of the last one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ It speaks what `evovpo.proposers.openai` and `evovpo.proposers.server` use of vL
 misbehave as servers do. One request at a time is computed.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

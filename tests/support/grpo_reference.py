@@ -3,8 +3,6 @@
 `trainer.learning.grpo` and `trainer.learning.offline` are held against this.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

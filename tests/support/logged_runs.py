@@ -1,7 +1,5 @@
 """Stored runs of a tiny model, for tests of what trains from them: real tokens, made-up judgements."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path

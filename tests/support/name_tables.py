@@ -1,7 +1,5 @@
 """Tables of made-up names: first and last names of lists, combined by chance."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ Every program of a project returns one number, the initial one 1. `scripted` giv
 outside of any sandbox.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path

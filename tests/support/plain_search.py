@@ -4,8 +4,6 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 `fail` is a program that fails, one that begins with `bad` is no program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from evovpo.config import SearchConfig

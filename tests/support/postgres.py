@@ -1,7 +1,5 @@
 """A PostgreSQL server of a test run's own: that of the wheel `pgserver`, or the one of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Problems of every kind, judged programs and requests, for tests of the prompts of instruction models."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from toy_runs import PROBLEM

@@ -4,8 +4,6 @@ The tests run over the fixture `make_proposer`: a function that returns a new pr
 `tests/contract/test_proposers.py` imports everything here and names the backends.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace

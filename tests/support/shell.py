@@ -1,7 +1,5 @@
 """The command line and scripts, called in this process: each process more would load torch anew."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

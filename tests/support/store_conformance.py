@@ -6,8 +6,6 @@ separated by blanks); it is emptied before each test.
 `tests/contract/test_store.py` imports everything here.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator, Sequence

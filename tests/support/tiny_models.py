@@ -3,8 +3,6 @@
 Norm weights and biases are random too: fresh ones are ones and zeros, which would hide a missing term.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

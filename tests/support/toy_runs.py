@@ -1,7 +1,5 @@
 """A small problem, programs for it and a plain synchronous loop, for tests of the search and around it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random

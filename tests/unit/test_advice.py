@@ -1,7 +1,5 @@
 """What an unsolved run says would help, one fact of its record at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Choosing between models, and the limits on requests: worked by hand, and against slow versions."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Folders of files as one text: any text comes back, and no path leads out."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The doctor: its figures against known values, its verdict case by case, and what a user gets to see."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """What the documents name is there: files, modules, links of the README, a line for each file."""
 
-from __future__ import annotations
-
 import ast
 import re
 import runpy

@@ -1,7 +1,5 @@
 """best@k, pass@k and diversity against hand-worked values, enumeration and invariants."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The expression language: spelling, typing, round trips, and conditions against the real sandbox."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from random import Random

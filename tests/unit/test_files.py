@@ -1,7 +1,5 @@
 """A held file is refused to others until its holder ends; a written one is whole or not there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Grouping of reward components: as a setting of a problem, as a mean, and as found from behaviour."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a model says of its change: read from answers, kept with programs, shown to later prompts."""
 
-from __future__ import annotations
-
 from plain_search import PLAIN, PlainLoop, judge
 
 from evovpo.builtin.strings.grammar import STRINGS

@@ -1,7 +1,5 @@
 """Joins: what they pass is known without running them, and the sandbox agrees."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Bodies, files and names from elsewhere have limits, and say nothing that they should not."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

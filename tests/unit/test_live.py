@@ -1,7 +1,5 @@
 """The line that says where a running search stands."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import time

@@ -1,7 +1,5 @@
 """Standard error as lines of JSON: of a command, of what it says by any way, and of its processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

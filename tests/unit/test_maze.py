@@ -1,7 +1,5 @@
 """The maze: its generator keeps every published condition, and its rewards are those of the paper."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """The maze as a domain of the study: splits, prompts, judgements, figures of a pool."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The route format, the supervised routes, and the pretraining on them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """From judged completions to figures: by hand, against a slow version, and the rule for sandbox faults."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

@@ -1,7 +1,5 @@
 """Distances of texts, and answers that are refused before they are evaluated."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

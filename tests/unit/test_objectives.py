@@ -1,7 +1,5 @@
 """Set scores and advantages: values worked by hand, slow versions written anew, and what must not matter."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What evaluators return, as reward vectors: which numbers count, and between which bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

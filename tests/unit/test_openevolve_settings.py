@@ -1,7 +1,5 @@
 """OpenEvolve's YAML as settings here: every key once, values as its own loader means them, no secrets."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What an installation that is no clone would lack: every package and every file of data is listed."""
 
-from __future__ import annotations
-
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path

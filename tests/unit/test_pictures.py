@@ -1,7 +1,5 @@
 """Pictures: what is drawn is what was given, files are whole or not there, labels do not overlap."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Islands, fronts, the grid and its cells, against hand-worked cases and slow versions."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Portfolios: the greedy choice against enumeration, shares, and how far programs reach together."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Prompt formats: exact texts, answers read from completions, and what may be shown at all."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

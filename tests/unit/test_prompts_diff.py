@@ -1,7 +1,5 @@
 """SEARCH/REPLACE edits: where they are made, what is refused and why, and that it is all or nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

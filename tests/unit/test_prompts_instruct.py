@@ -5,8 +5,6 @@ again with `EVOVPO_WRITE_GOLDEN=1 pytest tests/unit/test_prompts_instruct.py -k 
 why.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Templates: what is put where, a folder of one's own, and which format a run takes."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

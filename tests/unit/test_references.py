@@ -1,7 +1,5 @@
 """Alignments: what they show can be turned back into the output, by a slow reader of its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """The same run for several seeds: what names them, what is run, what is printed."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Answers for people: what is read of a stored run, and how it is written."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One number that ranks alone: exact where bounded rewards are the same, whatever a search decides."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -5,8 +5,6 @@ searches, write it again with `EVOVPO_WRITE_GOLDEN=1 pytest tests/unit/test_sear
 the commit why searches come out differently.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Crossover, repair, failed attempts, notes, novelty, other programs and early stopping, each by hand."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections import Counter

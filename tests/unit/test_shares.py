@@ -1,7 +1,5 @@
 """The shares of the ways to ask: numbers worked by hand, bounds, and that what pays is asked for more."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Snapshots of a search: one read back goes on as the search that it was made of; reading calls nothing."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Intervals and sign-flip tests against hand-worked cases, formulas and simulated coverage."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of a group, worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

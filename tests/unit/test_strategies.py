@@ -1,7 +1,5 @@
 """What each strategy starts an ask from, by hand and against slow versions."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from random import Random

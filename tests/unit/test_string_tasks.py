@@ -1,7 +1,5 @@
 """The strings domain of the study: its tasks, and that its judge is the sandbox."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from itertools import islice

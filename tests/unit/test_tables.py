@@ -1,7 +1,5 @@
 """Tables as problems: what is read of CSV, JSON Lines and Excel, how rows are split, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ten rows in each public format, written by us, are loaded, asked, parsed and rewarded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer

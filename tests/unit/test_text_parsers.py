@@ -1,7 +1,5 @@
 """Whatever a model writes is read without a crash, and never earns more than its clear answers do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

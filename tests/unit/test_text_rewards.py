@@ -1,7 +1,5 @@
 """Rewards of answers to MuSiQue, EUREQA and ToolRL, worked out by hand, through text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

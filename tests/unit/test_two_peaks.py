@@ -1,7 +1,5 @@
 """A search leaves a lower peak that it climbs first: default settings on a landscape of two."""
 
-from __future__ import annotations
-
 import dataclasses
 from random import Random
 

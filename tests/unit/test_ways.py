@@ -1,7 +1,5 @@
 """The ways to ask, each as a function of a population made by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
