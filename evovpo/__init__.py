@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from evovpo.api.asking import Search
     from evovpo.api.evolving import Best, EvolveResult, evolve
     from evovpo.api.problems import Failed
-    from evovpo.api.reading import ProgramRecord, StoredRun, list_runs, read_run
+    from evovpo.api.stored_runs import ProgramRecord, StoredRun, list_runs, read_run
     from evovpo.errors import EvovpoError
 
 __all__ = [
@@ -30,7 +30,7 @@ _HOMES = {
     "evovpo.api.asking": ("Search",),
     "evovpo.api.evolving": ("Best", "EvolveResult", "evolve"),
     "evovpo.api.problems": ("Failed",),
-    "evovpo.api.reading": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
+    "evovpo.api.stored_runs": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
     "evovpo.errors": ("EvovpoError",),
 }
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from evovpo.cli import options, terminal
+from evovpo.cli.apply import say_new_forms
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.page import Serve, page_beside
-from evovpo.cli.tables import say_new_forms
 from evovpo.cli.terminal import (
     Exit,
     console,
@@ -138,7 +138,7 @@ def evolve(
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
-    from evovpo.experiments.reading import parse_seeds
+    from evovpo.experiments.toml_reader import parse_seeds
     from evovpo.problem.importers.tables import is_table
     from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.runs.choices import check_proposer

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from evovpo import logs
-from evovpo.cli import batch, evolve, options, page, problems, runs, store, tables
+from evovpo.cli import apply, batch, evolve, options, page, problems, runs, store
 from evovpo.cli.removed import refuse_removed
 from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import EvovpoError, InitialProgramError, SandboxError
@@ -75,7 +75,7 @@ def show_config(config_file: options.ConfigFile = None, overrides: options.Overr
     say(Config.load(config_file, overrides or ()).to_toml().rstrip("\n"))
 
 
-for _panel in (problems.app, evolve.app, runs.app, page.app, tables.app, setting_up, batch.app):
+for _panel in (problems.app, evolve.app, runs.app, page.app, apply.app, setting_up, batch.app):
     app.registered_commands += _panel.registered_commands
 app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 

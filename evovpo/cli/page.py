@@ -21,7 +21,7 @@ from evovpo.cli.terminal import say, writing
 from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from evovpo.page.records import Record
+    from evovpo.page.read_api import Record
 
 app = typer.Typer()
 Serve = Annotated[
@@ -67,8 +67,8 @@ def serve(
     from evovpo.page.reports import LiveReport, batch_report
 
     _require_ui()
-    from evovpo.page.server import application, needs_token
-    from evovpo.page.server import serve as serve_page
+    from evovpo.page.page_server import application, needs_token
+    from evovpo.page.page_server import serve as serve_page
     from evovpo.page.source import Source
 
     token = secrets.token_urlsafe(18) if allow_actions or needs_token(host) else None
@@ -137,9 +137,9 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
     logs.as_parent()
+    from evovpo.page.page_server import application, needs_token
+    from evovpo.page.page_server import serve as serve_page
     from evovpo.page.reports import LiveReport
-    from evovpo.page.server import application, needs_token
-    from evovpo.page.server import serve as serve_page
     from evovpo.page.source import Source
 
     token = secrets.token_urlsafe(18) if needs_token("127.0.0.1") else None

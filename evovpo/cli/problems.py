@@ -36,7 +36,7 @@ def list_problems(
     """
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_suites, load_suite
-    from evovpo.reports.tables import problems_table
+    from evovpo.reports.run_tables import problems_table
     from evovpo.reports.text import plain_table, right
 
     if suite is None:
@@ -186,7 +186,7 @@ def check(
     from evovpo.builtin.strings.format import expression_fault
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
-    from evovpo.reports.tables import check_json, check_view, settings_table
+    from evovpo.reports.run_tables import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
 
     given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
@@ -244,7 +244,7 @@ def _write_prompts(folder: Path) -> None:
 
 
 def _print_bounds(run: str, store_url: str | None) -> None:
-    from evovpo.reports.tables import bounds_text
+    from evovpo.reports.run_tables import bounds_text
     from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:

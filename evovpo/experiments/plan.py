@@ -10,13 +10,13 @@ from typing import Any
 from evovpo.config import Config, SandboxConfig, StoreConfig
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.experiments.batch import Batch, cells, read_batch
-from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work
+from evovpo.experiments.toml_reader import raise_faults
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id
 from evovpo.proposers import CheckedProposer
-from evovpo.proposers.policies import ADAPTER_FILE
+from evovpo.proposers.policy_folders import ADAPTER_FILE
 from evovpo.runs.choices import check_proposer, choose_format, open_proposer, with_style
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.store import Store

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, Interval

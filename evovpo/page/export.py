@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.page import records
-from evovpo.page.records import MOST_ROWS, Record
+from evovpo.page import read_api
+from evovpo.page.read_api import MOST_ROWS, Record
 from evovpo.page.source import Source
 
 ASSETS = Path(__file__).parent / "assets"
@@ -36,16 +36,16 @@ def export_html(source: Source, run_id: str) -> RunDocument:
     their rank. Raises StoreError for an unknown run.
     """
     path = f"/api/runs/{run_id}"
-    run = records.run_record(source, run_id)
-    family = records.lineage_record(source, run_id)
-    listed = records.programs_record(source, run_id, limit=MOST_ROWS, sort="best")
+    run = read_api.run_record(source, run_id)
+    family = read_api.lineage_record(source, run_id)
+    listed = read_api.programs_record(source, run_id, limit=MOST_ROWS, sort="best")
     parts = [packed({path: run, f"{path}/lineage": family, f"{path}/programs": listed})]
     named = list(dict.fromkeys(one["program_id"] for part in (family, listed) for one in part["programs"]))
     own = {one["program_id"] for one in listed["programs"]}
     size, detailed = len(parts[0]), 0
     for start in range(0, len(named), _PROGRAMS_A_PART):
         batch = named[start : start + _PROGRAMS_A_PART]
-        part = packed({f"/api/programs/{one}": records.program_record(source, one, run_id) for one in batch})
+        part = packed({f"/api/programs/{one}": read_api.program_record(source, one, run_id) for one in batch})
         if size + len(part) > _MOST_BYTES:
             break
         parts.append(part)

@@ -17,7 +17,7 @@ from evovpo.experiments.batch import Arm, read_batch
 from evovpo.experiments.results import CellResult, Results, read_results, verdict
 from evovpo.files import write_errors
 from evovpo.page.export import document, packed
-from evovpo.page.records import Record
+from evovpo.page.read_api import Record
 from evovpo.reports.batch_tables import HeatMap, arm_rows, csv_tables, read_heat_map, short_label
 from evovpo.reports.pictures import MOST_BANDS, KCurve
 from evovpo.reports.text import counted, reward_text

@@ -12,7 +12,7 @@ from evovpo.config import PromptConfig
 from evovpo.errors import AnswerError, BundleError
 from evovpo.prompts import showing
 from evovpo.prompts.blocks import layout
-from evovpo.prompts.reading import files_of, read_diff, read_rewrite
+from evovpo.prompts.extract_programs import files_of, read_diff, read_rewrite
 from evovpo.prompts.replies import delimiter, split_answers
 from evovpo.prompts.request import Answer, Attempt, PromptRequest, ShownProgram
 from evovpo.prompts.templates import Templates, load_templates

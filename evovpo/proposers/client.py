@@ -26,7 +26,7 @@ from evovpo.proposers import endpoints
 from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, ServerReply, Shape
 from evovpo.proposers.http import refused_key
 from evovpo.proposers.limits import Gate, PendingPrompt, RefusedError
-from evovpo.proposers.server import VLLMServer
+from evovpo.proposers.policy_server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling
 
 try:

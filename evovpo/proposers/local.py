@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from evovpo.errors import PolicyError
 from evovpo.proposers import check_sampling, check_ticket, text_rollout
-from evovpo.proposers.policies import base_version, is_adapter, require_folder
+from evovpo.proposers.policy_folders import base_version, is_adapter, require_folder
 from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 
 try:

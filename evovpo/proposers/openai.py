@@ -27,8 +27,8 @@ from evovpo.proposers.client import CHARACTERS_PER_TOKEN, Client
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
 from evovpo.proposers.http import check_model
 from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
-from evovpo.proposers.policies import is_adapter, read_warm_up, served_name
-from evovpo.proposers.server import load_and_compare
+from evovpo.proposers.policy_folders import is_adapter, read_warm_up, served_name
+from evovpo.proposers.policy_server import load_and_compare
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.portfolio import Coverage, choose_portfolio, coverage_curve
 from evovpo.reports.text import one_line, plain_table, right

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.choice import random_proposer
+from evovpo.builtin.random_baseline import random_proposer
 from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expression_fault
 from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import ConfigError
@@ -22,7 +22,7 @@ from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, ch
 from evovpo.prompts.templates import load_templates
 from evovpo.proposers import CheckedProposer, Proposer
 from evovpo.proposers.limits import Spending
-from evovpo.proposers.policies import SERVED, base_version
+from evovpo.proposers.policy_folders import SERVED, base_version
 from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 

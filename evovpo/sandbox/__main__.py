@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from evovpo.errors import EvovpoError
 from evovpo.sandbox.local import Sandbox
 from evovpo.sandbox.probe import Level, probe
-from evovpo.sandbox.selftest import run
+from evovpo.sandbox.selftest import attack_run
 from evovpo.types import Json
 
 LEVELS = [level for level in Level if level is not Level.NONE]
@@ -33,11 +33,11 @@ def main() -> int:
 
 def _selftest(level: Level | None, is_json: bool) -> int:
     with (
-        run.exposed_target() as target,
+        attack_run.exposed_target() as target,
         Sandbox(
             workers=1,
             preload=(),
-            hidden=[run.HIDDEN_FILE],
+            hidden=[attack_run.HIDDEN_FILE],
             level=level,
             minimum_level=level or Level.LANDLOCK_SECCOMP,
             retries=0,
@@ -47,13 +47,13 @@ def _selftest(level: Level | None, is_json: bool) -> int:
         if not is_json:
             print(f"level {level}, user {os.geteuid()}; {probe().describe()}")
         outcomes = []
-        modes = (run.run_mode_attacks, run.run_controls) if level.has_landlock else ()
+        modes = (attack_run.run_mode_attacks, attack_run.run_controls) if level.has_landlock else ()
         found = (attack(level, target) for attack in modes)
-        for outcome in itertools.chain(run.run_attacks(sandbox, target), *found):
+        for outcome in itertools.chain(attack_run.run_attacks(sandbox, target), *found):
             outcomes.append(outcome)
             if not is_json:
                 print(_row(outcome), flush=True)
-    costs = run.measure_costs(level)
+    costs = attack_run.measure_costs(level)
     summary = report(outcomes, costs, level)
     if is_json:
         print(json.dumps(summary))
@@ -68,7 +68,7 @@ def _selftest(level: Level | None, is_json: bool) -> int:
 
 
 def report(
-    found: Sequence[run.AttackOutcome], costs: Mapping[str, float | None], level: Level
+    found: Sequence[attack_run.AttackOutcome], costs: Mapping[str, float | None], level: Level
 ) -> dict[str, Json]:
     """Return the machine-readable report."""
     failed: list[Json] = [outcome.name for outcome in found if not outcome.is_held]
@@ -82,7 +82,7 @@ def report(
     }
 
 
-def _row(outcome: run.AttackOutcome) -> str:
+def _row(outcome: attack_run.AttackOutcome) -> str:
     detail = outcome.detail.partition("\n")[0]
     remark = f"{outcome.outputs} {detail}"[:70] if not outcome.is_held else detail[:70]
     mark = "ok  " if outcome.is_held else "FAIL"

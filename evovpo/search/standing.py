@@ -5,7 +5,7 @@ import math
 from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import CHANGES, Change, PromptFormat, ShownProgram
-from evovpo.search.judged import JudgedPrograms
+from evovpo.search.judged_programs import JudgedPrograms
 from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
 
 

@@ -15,8 +15,8 @@ from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
 from evovpo.store.runs import CallTotals, Snapshot
+from evovpo.store.schema import SCHEMA_VERSION
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
-from evovpo.store.tables import SCHEMA_VERSION
 from evovpo.store.tells import Tells
 from evovpo.store.trainings import Trainings
 

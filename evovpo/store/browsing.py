@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, String, case, cast, func, select, type_coerce
 
 from evovpo.store.database import Database, reading
-from evovpo.store.records import prompts_where, tells_where
+from evovpo.store.row_records import prompts_where, tells_where
 from evovpo.store.runs import run_of, with_status
-from evovpo.store.summary import FREE, heldout_of, judged_where
-from evovpo.store.tables import (
+from evovpo.store.schema import (
     calls,
     candidate_parents,
     candidates,
@@ -26,6 +25,7 @@ from evovpo.store.tables import (
     runs,
     tells,
 )
+from evovpo.store.summary import FREE, heldout_of, judged_where
 from evovpo.types import (
     MEMORISED,
     Json,

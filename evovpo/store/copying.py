@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, insert, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import EncodedColumn
 from evovpo.store.database import Database
-from evovpo.store.tables import calls, metadata, policy_events, run_events, snapshots, summaries
+from evovpo.store.schema import calls, metadata, policy_events, run_events, snapshots, summaries
 
 _PAGE = 500
 """Rows in one transaction."""

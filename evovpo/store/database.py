@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Table, create_engine, event, exc, insert
 from sqlalchemy.pool import StaticPool
 
 from evovpo.errors import StoreError
-from evovpo.store.tables import SCHEMA_VERSION, metadata
+from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0

@@ -16,9 +16,9 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, exists, func, se
 from evovpo.analysis.scores import Scored
 from evovpo.errors import StoreError
 from evovpo.store.database import Database, reading
-from evovpo.store.records import candidates_where, evaluations_of, prompts_where, tells_where
+from evovpo.store.row_records import candidates_where, evaluations_of, prompts_where, tells_where
 from evovpo.store.runs import require_run
-from evovpo.store.tables import candidates, evaluations, programs, prompts, tells
+from evovpo.store.schema import candidates, evaluations, programs, prompts, tells
 from evovpo.store.tells import read_target
 from evovpo.types import (
     Candidate,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from evovpo.store import tables
+from evovpo.store import schema
 from evovpo.store.database import Database
 from evovpo.store.runs import with_status
 from evovpo.types import RunStatus
@@ -39,7 +39,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
         status = with_status().subquery()
         running = connection.scalars(select(status.c.id).where(status.c.status == RunStatus.RUNNING))
         why = "it says running: if no process works on it, `evovpo resume` it, and stop that"
-        trained = connection.scalars(select(tables.training_runs.c.run_id))
+        trained = connection.scalars(select(schema.training_runs.c.run_id))
         kept = dict.fromkeys(running, why) | dict.fromkeys(trained, "a policy was trained on it")
         gone = [run for run in run_ids if run not in kept]
         counts: Counter[str] = Counter()
@@ -56,14 +56,14 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
     """Return which rows go with runs, in an order in which none is removed before what refers to it."""
-    prompts, candidates = tables.prompts, tables.candidates
+    prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,
         "prompt_id": select(prompts.c.id).where(prompts.c.run_id.in_(run_ids)),
         "candidate_id": select(candidates.c.id).where(candidates.c.run_id.in_(run_ids)),
     }
     found: list[_Rows] = []
-    for table in reversed(tables.metadata.sorted_tables):
+    for table in reversed(schema.metadata.sorted_tables):
         owner = next((name for name in of_run if name in table.c), None)
         if owner is not None:
             found.append((table, table.c[owner].in_(of_run[owner])))
@@ -77,13 +77,13 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
     shown = [
         select(table.c.program_id).where(table.c[owner].not_in(of_run[owner]))
-        for table, owner in ((tables.prompt_parents, "prompt_id"), (tables.candidate_parents, "candidate_id"))
+        for table, owner in ((schema.prompt_parents, "prompt_id"), (schema.candidate_parents, "candidate_id"))
     ]
     judged, proposed = only_there(candidates.c.evaluation_id), only_there(candidates.c.program_id, *shown)
-    found += [(tables.runs, tables.runs.c.id.in_(run_ids))]
-    found += [(tables.rewards, tables.rewards.c.evaluation_id.in_(ids)) for ids in judged]
-    found += [(tables.evaluations, tables.evaluations.c.id.in_(ids)) for ids in judged]
-    found += [(tables.programs, tables.programs.c.id.in_(ids)) for ids in proposed]
+    found += [(schema.runs, schema.runs.c.id.in_(run_ids))]
+    found += [(schema.rewards, schema.rewards.c.evaluation_id.in_(ids)) for ids in judged]
+    found += [(schema.evaluations, schema.evaluations.c.id.in_(ids)) for ids in judged]
+    found += [(schema.programs, schema.programs.c.id.in_(ids)) for ids in proposed]
     return found
 
 
@@ -94,7 +94,7 @@ def _references_indexed(connection: Connection) -> Iterator[None]:
     The database looks for what refers to each removed row, which otherwise is a look at every row.
     """
     made = []
-    for table in tables.metadata.sorted_tables:
+    for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]
         known: list[Any] = [table.primary_key, *unique, *table.indexes]
         leading = {next(iter(one.columns)) for one in known}

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.tables import calls, objectives, problems, programs, run_events, runs, snapshots
+from evovpo.store.schema import calls, objectives, problems, programs, run_events, runs, snapshots
 from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
 
 _SOURCES = select(programs.c.id, programs.c.source).where(programs.c.id.in_(bindparam("ids", expanding=True)))

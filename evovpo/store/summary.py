@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, delete, 
 
 from evovpo.store.database import append, reading
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
-from evovpo.store.tables import (
+from evovpo.store.schema import (
     candidates,
     evaluations,
     programs,

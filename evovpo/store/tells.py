@@ -12,9 +12,9 @@ from sqlalchemy import URL, Connection, Table, bindparam, func, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import evaluation_digest, reward_values, row_of
 from evovpo.store.database import Database, append, writing
-from evovpo.store.records import prompts_where
+from evovpo.store.row_records import prompts_where
 from evovpo.store.runs import append_programs, require_run
-from evovpo.store.tables import (
+from evovpo.store.schema import (
     candidate_parents,
     candidates,
     evaluations,

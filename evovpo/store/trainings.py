@@ -12,7 +12,7 @@ from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
 from evovpo.store.runs import require_run
-from evovpo.store.tables import policy_events, policy_versions, training_runs, training_steps, trainings
+from evovpo.store.schema import policy_events, policy_versions, training_runs, training_steps, trainings
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, TrainingStep
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from evovpo.store import Store
-from evovpo.store.tables import metadata, problems, run_events, runs
+from evovpo.store.schema import metadata, problems, run_events, runs
 
 _CHANGING = {"seconds", "at", "created_at", "executed"}
 _COUNTED = {"run_events", "calls", "policy_events"}

@@ -24,7 +24,7 @@ from proposer_conformance import SAMPLING, MakeProposer, content, make_prompt, r
 from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
-from evovpo.builtin.choice import random_proposer  # noqa: E402
+from evovpo.builtin.random_baseline import random_proposer  # noqa: E402
 from evovpo.config import Config, ProposerConfig  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
@@ -32,7 +32,7 @@ from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
-from evovpo.proposers.policies import served_name  # noqa: E402
+from evovpo.proposers.policy_folders import served_name  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402

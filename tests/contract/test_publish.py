@@ -24,15 +24,15 @@ from evovpo.errors import PolicyError, PublishError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.proposers.local import load_model, no_progress_bar
-from evovpo.proposers.policies import read_warm_up, served_name
-from evovpo.proposers.server import VLLMServer
+from evovpo.proposers.policy_folders import read_warm_up, served_name
+from evovpo.proposers.policy_server import VLLMServer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start as start_run
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning import policies
-from trainer.learning.policies import TrainableModel
+from trainer.learning import policy_models
+from trainer.learning.policy_models import TrainableModel
 from trainer.loop import publish
 from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy
 
@@ -333,7 +333,7 @@ def test_the_folder_of_another_store_is_left_alone(publisher: Publisher, tmp_pat
 class Killer:
     """Ends this process at once, without any cleaning up, at the n-th step of the publication's files."""
 
-    FILES = (publish.__file__, policies.__file__)
+    FILES = (publish.__file__, policy_models.__file__)
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

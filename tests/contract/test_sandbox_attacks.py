@@ -9,10 +9,8 @@ import pytest
 from evovpo.sandbox import Level, worker
 from evovpo.sandbox.filters import filter_path
 from evovpo.sandbox.probe import probe
-from evovpo.sandbox.selftest import run
-from evovpo.sandbox.selftest.attacks import Attack, AttackTarget, attacks
-from evovpo.sandbox.selftest.reach import OTHER_CANDIDATE
-from evovpo.sandbox.selftest.run import (
+from evovpo.sandbox.selftest import attack_run
+from evovpo.sandbox.selftest.attack_run import (
     HIDDEN_FILE,
     exposed_target,
     measure_costs,
@@ -20,6 +18,8 @@ from evovpo.sandbox.selftest.run import (
     run_attack,
     run_attacks,
 )
+from evovpo.sandbox.selftest.attacks import Attack, AttackTarget, attacks
+from evovpo.sandbox.selftest.reach import OTHER_CANDIDATE
 from evovpo.sandbox.worker import ForkServer, WorkerSettings
 from evovpo.types import Limits, Status
 
@@ -133,8 +133,8 @@ def test_an_evaluation_is_one_fork_of_a_server_that_has_imported_all() -> None:
 
 
 def test_what_an_evaluation_costs_is_measured_in_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "COST_EVALUATIONS", 3)
-    monkeypatch.setattr(run, "MODE_EVALUATIONS", 1)
+    monkeypatch.setattr(attack_run, "COST_EVALUATIONS", 3)
+    monkeypatch.setattr(attack_run, "MODE_EVALUATIONS", 1)
     costs = measure_costs(Level.LANDLOCK_SECCOMP)
     assert list(costs) == ["trivial", "numpy", "whole", "proxy"]
     assert all(cost is not None and cost >= 0 for cost in costs.values())
@@ -224,7 +224,7 @@ def test_filters_of_an_evaluation_leave_it_its_own_processes_and_files_only(arch
 
 def test_machine_readable_report_has_the_agreed_fields(capsys: pytest.CaptureFixture[str]) -> None:
     from evovpo.sandbox import __main__ as command
-    from evovpo.sandbox.selftest.run import AttackOutcome
+    from evovpo.sandbox.selftest.attack_run import AttackOutcome
 
     outcomes = [AttackOutcome("a", True), AttackOutcome("b", False, Status.OK, [[1]])]
     costs = {"trivial": 1.23456, "numpy": None, "whole": None, "proxy": None}

@@ -45,7 +45,7 @@ from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
 from evovpo.store.codecs import FLOATS, INTS, escape_text, unescape_text
 from evovpo.store.database import parse_url
-from evovpo.store.tables import metadata
+from evovpo.store.schema import metadata
 from evovpo.types import (
     CallOutcome,
     Parent,

@@ -26,7 +26,7 @@ from evovpo.errors import StoreError
 from evovpo.store import Store
 from evovpo.store.copying import CopyResult, copy_store
 from evovpo.store.pruning import prune
-from evovpo.store.tables import metadata
+from evovpo.store.schema import metadata
 from evovpo.types import PolicyEvent, PolicyEventKind, Prompt, RunStatus
 
 __all__ = ["empty_postgres", "postgres_url"]

@@ -32,14 +32,14 @@ from evovpo.problem.folder import load_problem  # noqa: E402
 from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers.local import no_progress_bar  # noqa: E402
 from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
-from evovpo.proposers.policies import served_name  # noqa: E402
-from evovpo.proposers.server import VLLMServer, load_and_compare  # noqa: E402
+from evovpo.proposers.policy_folders import served_name  # noqa: E402
+from evovpo.proposers.policy_server import VLLMServer, load_and_compare  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyEventKind, PolicyVersion, Sampling  # noqa: E402
-from trainer.learning.policies import TrainableModel  # noqa: E402
+from trainer.learning.policy_models import TrainableModel  # noqa: E402
 from trainer.loop.publish import make_warm_up, publish_policy, roll_back, serve_policy  # noqa: E402
 
 NAME = "base"

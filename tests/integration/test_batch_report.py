@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from shell import Shell
 
-from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.statistics import expected_best
 from evovpo.errors import ConfigError

@@ -323,7 +323,7 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: P
 
 
 def test_a_page_has_a_token_where_others_are_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = pytest.importorskip("evovpo.page.server")
+    server = pytest.importorskip("evovpo.page.page_server")
     user = pwd.struct_passwd(("other", "x", 1234, 1234, "", "/home/other", "/bin/bash"))
     monkeypatch.setattr(pwd, "getpwall", lambda: [user])
     assert server.needs_token("127.0.0.1")
@@ -335,7 +335,7 @@ def test_a_page_has_a_token_where_others_are_logged_in(monkeypatch: pytest.Monke
 def test_clients_that_ask_nothing_are_let_go_and_the_page_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = pytest.importorskip("evovpo.page.server")
+    server = pytest.importorskip("evovpo.page.page_server")
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 20)
     monkeypatch.setattr(server, "REQUEST_SECONDS", 1.0)
     made(tmp_path / "run.db", PROBLEM)

@@ -33,7 +33,7 @@ from trainer.learning.imitation import (
     text_row,
 )
 from trainer.learning.offline import token_logprobs
-from trainer.learning.policies import load_tokenizer, load_trainable
+from trainer.learning.policy_models import load_tokenizer, load_trainable
 from trainer.learning.step_data import with_texts
 from trainer.loop.retrain import TARGETS_FILE, preview, retrain
 from trainer.loop.training_plan import make_plan

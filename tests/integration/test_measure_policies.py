@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from evovpo.analysis.statistics import diversity
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains import Domain
-from trainer.domains.figures import BY_K, OF_ALL, figures
+from trainer.domains.policy_figures import BY_K, OF_ALL, figures
 from trainer.domains.sampling import Ask, JudgedCompletion
 
 DOMAIN = """

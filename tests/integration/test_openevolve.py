@@ -32,7 +32,7 @@ from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.run_report import run_json
-from evovpo.reports.tables import bounds_text
+from evovpo.reports.run_tables import bounds_text
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request

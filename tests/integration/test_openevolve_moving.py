@@ -19,7 +19,7 @@ from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.openevolve.settings import Effect, read_settings
-from evovpo.prompts.reading import read_rewrite
+from evovpo.prompts.extract_programs import read_rewrite
 from evovpo.prompts.request import Attempt, PromptFormat, PromptRequest, ShownProgram
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.choices import choose_format

@@ -48,11 +48,11 @@ import evovpo
 from evovpo.cli import page as commands
 from evovpo.config import Config, ModelConfig
 from evovpo.errors import ConfigError
-from evovpo.page import figures, records
+from evovpo.page import figures, read_api
 from evovpo.page.export import ASSETS, export_html
-from evovpo.page.records import Record
+from evovpo.page.page_server import application
+from evovpo.page.read_api import Record
 from evovpo.page.reports import LiveReport, batch_report, report, table
-from evovpo.page.server import application
 from evovpo.page.source import Source
 from evovpo.reports.pictures import COLOURS
 from evovpo.runs import driver
@@ -464,7 +464,7 @@ def test_a_long_run_is_read_over_several_looks(url: str, monkeypatch: pytest.Mon
         assert [slow.figures(run).position for _ in range(3)] == [24, 49, 59]
         assert slow.figures(run).points == whole.figures(run).points
         assert slow.figures(run).reached == whole.figures(run).reached
-        assert records.runs_record(late)["runs"][0]["read"] == [0, 1]
+        assert read_api.runs_record(late)["runs"][0]["read"] == [0, 1]
 
 
 def test_a_curve_can_be_read_while_it_grows(path: Path) -> None:
@@ -474,9 +474,9 @@ def test_a_curve_can_be_read_while_it_grows(path: Path) -> None:
 
         class Watched(list[figures.Point]):
             def append(self, point: figures.Point) -> None:
-                assert records.thinned(self, growing.rises) == self
+                assert read_api.thinned(self, growing.rises) == self
                 super().append(point)
-                assert records.thinned(self, growing.rises) == self
+                assert read_api.thinned(self, growing.rises) == self
 
         growing.points = Watched()
         growing.update(source.store(), float("inf"))

@@ -27,7 +27,7 @@ from sqlalchemy import create_engine, text
 from starlette.testclient import TestClient
 from store_conformance import PROBLEM, RUN, append, scripted_history
 
-from evovpo.page.server import application
+from evovpo.page.page_server import application
 from evovpo.page.source import Source
 from evovpo.store import Store
 

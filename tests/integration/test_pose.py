@@ -11,7 +11,7 @@ from shell import Shell
 import evovpo
 from evovpo.errors import AnswerError
 from evovpo.problem.folder import load_problem
-from evovpo.prompts.reading import read_rewrite
+from evovpo.prompts.extract_programs import read_rewrite
 from trainer.domains import open_domain
 
 ROWS = {"musique": musique, "eureqa": eureqa, "toolrl": toolrl, "math": gsm8k, "livecodebench": livecodebench}

@@ -27,7 +27,7 @@ from trainer.config import TrainConfig
 from trainer.learning.data import RunSpan
 from trainer.learning.offline import token_logprobs
 from trainer.learning.packing import TrainingRow
-from trainer.learning.policies import load_trainable
+from trainer.learning.policy_models import load_trainable
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
 from trainer.loop.guard import uncompared

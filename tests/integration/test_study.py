@@ -14,7 +14,7 @@ import torch
 from tiny_models import END_ID, write_tiny_folder
 
 import trainer.experiments.study_file
-import trainer.experiments.trainings
+import trainer.experiments.study_trainings
 from evovpo.errors import ConfigError
 from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.judging.measure import JudgedAnswer
@@ -30,11 +30,11 @@ from trainer.domains.on_policy import (
     measure,
     train,
 )
-from trainer.experiments.export import Export
-from trainer.experiments.results import StudyResults, summarise
-from trainer.experiments.run import run_study
+from trainer.experiments.study_export import Export
 from trainer.experiments.study_file import bundled_studies, read_bundled
-from trainer.experiments.trainings import TrainingJob
+from trainer.experiments.study_results import StudyResults, summarise
+from trainer.experiments.study_run import run_study
+from trainer.experiments.study_trainings import TrainingJob
 from trainer.reports.study_report import report_json, write_report
 
 pytestmark = pytest.mark.slow
@@ -280,9 +280,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
             on_message(TaskDone(task.name, task.run(lambda value: None)))
         return []
 
-    monkeypatch.setattr(trainer.experiments.trainings, "TUNING_KS", (1, 2))
-    monkeypatch.setattr(trainer.experiments.trainings, "open_family", toy)
-    monkeypatch.setattr(trainer.experiments.trainings, "run_all", run_here)
+    monkeypatch.setattr(trainer.experiments.study_trainings, "TUNING_KS", (1, 2))
+    monkeypatch.setattr(trainer.experiments.study_trainings, "open_family", toy)
+    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", run_here)
     monkeypatch.setattr(
         trainer.experiments.study_file,
         "START_FOLDERS",
@@ -328,7 +328,7 @@ def test_a_study_goes_on_where_it_was(
     tmp_path: Path, in_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: Any = report_json(study_in(tmp_path / "whole"))
-    real = trainer.experiments.trainings.TrainingJob.run
+    real = trainer.experiments.study_trainings.TrainingJob.run
     in_process.clear()
 
     def stops(self: TrainingJob, tell: Callable[[Any], None]) -> dict[str, Any]:
@@ -336,7 +336,7 @@ def test_a_study_goes_on_where_it_was(
             raise KeyboardInterrupt
         return real(self, tell)
 
-    monkeypatch.setattr(trainer.experiments.trainings.TrainingJob, "run", stops)
+    monkeypatch.setattr(trainer.experiments.study_trainings.TrainingJob, "run", stops)
     with pytest.raises(KeyboardInterrupt):
         study_in(tmp_path / "cut")
     found: Any = report_json(study_in(tmp_path / "cut"))

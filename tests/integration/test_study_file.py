@@ -15,12 +15,12 @@ from sqlalchemy import create_engine, text
 from evovpo.errors import ConfigError, EvovpoError
 from evovpo.experiments.intervals import unlocked
 from evovpo.store import Store
-from trainer.experiments.export import Export, SearchKey
-from trainer.experiments.records import Study
-from trainer.experiments.results import summarise
-from trainer.experiments.run import check
+from trainer.experiments.study import Study
+from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_file import read_study
-from trainer.experiments.trainings import StudyTraining, chosen, finals, grid
+from trainer.experiments.study_results import summarise
+from trainer.experiments.study_run import check
+from trainer.experiments.study_trainings import StudyTraining, chosen, finals, grid
 from trainer.experiments.verdict import verdict
 from trainer.reports.study_report import report_json, report_markdown, report_record, write_report
 

@@ -1,6 +1,6 @@
 """A small vLLM: an HTTP server on this machine that samples from a model folder with our own sampler.
 
-It speaks what `evovpo.proposers.openai` and `evovpo.proposers.server` use of vLLM, and can be told to
+It speaks what `evovpo.proposers.openai` and `evovpo.proposers.policy_server` use of vLLM, and can be told to
 misbehave as servers do. One request at a time is computed.
 """
 

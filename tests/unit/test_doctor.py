@@ -15,7 +15,8 @@ from rich.console import Console
 from toy_runs import PROBLEM
 
 from evovpo.analysis.doctor.advice import fitting_alpha
-from evovpo.analysis.doctor.figures import (
+from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
+from evovpo.analysis.doctor.sample_figures import (
     Sample,
     best_set,
     effective_rank,
@@ -25,7 +26,6 @@ from evovpo.analysis.doctor.figures import (
     take_sample,
     weightings,
 )
-from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
 from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.cli import main

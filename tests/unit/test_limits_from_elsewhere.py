@@ -14,7 +14,7 @@ from evovpo import trust
 from evovpo.errors import ConfigError, PolicyError, StoreError
 from evovpo.problem.openevolve.settings import read_settings
 from evovpo.proposers import http
-from evovpo.proposers.server import VLLMServer
+from evovpo.proposers.policy_server import VLLMServer
 from evovpo.reports.text import plain_table
 from evovpo.store.database import parse_url
 

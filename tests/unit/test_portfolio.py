@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from evovpo.analysis.doctor.figures import weightings
+from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.portfolio import choose_portfolio, coverage, coverage_curve
 from evovpo.analysis.statistics import expected_best
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from shell import Shell
 
 from evovpo.errors import ConfigError
-from evovpo.experiments.reading import parse_seeds
+from evovpo.experiments.toml_reader import parse_seeds
 from evovpo.reports.run_report import repeats_json, repeats_table
 from evovpo.runs.stored import Outcome
 

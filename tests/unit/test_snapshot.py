@@ -11,7 +11,7 @@ from toy_runs import CONFIG, Loop, evaluation, hashed_rewards, random_writer
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import ShownProgram
-from evovpo.search.judged import JudgedPrograms
+from evovpo.search.judged_programs import JudgedPrograms
 from evovpo.search.snapshot import dump, load, same_state
 from evovpo.types import Program, Status, Trust
 

@@ -86,7 +86,7 @@ def measure(
     check_installed()
     from trainer.cli.progress import WorkBar, quiet
     from trainer.domains.catalogue import GENERATED, open_domain
-    from trainer.domains.figures import measure_policies
+    from trainer.domains.policy_figures import measure_policies
     from trainer.domains.sampling import Ask
     from trainer.reports.domains import figures_json, figures_view, write_figures_png
 

@@ -14,7 +14,7 @@ from evovpo.cli.terminal import Exit, leave, open_store, print_json, say, show_a
 from evovpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from evovpo.proposers.server import VLLMServer
+    from evovpo.proposers.policy_server import VLLMServer
     from trainer.loop.training_plan import TrainingPlan
 
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
@@ -59,7 +59,7 @@ def check_installed() -> None:
 
 def targets_of(servers: list[str] | None) -> list[VLLMServer]:
     """Return the servers that were named. Raises `ConfigError` for one that is not MODEL@URL."""
-    from evovpo.proposers.server import VLLMServer
+    from evovpo.proposers.policy_server import VLLMServer
 
     found: list[VLLMServer] = []
     for text in servers or ():

@@ -22,8 +22,8 @@ from trainer.cli.train import settings_of
 
 if TYPE_CHECKING:
     from evovpo.experiments.pool import FailedTask
-    from trainer.experiments.export import Export
-    from trainer.experiments.records import Study
+    from trainer.experiments.study import Study
+    from trainer.experiments.study_export import Export
 
 _OF_ANY = ("target", "work", "report_only", "processes", "executor", "serve", "as_json")
 """Options that go with a file too; it says all others itself."""
@@ -114,10 +114,10 @@ def study(
         return
     if changes or dry_run:
         raise ConfigError(f"--set and --dry-run are for recipes (docs/reproduce.md), and {target} is none")
-    from trainer.experiments.export import Export
-    from trainer.experiments.records import store_url
-    from trainer.experiments.results import summarise
+    from trainer.experiments.study import store_url
+    from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
+    from trainer.experiments.study_results import summarise
     from trainer.reports.study_report import report_json, report_record, write_report
 
     if target.endswith(".toml"):
@@ -198,8 +198,8 @@ def _run(
     check_installed()
     from evovpo.experiments.cluster import on_cluster
     from trainer.cli.progress import WorkBar
-    from trainer.experiments.records import store_url
-    from trainer.experiments.run import check, run_study
+    from trainer.experiments.study import store_url
+    from trainer.experiments.study_run import check, run_study
 
     processes = processes or (2 if executor in (None, "local") else sys.maxsize)
     check(found, work)

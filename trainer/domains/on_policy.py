@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from evovpo.errors import ConfigError, DivergedError, PolicyError
-from evovpo.experiments.reading import Part, Positive
+from evovpo.experiments.toml_reader import Part, Positive
 from evovpo.judging.measure import JudgedAnswer, Measure, without_faults, without_repeats
 from evovpo.judging.measure import measure as measure_answers
 from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from evovpo.analysis.doctor.figures import Sample, sample_of
 from evovpo.analysis.doctor.findings import diagnose
+from evovpo.analysis.doctor.sample_figures import Sample, sample_of
 from evovpo.judging.measure import without_repeats
 from trainer.domains.domain import Domain
 from trainer.domains.sampling import JudgedCompletion, complete, load_policy

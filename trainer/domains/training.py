@@ -22,11 +22,11 @@ from evovpo.errors import ConfigError, TrainingError, nearest_hint
 from evovpo.experiments.intervals import difference
 from evovpo.files import file_digests, write_errors, write_json
 from evovpo.proposers.local import LoadedModel, check_model_folder, end_ids, no_progress_bar
-from evovpo.proposers.policies import is_adapter
+from evovpo.proposers.policy_folders import is_adapter
 from evovpo.types import PolicyVersion
 from trainer.domains.catalogue import GENERATED, open_domain
 from trainer.domains.domain import Domain, load_tokenizer
-from trainer.domains.figures import by_prompt, ends, figures, means
+from trainer.domains.policy_figures import by_prompt, ends, figures, means
 from trainer.domains.sampling import Ask, as_text, complete, model_folder
 from trainer.domains.text.rows import files_of
 from trainer.learning.grpo import VPOConfig, VPOTrainer

@@ -18,7 +18,7 @@ from pydantic import Field
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, TrainingError, nearest_hint
 from evovpo.experiments.intervals import Difference, difference
-from evovpo.experiments.reading import Count, Numbers, Part, PartReader, Positive, raise_faults
+from evovpo.experiments.toml_reader import Count, Numbers, Part, PartReader, Positive, raise_faults
 from evovpo.files import write_json
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED
 from trainer.objectives import OBJECTIVES
@@ -193,7 +193,7 @@ def rows_of(recipe: Recipe, out: Path) -> list[RecipeRow]:
     """Return what the trainings that are done are worth, the start model first; differences are paired."""
     import numpy as np
 
-    from trainer.domains.figures import by_prompt
+    from trainer.domains.policy_figures import by_prompt
     from trainer.domains.training import TRAINING_FILE
 
     after: dict[str, list[Any]] = {}

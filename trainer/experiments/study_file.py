@@ -6,10 +6,10 @@ from typing import Any
 
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, StoreError, nearest_hint
-from evovpo.experiments.reading import PartReader, raise_faults
+from evovpo.experiments.toml_reader import PartReader, raise_faults
 from evovpo.store import Store
 from trainer.domains.catalogue import START_FOLDERS
-from trainer.experiments.records import START, Study, StudyArm, StudyStrategy, store_url
+from trainer.experiments.study import START, Study, StudyArm, StudyStrategy, store_url
 from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 
 _BUNDLED = Path(__file__).parent / "studies"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from evovpo.experiments.intervals import Difference
-from trainer.experiments.results import Comparison, StudyResults
+from trainer.experiments.study_results import Comparison, StudyResults
 
 _LEVEL = "no clear difference"
 

@@ -25,7 +25,7 @@ from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from evovpo.errors import ConfigError, TrainingError
 from trainer.config import ObjectiveConfig
-from trainer.learning.judged import (
+from trainer.learning.reward_vectors import (
     JudgedBatch,
     JudgedGroup,
     RewardFunction,

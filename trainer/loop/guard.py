@@ -20,13 +20,13 @@ from evovpo.config import Config, RunConfig, StoreConfig
 from evovpo.errors import ConfigError, PolicyError
 from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
-from evovpo.proposers.policies import base_version
+from evovpo.proposers.policy_folders import base_version
 from evovpo.proposers.sampler import check_supported
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem, content_id
-from trainer.learning.policies import TrainableModel, save_model
+from trainer.learning.policy_models import TrainableModel, save_model
 from trainer.loop.probe import ProbeResult, generated_problems, probe
 from trainer.loop.steps import writing
 from trainer.loop.training_plan import TrainingPlan

@@ -22,11 +22,11 @@ import torch
 
 from evovpo.errors import PolicyError, PublishError, ServerError
 from evovpo.proposers.local import load_model
-from evovpo.proposers.policies import WarmUp, base_version, is_adapter, read_warm_up, require_folder
-from evovpo.proposers.server import TOLERANCE, VLLMServer, load_and_compare
+from evovpo.proposers.policy_folders import WarmUp, base_version, is_adapter, read_warm_up, require_folder
+from evovpo.proposers.policy_server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
-from trainer.learning.policies import TrainableModel, write_folder
+from trainer.learning.policy_models import TrainableModel, write_folder
 
 _TEXT_TOKENS, _PLACES = 160, 8
 """Length of the fixed text, and how many of its places are compared. It fills a block of vLLM's prefix cache

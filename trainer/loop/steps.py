@@ -29,7 +29,7 @@ from trainer.domains.strings.tasks import sample_sequence
 from trainer.learning.imitation import text_row
 from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
 from trainer.learning.packing import TrainingRow
-from trainer.learning.policies import TrainableModel
+from trainer.learning.policy_models import TrainableModel
 from trainer.learning.step_data import StepData, row_of, step_figures, training_rows
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 

@@ -27,7 +27,7 @@ from evovpo.types import (
 from trainer.config import TrainConfig
 from trainer.learning.data import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
 from trainer.learning.imitation import Targets, read_targets
-from trainer.learning.policies import load_tokenizer
+from trainer.learning.policy_models import load_tokenizer
 from trainer.learning.step_data import StepData, plan_steps, with_texts
 
 

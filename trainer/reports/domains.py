@@ -15,7 +15,7 @@ from evovpo.reports.pictures import KCurve, write_budgets
 from evovpo.reports.text import counted, folded, plain_table, printable, right
 
 if TYPE_CHECKING:  # these load torch
-    from trainer.domains.figures import PolicyFigures
+    from trainer.domains.policy_figures import PolicyFigures
     from trainer.domains.training import TrainingResult
 
 _LONGEST = 400
@@ -58,7 +58,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
     """Return the figures of the first policy; of several, all of them too and each one minus the first."""
-    from trainer.domains.figures import BY_K, OF_ALL, ends, minus
+    from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
     differences = [
@@ -76,7 +76,7 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
 
     Behind each but the first is the difference to it with its interval, bold where that excludes zero.
     """
-    from trainer.domains.figures import BY_K, OF_ALL, minus
+    from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 
     first, *others = found
     tables: list[RenderableType] = []
@@ -100,7 +100,7 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
 
 def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -> None:
     """Write best@k and E_w best@k of policies against k. Raises `ConfigError` for an unwritable file."""
-    from trainer.domains.figures import BY_K
+    from trainer.domains.policy_figures import BY_K
 
     named = list(zip(_names(found), found, strict=True))
     panels = {

@@ -12,9 +12,9 @@ from evovpo.analysis.statistics import Interval
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
-from trainer.experiments.export import Export
-from trainer.experiments.records import START, Study
-from trainer.experiments.results import ArmSearches, Comparison, StudyArmResult, StudyResults, summarise
+from trainer.experiments.study import START, Study
+from trainer.experiments.study_export import Export
+from trainer.experiments.study_results import ArmSearches, Comparison, StudyArmResult, StudyResults, summarise
 from trainer.experiments.verdict import verdict
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]

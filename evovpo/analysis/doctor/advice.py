@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.analysis.doctor.figures import SET_SIZE, Figures, Sample, Scores, effective_rank, score_sets
+from evovpo.analysis.doctor.sample_figures import (
+    SET_SIZE,
+    Figures,
+    Sample,
+    Scores,
+    effective_rank,
+    score_sets,
+)
 from evovpo.analysis.grouping import Floats, Groups, behavioural_groups, group_rewards
 
 GROUP_SIZE = 8

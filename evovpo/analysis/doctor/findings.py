@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evovpo.analysis.doctor.advice import Advice, advise
-from evovpo.analysis.doctor.figures import SET_SIZE, Figures, Sample, measure
+from evovpo.analysis.doctor.sample_figures import SET_SIZE, Figures, Sample, measure
 from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, merge_tree
 
 COLLINEAR = 0.9

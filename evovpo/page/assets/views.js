@@ -1,4 +1,4 @@
-// The views: each loads answers of the read API and draws them. `evovpo/page/records.py` says what is in them.
+// The views: each loads answers of the read API and draws them. `evovpo/page/read_api.py` says what is in them.
 "use strict";
 
 const api = (...parts) => `/api/${parts.map(encodeURIComponent).join("/")}`;

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evovpo.errors import ProblemError
 from evovpo.files import file_digests
 from evovpo.prompts.bundles import pack
-from evovpo.prompts.reading import defined_names
+from evovpo.prompts.extract_programs import defined_names
 from evovpo.types import Program
 
 EVALUATOR = "evaluator.py"

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from evovpo.analysis.doctor.figures import take_sample
 from evovpo.analysis.doctor.findings import Diagnosis, diagnose
+from evovpo.analysis.doctor.sample_figures import take_sample
 from evovpo.config import Config
 from evovpo.errors import ProblemError, StoreError
 from evovpo.problem.folder import load_problem, with_folder_grouping

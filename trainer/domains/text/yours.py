@@ -17,7 +17,7 @@ from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Chains, Domain, Row
 from trainer.domains.text.rows import read_rows
-from trainer.learning.judged import parsed_chain
+from trainer.learning.reward_vectors import parsed_chain
 
 _MAX_TOKENS = 1024
 

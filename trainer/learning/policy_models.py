@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from evovpo.errors import ConfigError, PolicyError, PublishError
 from evovpo.files import PARTIAL, written_whole
 from evovpo.proposers.local import load_model, no_progress_bar
-from evovpo.proposers.policies import (
+from evovpo.proposers.policy_folders import (
     ADAPTER_FILE,
     POLICY_FILE,
     WarmUp,

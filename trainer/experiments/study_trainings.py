@@ -22,8 +22,8 @@ from evovpo.experiments.pool import FatalError, Message, TaskDone, run_all
 from evovpo.files import written_whole
 from trainer.domains.catalogue import open_family
 from trainer.domains.on_policy import TrainingArm, load_start_model, measure, train
-from trainer.experiments.export import Export, task_name
-from trainer.experiments.records import START, TEST, Study, StudyArm, recipe
+from trainer.experiments.study import START, TEST, Study, StudyArm, recipe
+from trainer.experiments.study_export import Export, task_name
 
 TUNING_KS = (1, 3, 6, 12, 24, 48)
 TUNING_SEED = 1000

@@ -14,9 +14,9 @@ import numpy as np
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.errors import ConfigError
 from evovpo.experiments.intervals import Difference, UnlockedProblems, curve, difference, mean, unlocked
-from trainer.experiments.export import Export, SearchKey
-from trainer.experiments.records import TEST, Study, StudyArm
-from trainer.experiments.trainings import chosen, finals, grid, tuned_arms
+from trainer.experiments.study import TEST, Study, StudyArm
+from trainer.experiments.study_export import Export, SearchKey
+from trainer.experiments.study_trainings import chosen, finals, grid, tuned_arms
 
 _BUDGET_POINTS, _FEWEST = 40, 10
 """Budgets that problems solved are counted after, even by the logarithm, and the smallest."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from evovpo.errors import ConfigError
-from evovpo.experiments.reading import Count, Numbers, Part, Positive, Share, several
+from evovpo.experiments.toml_reader import Count, Numbers, Part, Positive, Share, several
 from evovpo.types import Json
 from trainer.domains.on_policy import TrainingArm, TrainingBudget
 

@@ -7,7 +7,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, fun
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import evaluation_digest, record_of
-from evovpo.store.tables import (
+from evovpo.store.schema import (
     candidate_parents,
     candidates,
     evaluations,

@@ -28,9 +28,9 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evovpo.errors import ConfigError, RunHeldError, StoreError
-from evovpo.page import records
+from evovpo.page import read_api
 from evovpo.page.export import ASSETS, SCRIPTS
-from evovpo.page.records import MOST_ROWS, SORTS, NotStoredError, Record
+from evovpo.page.read_api import MOST_ROWS, SORTS, NotStoredError, Record
 from evovpo.page.reports import LiveReport
 from evovpo.page.source import Source
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
@@ -226,7 +226,7 @@ def _metrics(source: Source) -> Response:
 
 
 def _stop(source: Source, run_id: str) -> Record:
-    run = records.head_of(source, run_id).run
+    run = read_api.head_of(source, run_id).run
     if not source.store().interrupt(run.id):
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is running can be stopped")
     return {"run": run.id, "status": RunStatus.INTERRUPTED}
@@ -234,7 +234,7 @@ def _stop(source: Source, run_id: str) -> Record:
 
 def _resume(source: Source, run_id: str) -> Record:
     """Take a run up in a process of its own, which outlives this one and says on its standard error."""
-    run = records.head_of(source, run_id).run
+    run = read_api.head_of(source, run_id).run
     if run.status.is_finished or run.status is RunStatus.RUNNING:
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
     command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.given]
@@ -254,13 +254,13 @@ _PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)
 _SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
 _OF_PROGRAMS: dict[str, Allowed] = {"status": list(Status), "island": _COUNT, "policy_version": _COUNT}
 _QUERIES: _Queries = {
-    "/api/runs": (records.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
-    "/api/runs/{run_id}": (records.run_record, {}),
-    "/api/runs/{run_id}/programs": (records.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),
-    "/api/runs/{run_id}/answers": (records.answers_record, {**_PAGED, "parse_status": list(ParseStatus)}),
-    "/api/runs/{run_id}/lineage": (records.lineage_record, {"program": None}),
-    "/api/programs/{program_id}": (records.program_record, {"run": None}),
-    "/api/policies": (records.policies_record, {}),
+    "/api/runs": (read_api.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
+    "/api/runs/{run_id}": (read_api.run_record, {}),
+    "/api/runs/{run_id}/programs": (read_api.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),
+    "/api/runs/{run_id}/answers": (read_api.answers_record, {**_PAGED, "parse_status": list(ParseStatus)}),
+    "/api/runs/{run_id}/lineage": (read_api.lineage_record, {"program": None}),
+    "/api/programs/{program_id}": (read_api.program_record, {"run": None}),
+    "/api/policies": (read_api.policies_record, {}),
 }
 """What the read API answers: by path, the function and its parameters."""
 _ACTIONS: dict[str, Callable[..., Record]] = {

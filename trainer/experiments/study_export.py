@@ -20,7 +20,7 @@ from evovpo.judging.measure import measure_groups
 from evovpo.problem.suites import problem_id
 from evovpo.store import Store, rises, solved_at
 from evovpo.types import Problem
-from trainer.experiments.records import Study, StudyArm
+from trainer.experiments.study import Study, StudyArm
 
 
 class SearchKey(NamedTuple):

@@ -14,12 +14,12 @@ from typing import TypeAlias
 from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
-from evovpo.experiments.reading import raise_faults
 from evovpo.experiments.running import Work, only_batch, sized
+from evovpo.experiments.toml_reader import raise_faults
 from evovpo.store import Store
-from trainer.experiments.export import Export, SearchKey, search_row
-from trainer.experiments.records import Study, StudyArm, StudyStrategy, store_url
-from trainer.experiments.trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
+from trainer.experiments.study import Study, StudyArm, StudyStrategy, store_url
+from trainer.experiments.study_export import Export, SearchKey, search_row
+from trainer.experiments.study_trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
 """Is told a stage, how much of it is done, of how much if that is known, and what is waited for."""
