@@ -1,12 +1,8 @@
 """The chain of answers that a built-in model writes: answers between `⟦sep⟧` marks, closed by `⟦end⟧`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-from evovpo.builtin.functions import Language
-from evovpo.errors import ProblemError
 from evovpo.prompts.request import Answer
-from evovpo.types import ParentRole, Problem, Program, Rollout
 
 MAX_ANSWERS = 4
 MAX_ROWS = 7
@@ -39,45 +35,3 @@ def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
 def join_chain(answers: Sequence[str]) -> str:
     """Return the completion text of `answers`, end mark included."""
     return SEPARATOR.join(answers) + END
-
-
-class ChainFormat:
-    """What the formats of the built-in models share: a parent in a language, chains of it back."""
-
-    reply_tokens = 160
-    max_rows = MAX_ROWS
-    rollouts = 8
-    ways: ClassVar[Mapping[str, float]] = {"fresh": 0.5, "specialist": 0.45, "climb": 0.05}
-    others = 0
-    model: ClassVar[str]
-    advice: ClassVar[str] = "use another proposer"
-    fault: Callable[[Problem], str]
-    """Returns why the format does not fit a problem; empty if it does."""
-    language: ClassVar[Language]
-
-    def __init__(self, problem: Problem) -> None:
-        if fault := self.fault(problem):
-            refused = f"problem '{problem.id}' is not one {self.model} can write programs for"
-            raise ProblemError(f"{refused}: {fault}; {self.advice}")
-
-    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True for a parent that is one expression."""
-        return (
-            role is ParentRole.PARENT and self.language.from_source(program.source, problem.entry) is not None
-        )
-
-    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a chain, end mark included; what is not of the language is an empty answer."""
-        found = [self.language.from_source(program.source, problem.entry) for program in programs]
-        return join_chain([expression or "" for expression in found])
-
-    def answers(
-        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
-    ) -> list[Answer]:
-        """Return the chain's slots; an answer is a program if it is one expression of the language."""
-        found: list[Answer] = []
-        for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
-            expression = self.language.canonical(slot.text, len(problem.parameters))
-            program = None if expression is None else self.language.program(expression, problem)
-            found.append(slot._replace(program=program))
-        return found + [Answer("", None, None)] * (answers - len(found))

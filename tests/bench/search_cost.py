@@ -37,8 +37,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+from evovpo.builtin.strings.expressions import ARGUMENTS
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import ARGUMENTS, render, spell
+from evovpo.builtin.strings.grammar import render, spell
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from evovpo.builtin.functions import parse_expression
+from evovpo.builtin.strings import expressions
+from evovpo.builtin.strings.expressions import parse_expression
 from evovpo.builtin.strings.format import expression_fault
-from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import bundled_suites, load_suite
@@ -99,10 +99,10 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
     for problem in problems:
         assert expression_fault(problem) == ""
         name = problem.id.rpartition("/")[2]
-        text = STRINGS.canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
+        text = expressions.canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
         assert text is not None
         assert is_right(
-            problem, Program(STRINGS.to_source(text, problem.entry, problem.parameters)), sandbox
+            problem, Program(expressions.to_source(text, problem.entry, problem.parameters)), sandbox
         ), name
         assert not is_right(problem, problem.seeds[0], sandbox)
         assert len(problem.heldout) >= 8
@@ -111,9 +111,9 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
 def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
     for name, text in REFERENCES.items():
         problem = load_problem(PROBLEMS / "strings" / name)
-        expression = STRINGS.canonical(text)
+        expression = expressions.canonical(text)
         assert expression is not None
-        program = Program(STRINGS.to_source(expression, problem.entry, problem.parameters))
+        program = Program(expressions.to_source(expression, problem.entry, problem.parameters))
         assert is_right(problem, program, sandbox), name
 
 

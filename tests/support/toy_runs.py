@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from evovpo.builtin.chain import join_chain
+from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import STRINGS, render
+from evovpo.builtin.strings.grammar import render
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
@@ -73,7 +74,7 @@ CONFIG = SearchConfig(evaluations=200, islands=2, rollouts=2, answers=2, migrati
 
 def source(expression: str) -> str:
     """Return the program of an expression over `x0`."""
-    return STRINGS.to_source(expression, "solve", ("name",))
+    return expressions.to_source(expression, "solve", ("name",))
 
 
 def random_expressions(seed: int, count: int) -> list[str]:
@@ -81,7 +82,7 @@ def random_expressions(seed: int, count: int) -> list[str]:
     sampler = Sampler(Random(seed), [[name] for name, _ in ROWS])
     found: dict[str, None] = {}
     while len(found) < count:
-        expression = STRINGS.canonical(render(sampler.program()))
+        expression = expressions.canonical(render(sampler.program()))
         if expression is not None:
             found.setdefault(expression)
     return list(found)

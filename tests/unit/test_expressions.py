@@ -6,17 +6,9 @@ from random import Random
 
 import pytest
 
-from evovpo.builtin.strings.grammar import (
-    ARGUMENTS,
-    OPS,
-    STRINGS,
-    Tree,
-    has_branch,
-    render,
-    shorter_variants,
-    size,
-    type_of,
-)
+from evovpo.builtin.strings import expressions
+from evovpo.builtin.strings.expressions import ARGUMENTS
+from evovpo.builtin.strings.grammar import OPS, Tree, has_branch, render, shorter_variants, size, type_of
 from evovpo.builtin.strings.joining import conditions, predicate
 from evovpo.builtin.strings.literals import shared_words
 from evovpo.builtin.strings.mutation import mutate
@@ -56,8 +48,8 @@ def assert_well_typed(tree: Tree) -> None:
 def test_a_rendered_tree_is_its_own_canonical_form() -> None:
     for _, tree in sampled_programs(3000):
         text = render(tree)
-        if len(text) <= STRINGS.longest:
-            assert STRINGS.canonical(text) == text
+        if len(text) <= expressions.LONGEST:
+            assert expressions.canonical(text) == text
 
 
 def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
@@ -73,8 +65,8 @@ def test_sampled_and_mutated_trees_are_well_typed_strings() -> None:
 def test_mutated_trees_are_their_own_canonical_form_too() -> None:
     for sampler, tree in sampled_programs(1000, seed=2):
         text = render(mutate(sampler, tree))
-        if len(text) <= STRINGS.longest:
-            assert STRINGS.canonical(text) == text
+        if len(text) <= expressions.LONGEST:
+            assert expressions.canonical(text) == text
 
 
 def test_a_mutant_differs_from_its_parent_most_of_the_time() -> None:
@@ -124,7 +116,7 @@ def test_sampled_programs_use_the_arguments_that_there_are() -> None:
         ("", None),
         ("   ", None),
         ("x0\x00", None),
-        ("'" + "a" * STRINGS.longest + "'", None),
+        ("'" + "a" * expressions.LONGEST + "'", None),
         ("(" * 300 + "x0" + ")" * 90, None),
         ("-" * 399 + "1", None),
         ("'\ud800'", None),
@@ -133,17 +125,17 @@ def test_sampled_programs_use_the_arguments_that_there_are() -> None:
 def test_canonical_changes_spelling_only_and_refuses_what_is_no_expression(
     text: str, expected: str | None
 ) -> None:
-    assert STRINGS.canonical(text) == expected
+    assert expressions.canonical(text) == expected
 
 
 def test_a_program_comes_back_from_its_source() -> None:
     for _, tree in sampled_programs(500, seed=9):
-        expression = STRINGS.canonical(render(tree))
+        expression = expressions.canonical(render(tree))
         if expression is None:
             continue
         for parameters in (("first", "second"), ("x1", "x0"), ARGUMENTS[:2]):
-            source = STRINGS.to_source(expression, "solve", parameters)
-            assert STRINGS.from_source(source, "solve") == expression
+            source = expressions.to_source(expression, "solve", parameters)
+            assert expressions.from_source(source, "solve") == expression
             assert ("import re\n" in source) == ("re." in expression)
 
 
@@ -161,7 +153,7 @@ def test_a_program_comes_back_from_its_source() -> None:
     ],
 )
 def test_what_to_source_did_not_make_is_no_expression(source: str) -> None:
-    assert STRINGS.from_source(source, "solve") is None
+    assert expressions.from_source(source, "solve") is None
 
 
 def test_shared_words_occur_in_two_rows_or_more() -> None:
@@ -200,7 +192,7 @@ def test_the_text_of_a_condition_says_what_its_predicate_says(sandbox: Sandbox) 
 def test_sampled_programs_run_in_the_sandbox_and_give_strings(sandbox: Sandbox) -> None:
     returned = failed = 0
     for _, tree in sampled_programs(60, seed=10):
-        source = STRINGS.to_source(render(tree), "solve", ("a", "b"))
+        source = expressions.to_source(render(tree), "solve", ("a", "b"))
         result = sandbox.run(source, "solve", ROWS, per_case=True)
         assert result.status is Status.OK
         for output, error in zip(result.outputs, result.errors, strict=True):

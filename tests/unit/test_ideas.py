@@ -2,7 +2,7 @@
 
 from plain_search import PLAIN, PlainLoop, judge
 
-from evovpo.builtin.strings.grammar import STRINGS
+from evovpo.builtin.strings import expressions
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.replies import idea_of
 from evovpo.prompts.request import CHANGES, Change, PromptRequest, ShownProgram
@@ -54,10 +54,10 @@ def test_a_whole_program_is_taken_where_edits_are_asked_for() -> None:
 
 
 def test_an_expression_is_shortened_by_parts_in_place_of_the_parts_around_them() -> None:
-    found = STRINGS.shorter(STRINGS.canonical("a.upper() if 'x' in a else a.strip()") or "")
+    found = expressions.shorter(expressions.canonical("a.upper() if 'x' in a else a.strip()") or "")
     assert {"a.upper()", "a.strip()", "a if 'x' in a else a.strip()"} <= set(found)
     assert found == sorted(found, key=len)
-    assert STRINGS.shorter("a") == []
+    assert expressions.shorter("a") == []
 
 
 def test_before_the_first_reply_an_eighth_of_the_budget_is_asked_for() -> None:

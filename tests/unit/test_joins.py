@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from toy_runs import PROBLEM, SWAP, member, random_expressions, source
 
-from evovpo.builtin.strings.grammar import STRINGS
+from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.joining import conditions, join_language
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
@@ -95,14 +95,14 @@ def joined(then: str, condition: str, otherwise: str) -> str | None:
     language = join_language(PROBLEM)
     assert language is not None
     program = language.join(source(then), condition, source(otherwise))
-    return None if program is None else STRINGS.from_source(program.source, PROBLEM.entry)
+    return None if program is None else expressions.from_source(program.source, PROBLEM.entry)
 
 
 def test_a_join_is_one_conditional_expression_in_canonical_form() -> None:
     assert joined("x0", "'-' in x0", "x0[:1]") == "x0 if '-' in x0 else x0[:1]"
     nested = joined("x0 if x0 else 'a'", "x0 == ''", "x0 if 'b' else x0")
     assert nested == "(x0 if x0 else 'a') if x0 == '' else x0 if 'b' else x0"
-    assert nested == STRINGS.canonical(nested)
+    assert nested == expressions.canonical(nested)
 
 
 def test_a_join_that_gets_too_long_is_none() -> None:

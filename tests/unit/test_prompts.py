@@ -9,8 +9,8 @@ import pytest
 from toy_runs import HARD, PROBLEM, SWAP, evaluation, source
 
 from evovpo.builtin.chain import END, END_ID, MAX_ROWS, SEPARATOR, SEPARATOR_ID
+from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat, expression_fault
-from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.errors import ProblemError
 from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.types import (
@@ -119,12 +119,12 @@ def test_a_program_at_the_edge_of_what_python_can_nest_is_no_crash() -> None:
     made_by = ExpressionFormat(PROBLEM)
     unreadable = 0
     for depth in range(180, 330):
-        expression = STRINGS.canonical("-" * depth + "len(x0)")
+        expression = expressions.canonical("-" * depth + "len(x0)")
         if expression is None:
             break
         program = Program(f"def solve(x0):\n    return {expression}\n")
         deeper(150, functools.partial(made_by.can_show, PROBLEM, program, ParentRole.PARENT))
-        unreadable += deeper(150, functools.partial(STRINGS.program, expression, PROBLEM)) is None
+        unreadable += deeper(150, functools.partial(expressions.to_program, expression, PROBLEM)) is None
     assert unreadable > 0
 
 
@@ -137,10 +137,10 @@ def test_only_single_expressions_can_be_shown_as_parents_and_nothing_as_inspirat
 
 
 def test_a_program_and_its_expression_turn_into_each_other() -> None:
-    program = STRINGS.program(SWAP, PROBLEM)
+    program = expressions.to_program(SWAP, PROBLEM)
     assert program is not None
-    assert STRINGS.from_source(program.source, "solve") == SWAP
-    assert STRINGS.from_source("def solve(:", "solve") is None
+    assert expressions.from_source(program.source, "solve") == SWAP
+    assert expressions.from_source("def solve(:", "solve") is None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.chain import END_ID, join_chain
+from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import STRINGS
 from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
@@ -59,9 +59,9 @@ def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: String
     answers = domain.judge(task, ids, 4)
     hits = tuple(float(output == wanted[0]) for output in wanted)
     assert [answer.rewards for answer in answers] == [hits, (0.0,) * len(hits), hits, (0.0,) * len(hits)]
-    canonical_text = STRINGS.canonical(constant)
+    canonical_text = expressions.canonical(constant)
     assert canonical_text is not None
-    program = Program(STRINGS.to_source(canonical_text, task.entry, task.parameters))
+    program = Program(expressions.to_source(canonical_text, task.entry, task.parameters))
     assert [answer.key for answer in answers] == [program.id, None, program.id, None]
     assert answers[3].span is None
     assert answers[2].span is not None
@@ -139,9 +139,9 @@ def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: Stri
     task = next(task for task in domain.tasks("test", 20) if len(task.train) == MIN_ROWS)
     (answer,) = domain.judge(task, completion(text), 1)
     assert answer.key is not None
-    expression = STRINGS.canonical(text)
+    expression = expressions.canonical(text)
     assert expression is not None
-    parent = Program(STRINGS.to_source(expression, task.entry, task.parameters))
+    parent = Program(expressions.to_source(expression, task.entry, task.parameters))
     wanted = domain.prompt_ids(task, 3, answer.key)
     # A search shows rows in random order: among some hundred prompts is the order that they are stored in.
     assert wanted in islice(prompts_of_a_search(task, parent, 3), 400)

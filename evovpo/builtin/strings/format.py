@@ -7,13 +7,17 @@ decoding is plain concatenation.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, MAX_ROWS, PAD, SEPARATOR, ChainFormat
-from evovpo.builtin.strings.grammar import ARGUMENTS, MAX_ARGUMENTS, PATTERNS, STRINGS
+from evovpo.builtin.chain import BEGIN, END, MAX_ANSWERS, MAX_ROWS, PAD, SEPARATOR, join_chain, split_chain
+from evovpo.builtin.strings import expressions
+from evovpo.builtin.strings.expressions import ARGUMENTS, MAX_ARGUMENTS
+from evovpo.builtin.strings.grammar import PATTERNS
 from evovpo.builtin.strings.references import alignment_tokens, describe_inputs, describe_outputs
-from evovpo.prompts.request import PromptRequest
-from evovpo.types import Evaluation, Message, Problem
+from evovpo.errors import ProblemError
+from evovpo.prompts.request import Answer, PromptRequest
+from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, Rollout
 
 PROMPT_END = "⟦out⟧"
 _MARKS = (
@@ -95,13 +99,21 @@ def expression_fault(problem: Problem) -> str:
     return ""
 
 
-class ExpressionFormat(ChainFormat):
+class ExpressionFormat:
     """The format of the built-in model: alignments in, a chain of expressions out."""
 
-    model = "the built-in model"
-    advice = "it writes string expressions from examples of strings; use another proposer"
-    language = STRINGS
-    fault = staticmethod(expression_fault)
+    reply_tokens = 160
+    max_rows = MAX_ROWS
+    rollouts = 8
+    ways: ClassVar[Mapping[str, float]] = {"fresh": 0.5, "specialist": 0.45, "climb": 0.05}
+    others = 0
+
+    def __init__(self, problem: Problem) -> None:
+        if fault := expression_fault(problem):
+            raise ProblemError(
+                f"the built-in model cannot write programs for the problem '{problem.id}': {fault}; "
+                "it writes string expressions from examples of strings; use another proposer"
+            )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return one message; a parent and rows are all that has a place in this format."""
@@ -110,10 +122,32 @@ class ExpressionFormat(ChainFormat):
         inputs = [[str(value) for value in example.inputs] for example in chosen]
         expression, got = None, []
         if parent is not None:
-            expression = STRINGS.from_source(parent.program.source, problem.entry)
+            expression = expressions.from_source(parent.program.source, problem.entry)
             got = [_got(problem, parent.evaluation, row) for row in rows][:MAX_ROWS]
         text = encode_prompt(inputs, [str(row.output) for row in chosen], request.answers, expression, got)
         return (Message("user", text),)
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        """True for a parent that is one expression."""
+        return (
+            role is ParentRole.PARENT and expressions.from_source(program.source, problem.entry) is not None
+        )
+
+    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
+        """Return a chain, end mark included; what is not of the language is an empty answer."""
+        found = [expressions.from_source(program.source, problem.entry) for program in programs]
+        return join_chain([expression or "" for expression in found])
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        """Return the chain's slots; an answer is a program if it is one expression of the language."""
+        found: list[Answer] = []
+        for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
+            expression = expressions.canonical(slot.text)
+            program = None if expression is None else expressions.to_program(expression, problem)
+            found.append(slot._replace(program=program))
+        return found + [Answer("", None, None)] * (answers - len(found))
 
 
 def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:

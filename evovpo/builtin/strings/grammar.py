@@ -10,12 +10,9 @@ import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from evovpo.builtin.functions import Language, parse_expression
+from evovpo.builtin.strings.expressions import ARGUMENTS, parse_expression
 
 Tree: TypeAlias = tuple[Any, ...]
-
-MAX_ARGUMENTS = 4
-ARGUMENTS = tuple(f"x{index}" for index in range(MAX_ARGUMENTS))
 
 PATTERNS = (
     r"\d+", r"\D+", r"\D", r"\d", r"[A-Z]", r"[a-z]+", r"[A-Z]+", r"[A-Za-z]+", r"[^A-Za-z]",
@@ -164,11 +161,3 @@ def shorter_variants(tree: Tree) -> Iterator[Tree]:
                 for below in child[1:]:
                     if type_of(below) == "S":
                         yield with_subtree(tree, path, below)
-
-
-STRINGS = Language(
-    ARGUMENTS,
-    longest=400,
-    is_passed_over=lambda node: isinstance(node, ast.Import) and ast.unparse(node) == "import re",
-)
-"""Only the spelling is looked at: any expression is taken for one of strings."""

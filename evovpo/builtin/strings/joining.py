@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from evovpo.builtin.strings import expressions
+from evovpo.builtin.strings.expressions import ARGUMENTS
 from evovpo.builtin.strings.format import expression_fault
-from evovpo.builtin.strings.grammar import ARGUMENTS, STRINGS
 from evovpo.builtin.strings.literals import SEPARATORS, shared_words
 from evovpo.search.joins import JoinLanguage
 from evovpo.types import Problem, Program
@@ -25,14 +26,14 @@ def join_language(problem: Problem) -> JoinLanguage | None:
     found = conditions(rows)
 
     def joined(then: str, condition: str, otherwise: str) -> Program | None:
-        first, second = (STRINGS.from_source(source, problem.entry) for source in (then, otherwise))
+        first, second = (expressions.from_source(source, problem.entry) for source in (then, otherwise))
         # What would be too long has no canonical form.
-        expression = first and second and STRINGS.canonical(f"({first}) if {condition} else ({second})")
-        return STRINGS.program(expression, problem) if expression else None
+        expression = first and second and expressions.canonical(f"({first}) if {condition} else ({second})")
+        return expressions.to_program(expression, problem) if expression else None
 
     def shorter(source: str) -> list[Program]:
-        expression = STRINGS.from_source(source, problem.entry)
-        programs = (STRINGS.program(one, problem) for one in STRINGS.shorter(expression or ""))
+        expression = expressions.from_source(source, problem.entry)
+        programs = (expressions.to_program(one, problem) for one in expressions.shorter(expression or ""))
         return list(filter(None, programs))
 
     holds_C_N = np.array(list(found.values()), dtype=np.float64).reshape(-1, len(rows))

@@ -11,8 +11,9 @@ from random import Random
 from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import MAX_ROWS
+from evovpo.builtin.strings.expressions import ARGUMENTS
 from evovpo.builtin.strings.format import ExpressionFormat
-from evovpo.builtin.strings.grammar import ARGUMENTS, has_branch
+from evovpo.builtin.strings.grammar import has_branch
 from evovpo.judging.evaluator import Evaluator
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.request import PromptRequest, ShownProgram

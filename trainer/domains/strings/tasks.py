@@ -10,8 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from evovpo.builtin.chain import join_chain
+from evovpo.builtin.strings.expressions import ARGUMENTS
 from evovpo.builtin.strings.format import encode_prompt
-from evovpo.builtin.strings.grammar import ARGUMENTS, Tree, has_branch, render, shorter_variants, size, spell
+from evovpo.builtin.strings.grammar import Tree, has_branch, render, shorter_variants, size, spell
 from evovpo.builtin.strings.mutation import mutate
 from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import column

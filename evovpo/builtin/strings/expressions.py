@@ -1,0 +1,128 @@
+"""Programs that are one function of one expression, and the expression of such a program.
+
+Only the spelling is checked: any Python expression is taken for one of strings.
+"""
+
+import ast
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from evovpo.types import Problem, Program
+
+MAX_ARGUMENTS = 4
+ARGUMENTS = tuple(f"x{index}" for index in range(MAX_ARGUMENTS))
+"""The names of the inputs in an expression, in order; programs have the problem's own names."""
+LONGEST = 400
+"""Characters of the longest expression that is read."""
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's own parser and unparser raise for text that is no program, or one nested too deeply."""
+
+
+def parse_expression(text: str) -> ast.expr:
+    """Return the tree of an expression; raises one of `UNREADABLE`."""
+    with warnings.catch_warnings():
+        # A needless backslash in a string is legal and nobody's concern here.
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text, mode="eval").body
+        except SystemError:
+            # CPython 3.11 can count its parser's recursion wrongly after an error (gh-106905); once.
+            return ast.parse(text, mode="eval").body
+
+
+def canonical(text: str) -> str | None:
+    """Return an expression in its one spelling, or None if it is none or too long.
+
+    Spelling only: white space, quotes and needless parentheses. Two programs with the same canonical form
+    behave the same; the reverse does not hold.
+    """
+    text = text.strip()
+    if len(text) > LONGEST:
+        return None
+    try:
+        return ast.unparse(parse_expression(text))
+    except UNREADABLE:
+        return None
+
+
+def shorter(expression: str) -> list[str]:
+    """Return the expressions in which a part takes the place of the part around it, shortest first."""
+    try:
+        tree = parse_expression(expression)
+    except UNREADABLE:
+        return []
+    found = {""}
+    for node in filter(_is_value, ast.walk(tree)):
+        start, end = node.col_offset, node.end_col_offset or 0
+        for part in filter(_is_value, ast.walk(node)):
+            if part is not node and not isinstance(part, ast.Constant):
+                shorter = _spliced(expression, start, end, ast.unparse(part))
+                found.add(canonical(shorter) or "")
+    return sorted(found - {"", expression}, key=lambda text: (len(text), text))
+
+
+def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
+    """Return the source of a function `entry(parameters)` that returns a canonical expression of them.
+
+    Parameters that an expression's own names would shadow are refused when a problem is loaded. Raises
+    one of `UNREADABLE` for an expression that is nested too deeply.
+    """
+    tree = parse_expression(expression)
+    has_re = any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
+    head, value = "import re\n\n\n" * has_re, _renamed(tree, ARGUMENTS, parameters)
+    return f"{head}def {entry}({', '.join(parameters)}):\n    return {value}\n"
+
+
+def to_program(expression: str, problem: Problem) -> Program | None:
+    """Return the program that returns a canonical expression, or None if that is nested too deeply."""
+    try:
+        return Program(to_source(expression, problem.entry, problem.parameters))
+    except UNREADABLE:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def from_source(source: str, entry: str) -> str | None:
+    """Return the canonical expression of a program as `to_source` makes it, or None if it does more."""
+    try:
+        found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
+        if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
+            return None
+        function, takes = found[0], found[0].args
+        lines = [node for node in function.body if not _is_import_of_re(node)]
+        has_more = takes.posonlyargs or takes.kwonlyargs or takes.vararg or takes.kwarg or takes.defaults
+        if has_more or function.decorator_list or len(lines) != 1:
+            return None
+        names = [argument.arg for argument in takes.args]
+        value = lines[0].value if isinstance(lines[0], ast.Return) else None
+        if value is None or not 1 <= len(names) <= len(ARGUMENTS):
+            return None
+        return canonical(_renamed(value, names, ARGUMENTS))
+    except UNREADABLE:
+        return None
+
+
+def _is_import_of_re(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and ast.unparse(node) == "import re"
+
+
+def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
+    """True for an expression that is more than the name of a method."""
+    return isinstance(node, ast.expr) and not isinstance(node, ast.Attribute)
+
+
+def _spliced(text: str, start: int, end: int, part: str) -> str:
+    """Return a text with a part in place of its UTF-8 bytes from `start` to `end`."""
+    whole = text.encode()
+    return (whole[:start] + f"({part})".encode() + whole[end:]).decode()
+
+
+def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:
+    """Return the text of an expression with new names for variables; the tree is changed."""
+    names = dict(zip(old, new, strict=False))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+    return ast.unparse(tree)
