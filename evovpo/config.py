@@ -18,7 +18,14 @@ from evovpo.errors import ConfigError
 
 WayName = Literal["climb", "specialist", "explore", "combine", "repair", "fresh"]
 """The ways to ask, in `evovpo/search/ways.py`."""
-StrategyName = Literal["islands", "iid", "best-of-n", "sequential", "beam", "puct"]
+StrategyName = Literal["islands", "iid", "best-of-n"]
+GONE_STRATEGIES = ("sequential", "beam", "puct")
+"""Strategies of earlier versions; their runs go on with islands."""
+_GONE_VALUES = {
+    ("prompt", "style", "formula"): "auto",
+    **{("search", "strategy", name): "islands" for name in GONE_STRATEGIES},
+}
+"""Section, key and value of earlier versions -> the value of today."""
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
@@ -65,6 +72,7 @@ class SearchConfig(Section):
         **dict.fromkeys(("selection", "restart_after"), _BY_WAYS),
         **dict.fromkeys(("join_proposals", "join_share", "lone_row_joins_after", "exploration"), _CONSTANT),
         "migrants": "search.migration_rate is a share of an island's programs",
+        "beam": "search.strategy has islands, iid and best-of-n",
         "goals": "no measurement showed a gain; leave it out",
         "novelty_model": "novelty is judged by text: search.novelty",
         "novelty_cosine": "novelty is judged by text: search.novelty",
@@ -91,8 +99,6 @@ class SearchConfig(Section):
     """M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more."""
     joins: bool = True
     """Join complementary programs under one condition; switch off to measure the model alone."""
-    beam: Annotated[int, Field(ge=1, le=10_000)] = 4
-    """Programs that strategy beam expands in a generation; more for a large budget."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
     """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
     notes_interval: Count = 0
@@ -361,8 +367,10 @@ class Config(Tree):
     @classmethod
     def of_today(cls, data: Any) -> Any:
         """Return stored settings without what older versions had and this one has not."""
-        if isinstance(data, dict) and data.get("prompt", {}).get("style") == "formula":
-            data["prompt"]["style"] = "auto"
+        for (section, key, value), today in _GONE_VALUES.items():
+            part = data.get(section) if isinstance(data, dict) else None
+            if isinstance(part, dict) and part.get(key) == value:
+                part[key] = today
         return super().of_today(data)
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from evovpo.builtin.strings.joining import join_language
-from evovpo.config import Config
+from evovpo.config import GONE_STRATEGIES, Config
 from evovpo.errors import ReplayError, SearchError
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
@@ -187,8 +187,9 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """True for a part whose search did not choose among ways to ask."""
-    return "ways" not in json.loads(part.config_json).get("search", {})
+    """True for a part whose search did not choose among ways to ask, or had a strategy that is gone."""
+    search = json.loads(part.config_json).get("search", {})
+    return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
 
 
 def _begin_part(search: SearchState, part: RunPart) -> None:

@@ -102,7 +102,7 @@ def _stored_problems(path: Path, config: Config) -> list[Problem]:
 
 FIXED = {
     **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
-    "search": ("strategy", "islands", "elites", "beam", "attempts", "ways", "learns_ways"),
+    "search": ("strategy", "islands", "elites", "attempts", "ways", "learns_ways"),
 }
 """Settings that hold for a whole run: of the problem, of what tells runs apart, and of the population."""
 ORIGINALS = 8

@@ -84,7 +84,7 @@ class SearchState(Standing):
         of_an_ask = self._rollouts * self.config.answers
         waits = kept > 0 and self.config.evaluations - given_out - of_an_ask < kept
         waits |= self.proposed == 0 and given_out + of_an_ask > self.config.evaluations // BEFORE_FEEDBACK
-        return self._strategy.is_ready and not (waits and given_out > self.proposed)
+        return not (waits and given_out > self.proposed)
 
     @property
     def _rollouts(self) -> int:

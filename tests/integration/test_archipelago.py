@@ -164,4 +164,4 @@ def test_a_program_that_an_elite_replaces_does_not_come(store: Store) -> None:
 
 def test_only_islands_take_programs_over() -> None:
     with pytest.raises(ConfigError, match="only islands take over"):
-        Config.load(None, ["run.archipelago=a", "search.strategy=beam"])
+        Config.load(None, ["run.archipelago=a", "search.strategy=iid"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evovpo.config import GONE_STRATEGIES
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.run import resume
 from evovpo.store import Store
@@ -55,3 +56,18 @@ def test_what_came_after_an_older_search_replays_exactly(url: str) -> None:
         assert search.proposed == 60 or search.is_solved
         assert not any(ask.way for ask in asks[:begins])
         assert all(ask.way for ask in asks[begins:] if ask.has_model)
+
+
+@pytest.mark.parametrize("strategy", GONE_STRATEGIES)
+def test_a_run_of_a_strategy_that_is_gone_goes_on_with_islands(url: str, strategy: str) -> None:
+    with Store.open(url) as store:
+        resume("older", store)
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE runs SET config = json_set(config, '$.search.strategy', ?)", (strategy,))
+        connection.execute(
+            "UPDATE run_events SET config = json_set(config, '$.search.strategy', ?)", (strategy,)
+        )
+    with Store.open(url) as store:
+        found = rebuild("older", store)
+    assert found.is_older
+    assert found.config.search.strategy == "islands"

@@ -178,7 +178,7 @@ def test_a_part_that_was_changed_is_found_out(database: Path, statement: str) ->
     ("changes", "said"),
     [
         (["search.islands=3"], r"search.islands is 2 for all of run one, found 3; .*--from one"),
-        (["search.strategy=beam"], "search.strategy is 'islands'"),
+        (["search.strategy=iid"], "search.strategy is 'islands'"),
         (["run.seed=1"], "run.seed is 0"),
         (["evaluator.timeout_seconds=1"], "evaluator.timeout_seconds is 300.0"),
         (["search.evaluations=48"], "has proposed 48 programs already"),

@@ -78,8 +78,8 @@ def test_a_setting_that_may_be_none_is_overridden_by_a_number_or_none(
 def test_ways_need_a_share_above_zero_and_islands() -> None:
     with pytest.raises(ConfigError, match="gives every way a share of 0"):
         SearchConfig(ways={"climb": 0.0})
-    with pytest.raises(ConfigError, match=r"search\.ways is given with search\.strategy beam"):
-        SearchConfig(ways={"climb": 1.0}, strategy="beam")
+    with pytest.raises(ConfigError, match=r"search\.ways is given with search\.strategy iid"):
+        SearchConfig(ways={"climb": 1.0}, strategy="iid")
 
 
 def test_independent_draws_are_refused_with_notes() -> None:

@@ -95,15 +95,6 @@ def test_the_higher_score_is_best_and_selected_although_the_rewards_are_the_same
         assert prompt.parent_id == best
 
 
-@pytest.mark.parametrize("strategy", ["beam", "sequential", "puct"])
-def test_every_strategy_expands_the_higher_score_first(strategy: str) -> None:
-    search = told(PROBLEM, HIGH, math.nan, HIGHER, strategy=strategy)
-    prompt = search.ask()
-    assert prompt is not None
-    assert search.best is not None
-    assert prompt.parent_id == search.best.program.id == Program("program 2").id
-
-
 def test_target_and_patience_go_by_the_score() -> None:
     assert told(PROBLEM, HIGH, target=repr(HIGHER)).stop_reason == ""
     assert told(PROBLEM, HIGH, HIGHER, target=repr(HIGHER)).stop_reason.startswith("the target of")

@@ -22,7 +22,7 @@ EVERYTHING = {
 STRATEGIES = {
     "islands": CONFIG,
     "with everything": CONFIG.changed(**EVERYTHING),
-    **{name: CONFIG.changed(strategy=name) for name in ("iid", "best-of-n", "sequential", "beam", "puct")},
+    **{name: CONFIG.changed(strategy=name) for name in ("iid", "best-of-n")},
 }
 
 

@@ -20,11 +20,6 @@ class Strategy:
     can_join: ClassVar[bool] = False
     """True if programs are also joined without a model."""
 
-    @property
-    def is_ready(self) -> bool:
-        """False while the next ask should wait for replies to tickets that are open."""
-        return True
-
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return what the next ask shows; `rng` is the generator of this ask."""
         raise NotImplementedError
