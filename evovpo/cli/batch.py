@@ -45,7 +45,7 @@ def batch(
     report_only: Annotated[
         bool,
         typer.Option(
-            "--report-only", help="Run nothing; write a page with pictures and CSV files of what is stored."
+            "--report-only", help="Run nothing; write a page with pictures and tables of what is stored."
         ),
     ] = False,
     out: Annotated[
@@ -74,9 +74,8 @@ def batch(
     from evovpo.experiments.pool import run_all
     from evovpo.experiments.results import read_results
     from evovpo.experiments.running import only_batch, sized
-    from evovpo.page.reports import batch_report
+    from evovpo.page.batch_report import batch_report, results_json
     from evovpo.reports.batch_progress import BatchProgress
-    from evovpo.reports.batch_tables import results_json
 
     found, works = plan(name, store_url, limit)
     beside = page_beside(store_url, partial(batch_report, name, store_url, limit)) if serve else nullcontext()
@@ -122,11 +121,10 @@ def batch(
 
 
 def _report(name: str, store_url: str | None, out: Path | None, limit: int | None, as_json: bool) -> None:
-    """Write what is stored of a batch: an HTML page with pictures, and CSV files."""
+    """Write what is stored of a batch: a page with pictures, and tables beside it."""
     from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results
-    from evovpo.page.reports import write_report
-    from evovpo.reports.batch_tables import results_json
+    from evovpo.page.batch_report import results_json, write_report
 
     found = read_batch(name, limit)
     with open_store(store_url) as store:
@@ -141,8 +139,7 @@ def _report(name: str, store_url: str | None, out: Path | None, limit: int | Non
 
 
 def _show(results: Results) -> None:
-    from evovpo.experiments.results import verdict
-    from evovpo.reports.batch_tables import arms_table
+    from evovpo.page.batch_report import arms_table
 
     show_answer(arms_table(results))
-    say("\n" + "\n".join(verdict(results)))
+    say("\n" + "\n".join(results.verdict()))

@@ -64,7 +64,8 @@ def serve(
     import webbrowser
 
     from evovpo.experiments.batch import read_batch
-    from evovpo.page.reports import LiveReport, batch_report
+    from evovpo.page.batch_report import batch_report
+    from evovpo.page.reports import LiveReport
 
     _require_ui()
     from evovpo.page.page_server import application, needs_token

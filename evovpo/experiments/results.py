@@ -1,15 +1,14 @@
-"""What a batch came to, read from its store: cells, arms with intervals, curves, sentences.
+"""Figures of arms from the rows of their searches, the comparisons of arms, and a verdict in sentences.
 
-A problem counts as solved when a program has every component at full reward; whether that program is right on
-held-out rows too is stored when a run ends. Figures (`evovpo/experiments/intervals.py`) rest on the problems
-for which every seed of the arm has ended.
+A row is what one search came to, as JSON: that of a batch is read from its store, that of a study from its
+export, and `run_row` makes both. Intervals are those of `evovpo/experiments/intervals.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -18,228 +17,302 @@ from evovpo.analysis.grouping import grouped
 from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
-from evovpo.experiments.intervals import Difference, curve, difference, mean
-from evovpo.store import CurvePoint, Store, solved_at
-from evovpo.types import RunStatus
+from evovpo.experiments.intervals import Difference, UnlockedProblems, curve, difference, mean, unlocked
+from evovpo.store import RunSummary, Store, rises, solved_at
+from evovpo.types import Problem, RunStatus
 
-_GRID = 60
-"""Points of a curve."""
-_AS_SUMMED_UP = ("proposed", "executed", "tokens", "sampling_seconds", "evaluation_seconds", "curve")
-_SOLVED, _BEST = attrgetter("solved"), attrgetter("best_mean_reward")
-
-
-class CellResult(NamedTuple):
-    """A cell and what its run came to so far."""
-
-    cell: Cell
-    status: RunStatus | None
-    """None if the run has not begun."""
-    solved: bool
-    solved_after: int | None
-    """Evaluations up to the first program with every component at full reward; none if there is none."""
-    best_mean_reward: float
-    proposed: int
-    executed: int
-    tokens: int
-    sampling_seconds: float
-    evaluation_seconds: float
-    curve: tuple[CurvePoint, ...]
-    solved_heldout: bool | None = None
-    """Solved, and the best program right on every held-out row; `None` where there are none."""
-    expected_best: float = 0.0
-    """E_w max w·r of all its programs, under the weightings of `evovpo show`."""
-    hypervolume: float = 0.0
-    """Of all its programs."""
-
-    @property
-    def is_finished(self) -> bool:
-        return self.status is not None and self.status.is_finished
-
-
-class ArmResult(NamedTuple):
-    """What an arm came to over problems and seeds."""
-
-    arm: Arm
-    cells: int
-    finished: int
-    seeds: int
-    problems: int
-    """That the intervals rest on: every seed has ended."""
-    solved: Interval | None
-    """Mean number of these problems solved with one seed; none without such a problem."""
-    solved_in_any: int
-    """Of all problems, how many were solved with some seed."""
-    unlocked: tuple[str, ...]
-    """Problems solved with some seed, and by no other arm with any."""
-    best: Interval | None
-    """Mean reward of the best program."""
-    evaluations: float
-    """Mean over the finished cells."""
-    solved_heldout: Interval | None
-    """As `solved`, over the problems with held-out rows; `None` without such a problem."""
-    expected_best: Interval | None
-    hypervolume: Interval | None
-
-
-class ArmDifference(NamedTuple):
-    """An arm against the first arm of the batch, on the same problems."""
-
-    arm: Arm
-    reference: Arm
-    solved: Difference
-    """In the number of problems solved with one seed, of `n`."""
-    best: Difference
-
-
-class Curve(NamedTuple):
-    """How an arm gets on with its budget."""
-
-    arm: Arm
-    evaluations: tuple[int, ...]
-    solved: tuple[Interval, ...]
-    """Share of problems solved after so many evaluations."""
-    best: tuple[Interval, ...]
-    """Mean reward of the best program so far."""
+Row: TypeAlias = Mapping[str, Any]
+_T = TypeVar("_T")
+_NO_DIFFERENCE = "no clear difference"
 
 
 @dataclass(frozen=True)
-class Results:
-    """Everything that a report of a batch shows."""
+class Figure:
+    """A number that every row has."""
 
-    batch: Batch
-    problems: tuple[str, ...]
-    cells: tuple[CellResult, ...]
-    arms: tuple[ArmResult, ...]
-    differences: tuple[ArmDifference, ...]
-    curves: tuple[Curve, ...]
+    name: str
+    of: Callable[[Row], float] = field(compare=False)
+    is_sum: bool = False
+    """True if it is summed over the problems, False if their mean is taken."""
+
+
+SOLVED = Figure("solved", lambda row: row["is_right"], True)
+"""Right on every training row and on every held-out row."""
+SOLVED_ROWS = Figure("solved on training rows", lambda row: row["solved_after"] is not None, True)
+SOLVED_HELDOUT = Figure("solved on held-out rows", lambda row: bool(row["solved_heldout"]), True)
+"""Of problems that have held-out rows."""
+
+
+def named(name: str) -> Figure:
+    """Return the figure of a field of rows; it is 0 in rows without the field."""
+    return Figure(name, lambda row: row.get(name) or 0.0)
+
+
+def by_k(name: str, k: int) -> Figure:
+    """Return a figure that rows hold for several k."""
+    return Figure(f"{name} {k}", lambda row: row[name][str(k)])
+
+
+def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
+    """Return whether a problem was solved by the first so many evaluations."""
+    return Figure(
+        f"{solved.name} within {evaluations}",
+        lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
+        solved.is_sum,
+    )
+
+
+def best_within(evaluations: float) -> Figure:
+    """Return the best mean reward of the first so many evaluations."""
+    return Figure(
+        f"best within {evaluations}",
+        lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),
+    )
+
+
+def area(budgets: Sequence[int]) -> Figure:
+    """Return the share of these budgets within which a problem was solved."""
+
+    def of(row: Row) -> float:
+        after = row["solved_after"] if row["is_right"] else math.inf
+        return float(np.mean([after <= budget for budget in budgets]))
+
+    return Figure(f"area to {budgets[-1]}", of, True)
+
+
+class ArmRows:
+    """The rows of one arm, for every one of its seeds on every one of its problems."""
+
+    def __init__(
+        self, arm: Arm, rows: Mapping[tuple[int, str], Row], seeds: Sequence[int], problems: Sequence[str]
+    ) -> None:
+        """Take rows by seed and problem; those of other seeds and problems count for nothing."""
+        self.arm, self.seeds, self.problems = arm, tuple(seeds), tuple(problems)
+        self._rows = rows
+        self._found: dict[tuple[object, ...], Any] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.seeds and self.problems)
+
+    def has(self, field: str) -> bool:
+        """True if every row holds a field."""
+        return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
+
+    def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
+        """Return `[S, T]`: a figure of each seed on each problem, by default on all of them."""
+        wanted = self.problems if problems is None else problems
+        found = [[figure.of(self._rows[seed, one]) for one in wanted] for seed in self.seeds]
+        return np.array(found, dtype=np.float64).reshape(len(self.seeds), len(wanted))
+
+    def mean(self, figure: Figure, problems: Sequence[str] | None = None) -> Interval | None:
+        """Return a figure with its interval, by default over all problems; `None` without any row."""
+        wanted = self.problems if problems is None else tuple(problems)
+        if not (self.seeds and wanted):
+            return None
+        times = len(wanted) if figure.is_sum else 1
+        return self._once(lambda: mean(self.values(figure, wanted), times), figure, wanted)
+
+    def curve(self, figures: Sequence[Figure]) -> tuple[Interval, ...]:
+        """Return several figures of one kind with coarser intervals; nothing without any row."""
+        if self.is_empty:
+            return ()
+        times = len(self.problems) if figures[0].is_sum else 1
+        return self._once(lambda: curve([self.values(one) for one in figures], times), "curve", *figures)
+
+    def minus(self, other: "ArmRows", figure: Figure) -> Difference:
+        """Return a figure minus another arm's, paired over the problems of both."""
+        both = [problem for problem in other.problems if problem in self.problems]
+        times = len(both) if figure.is_sum else 1
+        pair = lambda: difference(self.values(figure, both), other.values(figure, both), times)  # noqa: E731
+        return self._once(pair, "minus", id(other), figure)
+
+    def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
+        """Return the problems that this arm solves with some seed and another arm with none."""
+        both = [problem for problem in other.problems if problem in self.problems]
+        pair = lambda: unlocked(self.values(figure, both), other.values(figure, both), both)  # noqa: E731
+        return self._once(pair, "unlocks", id(other), figure)
+
+    def solved_in_any(self, figure: Figure = SOLVED) -> tuple[str, ...]:
+        """Return the problems that are solved with some seed."""
+        return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
+
+    def of_a_seed(self, field: str) -> float:
+        """Return the sum of a field over the problems, of a seed in the mean."""
+        return float(self.values(named(field)).sum(axis=1).mean())
+
+    def _once(self, compute: Callable[[], _T], *key: object) -> _T:
+        """Return what was computed before under a key: tables, pictures and JSON show the same figures."""
+        if key not in self._found:
+            self._found[key] = compute()
+        return cast(_T, self._found[key])
+
+
+class Comparison(NamedTuple):
+    """An arm against a reference."""
+
+    arm: str
+    reference: str
+    pairs: Mapping[str, tuple[ArmRows, ArmRows]]
+    """The searches of both, by strategy."""
+    solved: Figure = SOLVED
+    at_k: Mapping[str, Mapping[int, Difference]] = {}
+    """Figures of independent samples by their names and k; empty where either arm has no samples."""
+
+
+def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each comparison; an arm is ahead or behind only where the difference is clear.
+
+    `titles` say what figures by k are called.
+    """
+    found = []
+    for one in comparisons:
+        parts = [f"{titles[name]} {_at_k_in_words(at_k)}" for name, at_k in one.at_k.items()]
+        parts += [
+            f"solved by {strategy} {in_words(*pair, one.solved)}, {_unlocked_in_words(*pair, one)}"
+            for strategy, pair in one.pairs.items()
+        ]
+        if parts:
+            found.append(f"{one.arm} against {one.reference}: {'; '.join(parts)}.")
+    return found
+
+
+def in_words(ours: ArmRows, theirs: ArmRows, solved: Figure = SOLVED) -> str:
+    """Return how many more problems an arm solves than another, and whether that is clear."""
+    found = ours.minus(theirs, solved)
+    value, low, high, problems = found.interval
+    return f"{value:+.1f} of {problems} [{low:+.1f}, {high:+.1f}], p = {found.p:.2g} ({_outcome(found)})"
+
+
+def _unlocked_in_words(ours: ArmRows, theirs: ArmRows, comparison: Comparison) -> str:
+    gained, lost = ours.unlocks(theirs, comparison.solved), theirs.unlocks(ours, comparison.solved)
+    seeds = "seed" if gained.seeds == 1 else f"{gained.seeds} seeds"
+    return (
+        f"unlocks {len(gained.problems)} that {comparison.reference} never solves and lacks "
+        f"{len(lost.problems)} that it solves ({seeds} each)"
+    )
+
+
+def _at_k_in_words(differences: Mapping[int, Difference]) -> str:
+    parts = []
+    for outcome in ("ahead", "behind", _NO_DIFFERENCE):
+        ks = ", ".join(str(k) for k, one in differences.items() if _outcome(one) == outcome)
+        if ks:
+            parts.append(f"{'with ' * (outcome == _NO_DIFFERENCE)}{outcome} at k = {ks}")
+    return ", ".join(parts)
+
+
+def _outcome(found: Difference) -> str:
+    return _NO_DIFFERENCE if not found.is_clear else "ahead" if found.interval.mean > 0 else "behind"
+
+
+# ---------------------------------------------------------------- of a batch
+
+
+class CellResult(NamedTuple):
+    """A cell of a batch and the row of its run so far."""
+
+    cell: Cell
+    row: dict[str, Any] | None
+    """`None` if the run has not begun."""
+
+    @property
+    def is_finished(self) -> bool:
+        return self.row is not None and RunStatus(self.row["status"]).is_finished
+
+    @property
+    def is_solved(self) -> bool:
+        return self.row is not None and self.row["solved"]
+
+
+class Results:
+    """What is stored of a batch. Figures rest on the problems for which every seed of the arm has ended."""
+
+    def __init__(self, batch: Batch, cells: Sequence[CellResult]) -> None:
+        self.batch, self.cells = batch, tuple(cells)
+        self.problems = tuple(dict.fromkeys(one.cell.problem_id for one in cells))
+        self.arms = tuple(self._rows_of(arm) for arm in batch.arms)
+
+    def of(self, arm: Arm) -> list[CellResult]:
+        """Return the cells of an arm."""
+        return [one for one in self.cells if one.cell.arm == arm]
+
+    def _rows_of(self, arm: Arm) -> ArmRows:
+        found = self.of(arm)
+        rows = {(one.cell.seed, one.cell.problem_id): one.row for one in found if one.row is not None}
+        still_open = {one.cell.problem_id for one in found if not one.is_finished}
+        problems = [one for one in self.problems if one not in still_open]
+        return ArmRows(arm, rows, self.batch.seeds, problems)
+
+    def with_heldout(self, arm: ArmRows) -> list[str]:
+        """Return the problems of an arm for which every run says whether it is right on held-out rows."""
+        unknown = {
+            one.cell.problem_id
+            for one in self.of(arm.arm)
+            if one.row is None or one.row["solved_heldout"] is None
+        }
+        return [problem for problem in arm.problems if problem not in unknown]
+
+    def solved_in_any(self, arm: Arm) -> set[str]:
+        """Return the problems that an arm solved with some seed so far."""
+        return {one.cell.problem_id for one in self.of(arm) if one.is_solved}
+
+    def unlocked(self, arm: Arm) -> tuple[str, ...]:
+        """Return the problems that an arm solved with some seed so far, and no other arm with any."""
+        others = (self.solved_in_any(other) for other in self.batch.arms if other != arm)
+        return tuple(sorted(self.solved_in_any(arm).difference(*others)))
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield each later arm against the first, where both have ended a problem."""
+        first, *others = self.arms
+        for one in others:
+            if set(first.problems) & set(one.problems):
+                pairs = {"search": (one, first)}
+                yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
+
+    def verdict(self) -> list[str]:
+        """Return what the comparisons say in sentences."""
+        found = []
+        if unfinished := sum(not one.is_finished for one in self.cells):
+            found.append(
+                f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
+            )
+        found += verdict([*self.comparisons()], {})
+        return found or ["There is one arm: nothing to compare."]
 
 
 def read_results(batch: Batch, store: Store) -> Results:
     """Return what is stored of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
-    return summarise(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
-
-
-def summarise(batch: Batch, found: Sequence[CellResult]) -> Results:
-    """Return the figures of all cells of a batch; the same cells give the same numbers."""
-    by_arm = [_Cells(arm, [one for one in found if one.cell.arm == arm], batch.seeds) for arm in batch.arms]
-    return Results(
-        batch=batch,
-        problems=tuple(dict.fromkeys(result.cell.problem_id for result in found)),
-        cells=tuple(found),
-        arms=tuple(one.result([other for other in by_arm if other is not one]) for one in by_arm),
-        differences=tuple(_differences(by_arm)),
-        curves=tuple(one.curve() for one in by_arm if one.problems),
-    )
+    return Results(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
 
 
 def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult:
     if status is None:
-        return CellResult(cell, None, False, None, 0.0, 0, 0, 0, 0.0, 0.0, ())
-    summary = store.run_summary(cell.run_id)
-    run = store.run(cell.run_id)
+        return CellResult(cell, None)
+    run, summary = store.run(cell.run_id), store.run_summary(cell.run_id)
     problem = store.problem(run.problem_id, run.problem_version)
-    after = solved_at(summary.curve, len(problem.objectives))
-    found = CellResult(
-        cell=cell,
-        status=status,
-        solved=after is not None,
-        solved_after=after,
-        best_mean_reward=summary.best_mean_reward or 0.0,
-        solved_heldout=summary.solved_heldout,
-        **{name: getattr(summary, name) for name in _AS_SUMMED_UP},
-    )
-    if not summary.risen:
-        return found
-    rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])
-    together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
-    return found._replace(expected_best=together.expected_best, hypervolume=together.hypervolume)
+    row = run_row(problem, summary)
+    row |= {"status": status, "solved": row["solved_train"], "proposed": row["evaluations"]}
+    for name in ("executed", "sampling_seconds", "evaluation_seconds"):
+        row[name] = getattr(summary, name)
+    row |= {"best_mean_reward": summary.best_mean_reward or 0.0, "expected_best": 0.0, "hypervolume": 0.0}
+    if summary.risen:
+        rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])
+        together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
+        row |= {"expected_best": together.expected_best, "hypervolume": together.hypervolume}
+    return CellResult(cell, row)
 
 
-class _Cells:
-    """The cells of one arm, and which problems have ended with every seed."""
-
-    def __init__(self, arm: Arm, results: Sequence[CellResult], seeds: Sequence[int]) -> None:
-        self.arm, self.results, self._seeds = arm, results, seeds
-        self._at = {(result.cell.seed, result.cell.problem_id): result for result in results}
-        open_ones = {result.cell.problem_id for result in results if not result.is_finished}
-        problems = dict.fromkeys(result.cell.problem_id for result in results)
-        self.problems = [name for name in problems if name not in open_ones]
-        self.solved = {result.cell.problem_id for result in results if result.solved}
-
-    def values(self, value: Callable[[CellResult], float], problems: Sequence[str]) -> Array:
-        """Return `[S, T]`: a figure of each seed on each problem."""
-        found = [[value(self._at[seed, problem]) for problem in problems] for seed in self._seeds]
-        return np.array(found, dtype=np.float64)
-
-    def result(self, others: Sequence["_Cells"]) -> ArmResult:
-        finished = [result for result in self.results if result.is_finished]
-        unknown = {result.cell.problem_id for result in self.results if result.solved_heldout is None}
-        with_heldout = [problem for problem in self.problems if problem not in unknown]
-        return ArmResult(
-            arm=self.arm,
-            cells=len(self.results),
-            finished=len(finished),
-            seeds=len(self._seeds),
-            problems=len(self.problems),
-            solved=self._mean(_SOLVED, self.problems, len(self.problems)),
-            solved_in_any=len(self.solved),
-            unlocked=tuple(sorted(self.solved.difference(*(other.solved for other in others)))),
-            best=self._mean(_BEST, self.problems),
-            evaluations=sum(result.proposed for result in finished) / max(len(finished), 1),
-            solved_heldout=self._mean(attrgetter("solved_heldout"), with_heldout, len(with_heldout)),
-            expected_best=self._mean(attrgetter("expected_best"), self.problems),
-            hypervolume=self._mean(attrgetter("hypervolume"), self.problems),
-        )
-
-    def _mean(
-        self, value: Callable[[CellResult], float], problems: Sequence[str], times: float = 1.0
-    ) -> Interval | None:
-        return mean(self.values(value, problems), times) if problems else None
-
-    def curve(self) -> Curve:
-        budget = self.arm.evaluations
-        points = sorted({round(x) for x in np.linspace(0, budget, min(_GRID, budget) + 1)})
-        at = [[partial(figure, point) for point in points] for figure in (_solved_by, _best_by)]
-        solved, best = (curve([self.values(value, self.problems) for value in values]) for values in at)
-        return Curve(self.arm, tuple(points), solved, best)
-
-
-def _differences(by_arm: Sequence[_Cells]) -> Iterator[ArmDifference]:
-    """Yield each later arm against the first, on the problems that both have ended."""
-    first, *others = by_arm
-    for one in others:
-        problems = [problem for problem in first.problems if problem in one.problems]
-        if problems:
-            solved, best = (
-                difference(one.values(value, problems), first.values(value, problems), times)
-                for value, times in ((_SOLVED, len(problems)), (_BEST, 1.0))
-            )
-            yield ArmDifference(one.arm, first.arm, solved, best)
-
-
-def _solved_by(evaluations: int, result: CellResult) -> float:
-    return result.solved_after is not None and result.solved_after <= evaluations
-
-
-def _best_by(evaluations: int, result: CellResult) -> float:
-    return max((one.best_mean_reward for one in result.curve if one.evaluations <= evaluations), default=0.0)
-
-
-def verdict(results: Results) -> list[str]:
-    """Return in plain words what the comparisons say; no arm wins by an interval that includes zero,
-    or by problems so few that chance signs would do the same."""
-    sentences, cells = [], len(results.cells)
-    if unfinished := sum(not result.is_finished for result in results.cells):
-        sentences.append(f"{unfinished} of {cells} runs have not ended; what follows rests on the others.")
-    for one in results.differences:
-        value, low, high, problems = one.solved.interval
-        figures = (
-            f"{value:+.2f} of {problems} problems solved [{low:+.2f}, {high:+.2f}], p = {one.solved.p:.2g}"
-        )
-        better = one.arm if value > 0.0 else one.reference
-        conclusion = f"({better.label}) solves more" if one.solved.is_clear else "no difference is clear"
-        sentences.append(f"({one.arm.label}) against ({one.reference.label}): {figures}; {conclusion}.")
-    if not results.differences and not unfinished:
-        sentences.append("There is one arm: nothing to compare.")
-    return sentences
+def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
+    """Return what every row of a run holds: when it was solved, its curve and its tokens."""
+    solved_after = solved_at(summary.curve, len(problem.objectives))
+    return {
+        "evaluations": summary.proposed,
+        "solved_after": solved_after,
+        "solved_train": solved_after is not None,
+        "solved_heldout": summary.solved_heldout,
+        "is_right": solved_after is not None and summary.solved_heldout is not False,
+        "curve": rises(summary.curve),
+        "tokens": summary.tokens,
+    }

@@ -23,15 +23,21 @@ from evovpo.analysis.statistics import expected_best
 from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
 from evovpo.experiments.plan import plan
-from evovpo.experiments.results import CellResult, read_results, summarise, verdict
+from evovpo.experiments.results import SOLVED_HELDOUT, SOLVED_ROWS, CellResult, Results, named, read_results
+from evovpo.page.batch_report import (
+    batch_record,
+    best_curve,
+    heat_map,
+    results_json,
+    solved_curve,
+    write_report,
+)
 from evovpo.page.export import document, packed
-from evovpo.page.reports import batch_record, write_report
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.reports.batch_tables import HeatMap, read_heat_map, results_json
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
-from evovpo.store import CurvePoint, Store
+from evovpo.store import Store
 from evovpo.types import RunStatus
 
 pytestmark = pytest.mark.slow
@@ -64,15 +70,19 @@ def cell(
     problem: str, arm: Arm, seed: int, solved_after: int | None, status: RunStatus | None = None
 ) -> CellResult:
     """Return a cell of four components that had two at once, and all of them from `solved_after` on."""
-    curve = [CurvePoint(0, 0, 0.0, 0), CurvePoint(1, 10, 0.5, 2)]
-    if solved_after is not None:
-        curve.append(CurvePoint(2, solved_after, 1.0, 4))
-    status = status or (RunStatus.EXHAUSTED if solved_after is None else RunStatus.SOLVED)
-    best = curve[-1].best_mean_reward
+    is_solved = solved_after is not None
+    status = status or (RunStatus.SOLVED if is_solved else RunStatus.EXHAUSTED)
     at = Cell(BATCH.run_id(problem, arm, seed), problem, arm, seed)
-    return CellResult(
-        at, status, solved_after is not None, solved_after, best, 100, 90, 0, 0.0, 0.0, tuple(curve)
-    )
+    row = {
+        "status": status,
+        "solved": is_solved,
+        "solved_after": solved_after,
+        "solved_heldout": None,
+        "best_mean_reward": 1.0 if is_solved else 0.5,
+        "proposed": 100,
+        "curve": [(0, 0.0), (10, 0.5), *[(solved_after, 1.0)] * is_solved],
+    }
+    return CellResult(at, row)
 
 
 def both(arm: Arm, solved: Mapping[str, Sequence[int | None]]) -> list[CellResult]:
@@ -86,7 +96,7 @@ def both(arm: Arm, solved: Mapping[str, Sequence[int | None]]) -> list[CellResul
 
 def test_the_figures_of_arms_by_hand() -> None:
     none = (None, None)
-    found = summarise(
+    found = Results(
         BATCH,
         [
             *both(ONE, {"a": (20, 40), "b": none, "c": (60, None), "d": none}),
@@ -95,24 +105,25 @@ def test_the_figures_of_arms_by_hand() -> None:
     )
     one, two = found.arms
     # One seed solves a and c, the other a: 1.5 of 4 problems; the best are 1, .5, .75, .5 in the mean.
-    assert one.solved is not None
-    assert one.best is not None
-    assert (one.solved.mean, one.problems, one.seeds) == (1.5, 4, 2)
-    assert one.best.mean == pytest.approx((1.0 + 0.5 + 0.75 + 0.5) / 4)
-    assert 0.0 <= one.solved.low < 1.5 < one.solved.high <= 4.0
-    assert (one.solved_in_any, one.unlocked, two.unlocked) == (2, ("c",), ("d",))
-    (difference,) = found.differences
-    assert (difference.arm, difference.reference, difference.solved.interval.mean) == (TWO, ONE, 0.0)
-    assert difference.solved.interval.low < 0.0 < difference.solved.interval.high
-    curve = found.curves[0]
-    shares = dict(zip(curve.evaluations, (value.mean for value in curve.solved), strict=True))
-    assert [shares[k] for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
-    bests = dict(zip(curve.evaluations, (value.mean for value in curve.best), strict=True))
-    assert (bests[0], bests[10], bests[20]) == (0.0, 0.5, 0.5 + 0.5 / 8)
+    solved, best = one.mean(SOLVED_ROWS), one.mean(named("best_mean_reward"))
+    assert solved is not None
+    assert best is not None
+    assert (solved.mean, len(one.problems), len(one.seeds)) == (1.5, 4, 2)
+    assert best.mean == pytest.approx((1.0 + 0.5 + 0.75 + 0.5) / 4)
+    assert 0.0 <= solved.low < 1.5 < solved.high <= 4.0
+    assert found.solved_in_any(ONE) == {"a", "c"}
+    assert (found.unlocked(ONE), found.unlocked(TWO)) == (("c",), ("d",))
+    ((ours, theirs),) = next(found.comparisons()).pairs.values()
+    assert (ours, theirs) == (two, one)
+    difference = two.minus(one, SOLVED_ROWS).interval
+    assert difference.low < difference.mean == 0.0 < difference.high
+    shares, bests = solved_curve(one), best_curve(one)
+    assert [shares[k].mean for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
+    assert [bests[k].mean for k in (0, 10, 20)] == [0.0, 0.5, 0.5 + 0.5 / 8]
 
 
 def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_have_not() -> None:
-    found = summarise(
+    found = Results(
         BATCH,
         [
             *both(ONE, {"a": (20, 40), "b": (10, 10)}),
@@ -121,40 +132,39 @@ def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_
             cell("b", TWO, 1, None, RunStatus.RUNNING),
         ],
     )
-    assert [arm.problems for arm in found.arms] == [2, 1]
-    assert found.arms[1].finished == 3
-    assert found.differences[0].solved.interval.n == 1
-    assert verdict(found)[0].startswith("1 of 8 runs have not ended")
+    assert [len(arm.problems) for arm in found.arms] == [2, 1]
+    assert found.arms[1].minus(found.arms[0], SOLVED_ROWS).interval.n == 1
+    assert found.verdict()[0].startswith("1 of 8 runs have not ended")
 
 
 def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
     problems = [f"p{number}" for number in range(12)]
     never = both(ONE, dict.fromkeys(problems, (None, None)))
-    clear = summarise(BATCH, [*never, *both(TWO, dict.fromkeys(problems, (50, 50)))])
-    assert verdict(clear) == [
-        "(p, two, 100) against (p, one, 100): +12.00 of 12 problems solved [+12.00, +12.00], p = 0.00049; "
-        "(p, two, 100) solves more."
+    clear = Results(BATCH, [*never, *both(TWO, dict.fromkeys(problems, (50, 50)))])
+    assert clear.verdict() == [
+        "(p, two, 100) against (p, one, 100): solved by search +12.0 of 12 [+12.0, +12.0], p = 0.00049 "
+        "(ahead), unlocks 12 that (p, one, 100) never solves and lacks 0 that it solves (2 seeds each)."
     ]
     once = {problem: (50, None) if problem == "p0" else (None, None) for problem in problems}
-    unclear = summarise(BATCH, [*never, *both(TWO, once)])
-    assert "+0.50 of 12 problems solved [+0.00," in verdict(unclear)[0]
-    assert verdict(unclear)[0].endswith("p = 1; no difference is clear.")
+    unclear = Results(BATCH, [*never, *both(TWO, once)])
+    assert "+0.5 of 12 [+0.0, " in unclear.verdict()[0]
+    assert "p = 1 (no clear difference)" in unclear.verdict()[0]
     # Three problems that agree have an interval without width, and show next to nothing: p = 2 / 2^3.
-    few = summarise(BATCH, [one for one in clear.cells if one.cell.problem_id in problems[:3]])
-    assert verdict(few)[0].endswith("[+3.00, +3.00], p = 0.25; no difference is clear.")
+    few = Results(BATCH, [one for one in clear.cells if one.cell.problem_id in problems[:3]])
+    assert "[+3.0, +3.0], p = 0.25 (no clear difference)" in few.verdict()[0]
 
 
 def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
     nothing = [
-        CellResult(Cell("x", problem, arm, seed), None, False, None, 0.0, 0, 0, 0, 0.0, 0.0, ())
+        CellResult(Cell("x", problem, arm, seed), None)
         for problem in "ab"
         for arm in BATCH.arms
         for seed in BATCH.seeds
     ]
-    found = summarise(BATCH, nothing)
-    assert (found.curves, found.differences, found.arms[0].solved) == ((), (), None)
+    found = Results(BATCH, nothing)
+    assert (solved_curve(found.arms[0]), [*found.comparisons()]) == ({}, [])
     assert results_json(found)["arms"][0]["solved_by_search"] is None  # type: ignore[index, call-overload]
-    record = batch_record(found, [])
+    record = batch_record(found)
     assert record["ended"] == [0, 8]
     assert "8 of 8 runs have not ended" in record["sentences"][0]
     assert [part["kind"] for part in record["parts"]] == ["table", "table"]
@@ -210,48 +220,32 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
         }
         assert 0 < len(solved) < 7
         for one in found.cells[:-1]:
-            run = one.cell.run_id
-            assert (one.solved, one.proposed) == (run in solved, proposed[run])
-            assert one.best_mean_reward == pytest.approx(best[run])
+            run, row = one.cell.run_id, one.row
+            assert row is not None
+            assert (row["solved"], row["proposed"]) == (run in solved, proposed[run])
+            assert row["best_mean_reward"] == pytest.approx(best[run])
             problem = load_problem(resolve_problem(one.cell.problem_id))
             vectors = grouped(problem, [vector for _, vector in store.vectors([run])])
             together = expected_best(vectors, weightings(vectors.shape[1]))
-            assert one.best_mean_reward <= one.expected_best == pytest.approx(together)
-            assert vectors.prod(axis=1).max() <= one.hypervolume + 0.015
-            assert one.hypervolume <= vectors.max(axis=0).prod() + 0.015
-        assert found.cells[-1].status is None
-        maps = read_heat_map(store, found, "strings-hard/drawn-004")
-        assert maps is not None
-        means = maps.rewards_N_D.mean(axis=1)
-        assert list(means) == sorted(means, reverse=True)
+            assert row["best_mean_reward"] <= row["expected_best"] == pytest.approx(together)
+            assert vectors.prod(axis=1).max() <= row["hypervolume"] + 0.015
+            assert row["hypervolume"] <= vectors.max(axis=0).prod() + 0.015
+        assert found.cells[-1].row is None
+        heat = heat_map(store, found, "strings-hard/drawn-004")
+        assert heat is not None
         runs_of = [one.cell.run_id for one in found.cells if one.cell.problem_id == "strings-hard/drawn-004"]
         programs = {
             row["program_id"]
             for run in runs_of
-            for row in store.query(
-                "SELECT c.program_id FROM candidates c JOIN rewards r USING (evaluation_id) "
-                "WHERE c.run_id = :run",
-                run=run,
-            )
+            for row in store.query("SELECT program_id FROM candidates WHERE run_id = :run", run=run)
         }
-        assert maps.judged == len(programs)
-        assert {program for program, _ in maps.programs} <= programs
-        assert len(maps.rewards_N_D) == maps.vectors < 24  # all are shown
-        alike: Counter[tuple[float, ...]] = Counter()
-        shortest: dict[tuple[float, ...], int] = {}
-        for program in programs:
-            evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, program)
-            assert evaluation is not None
-            assert evaluation.rewards is not None
-            (row,) = store.query("SELECT length(source) AS n FROM programs WHERE id = :id", id=program)
-            alike[evaluation.rewards] += 1
-            shortest[evaluation.rewards] = min(row["n"], shortest.get(evaluation.rewards, row["n"]))
-        rows = [tuple(map(float, row)) for row in maps.rewards_N_D]
-        assert dict(zip(rows, maps.alike, strict=True)) == alike
-        assert {row: len(source) for row, (_, source) in zip(rows, maps.programs, strict=True)} == shortest
-        evaluation = store.known_evaluation(store.run(runs_of[0]).problem_version, maps.programs[0][0])
-        assert evaluation is not None
-        assert evaluation.rewards == tuple(maps.rewards_N_D[0])
+        version = store.run(runs_of[0]).problem_version
+        judged = [store.known_evaluation(version, program) for program in programs if program]
+        alike = Counter(one.rewards for one in judged if one is not None and one.rewards)
+        assert {tuple(row["values"]): row["alike"] for row in heat["rows"]} == alike  # all are shown
+        means = [np.mean(row["values"]) for row in heat["rows"]]
+        assert means == sorted(means, reverse=True)
+        assert heat["note"] == f"{len(alike)} vectors of {alike.total()} different programs."
 
 
 def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
@@ -270,16 +264,17 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     assert report["ended"] == [7, 8]
     assert [part["kind"] for part in report["parts"]] == ["table", "chart", "chart", "table", "map", "map"]
     assert "strings-hard/drawn-004" in [row[0] for row in report["parts"][3]["rows"]]
-    rows: dict[str, list[dict[str, str]]] = {}
-    for name in ("cells", "arms", "curves", "rewards"):
-        with Path(f"evovpo-out/report-stored/{name}.csv").open(newline="") as file:
-            rows[name] = list(csv.DictReader(file))
-    assert len(rows["cells"]) == answer.json["cells"] == 8
-    for arm, row in zip(answer.json["arms"], rows["arms"], strict=True):
-        assert (row["strategy"], int(row["finished"])) == (arm["strategy"], arm["finished"])
-        assert float(row["solved"]) == arm["solved_by_search"]["value"]
-        assert float(row["best_low"]) == arm["best_mean_reward"]["low"]
-        assert float(row["hypervolume_high"]) == arm["hypervolume"]["high"]
+    with Path("evovpo-out/report-stored/cells.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == answer.json["cells"] == 8
+    for arm in answer.json["arms"]:
+        ended = [row for row in rows if row["strategy"] == arm["strategy"] and row["status"]]
+        assert (len(ended), sum(int(row["proposed"]) for row in ended) / len(ended)) == (
+            arm["finished"],
+            arm["mean_evaluations"],
+        )
+    figures = json.loads(Path("evovpo-out/report-stored/results.json").read_text())
+    assert figures == {key: answer.json[key] for key in figures}
     again = Shell(capsys)(
         "batch", stored / "stored.toml", "--report-only", "--store", stored / "runs.db", "--json"
     )
@@ -328,9 +323,8 @@ def test_a_browser_shows_the_page_and_lets_nothing_else_in(stored: Path, tmp_pat
 
 def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>\x1b[31m $x^2$"
-    found = summarise(BATCH, [cell(hostile, arm, seed, 20) for arm in BATCH.arms for seed in BATCH.seeds])
-    heat = HeatMap(hostile, (hostile, "ü"), (("id", hostile),), (1,), np.array([[0.0, 1.0]]), 1, 1)
-    record = batch_record(found, [heat])
+    found = Results(BATCH, [cell(hostile, arm, seed, 20) for arm in BATCH.arms for seed in BATCH.seeds])
+    record = batch_record(found)
     page = document(["report"], [packed({"/api/report": {"report": record}})])
     assert "alert(1)" not in page
     assert len(re.findall("<script", page)) == 2
@@ -390,9 +384,13 @@ def test_held_out_figures_rest_on_the_problems_that_have_such_rows() -> None:
     solved = {"x": [40, 50], "y": [40, None], "z": [60, 70]}
     cells = both(ONE, solved) + both(TWO, solved)
     judged = {("x", 0): True, ("x", 1): False, ("y", 0): True, ("y", 1): False}
-    cells = [one._replace(solved_heldout=judged.get((one.cell.problem_id, one.cell.seed))) for one in cells]
-    (found,) = summarise(BATCH, cells).arms[:1]
-    assert found.solved is not None
-    assert (found.solved.mean, found.solved.n) == (2.5, 3)
-    assert found.solved_heldout is not None
-    assert (found.solved_heldout.mean, found.solved_heldout.n) == (1.0, 2)
+    for one in cells:
+        assert one.row is not None
+        one.row["solved_heldout"] = judged.get((one.cell.problem_id, one.cell.seed))
+    found = Results(BATCH, cells)
+    arm = found.arms[0]
+    solved, heldout = arm.mean(SOLVED_ROWS), arm.mean(SOLVED_HELDOUT, found.with_heldout(arm))
+    assert solved is not None
+    assert (solved.mean, solved.n) == (2.5, 3)
+    assert heldout is not None
+    assert (heldout.mean, heldout.n) == (1.0, 2)

@@ -32,7 +32,7 @@ from trainer.domains.on_policy import (
 )
 from trainer.experiments.study_export import Export
 from trainer.experiments.study_file import bundled_studies, read_bundled
-from trainer.experiments.study_results import StudyResults, summarise
+from trainer.experiments.study_results import StudyResults
 from trainer.experiments.study_run import run_study
 from trainer.experiments.study_trainings import TrainingJob
 from trainer.reports.study_report import report_json, write_report
@@ -296,7 +296,7 @@ def study_in(folder: Path, arms: Sequence[str] = ARMS, **changes: Any) -> StudyR
     study = read_bundled("strings", folder, CHANGES | changes, arms)
     export = Export(folder / "export")
     assert run_study(study, export, folder / "work", 1, lambda *stage: None) == []
-    return summarise(study, export)
+    return StudyResults(study, export)
 
 
 def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_tasks(
@@ -309,7 +309,7 @@ def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_t
         points = found["grid"][name]
         best = max(points, key=lambda point: point["score"])
         assert [point["chosen"] for point in points] == [point is best for point in points]
-        trained = results.arm(name).trainings
+        trained = results.trainings(name)
         assert all(row["tokens"] >= 150 for row in trained)
         assert {row["arm"]["learning_rate"] for row in trained} == {best["learning_rate"]}
         assert entry["best_at_k"]["1"]["mean"] <= entry["best_at_k"]["6"]["mean"]
@@ -371,8 +371,8 @@ def test_a_training_that_diverges_is_a_result_and_is_not_chosen(
 ) -> None:
     changes = {"tuning.learning_rates": [1e-3, 1e30], "training.tokens": 600}
     results = study_in(tmp_path, ARMS[:1], **changes)
-    assert [point["chosen"] for point in results.tuning["grpo"]] == [True, False]
-    assert results.tuning["grpo"][1]["score"] == 0.0
+    assert [point["chosen"] for point in results.tuning()["grpo"]] == [True, False]
+    assert results.tuning()["grpo"][1]["score"] == 0.0
 
 
 def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(

@@ -14,14 +14,14 @@ from sqlalchemy import create_engine, text
 
 from evovpo.errors import ConfigError, EvovpoError
 from evovpo.experiments.intervals import unlocked
+from evovpo.experiments.results import SOLVED, SOLVED_ROWS, by_k, solved_within
 from evovpo.store import Store
 from trainer.experiments.study import Study
 from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_file import read_study
-from trainer.experiments.study_results import summarise
+from trainer.experiments.study_results import StudyResults
 from trainer.experiments.study_run import check
 from trainer.experiments.study_trainings import StudyTraining, chosen, finals, grid
-from trainer.experiments.verdict import verdict
 from trainer.reports.study_report import report_json, report_markdown, report_record, write_report
 
 FILE = """
@@ -247,30 +247,29 @@ def small_export(tmp_path: Path, problems: int = 8) -> tuple[Study, Export]:
 
 def test_figures_of_a_small_export_are_those_counted_by_hand(tmp_path: Path) -> None:
     study, export = small_export(tmp_path)
-    results = summarise(study, export)
-    start, grpo = results.arm("start"), results.arm("grpo")
-    assert (start.searched["islands"].solved.mean, grpo.searched["islands"].solved.mean) == (7.0, 2.0)
-    assert (start.searched["islands"].solved_rows.mean, grpo.searched["islands"].solved_rows.mean) == (
-        8.0,
-        8.0,
-    )
-    assert grpo.searched["iid"].solved_rows.mean == 2.0
+    results = StudyResults(study, export)
+    start, grpo = (results.searched(arm)["islands"] for arm in ("start", "grpo"))
+    assert (start.values(SOLVED).sum(), grpo.values(SOLVED).sum()) == (2 * 7, 2 * 2)
+    assert (start.values(SOLVED_ROWS).sum(), grpo.values(SOLVED_ROWS).sum()) == (2 * 8, 2 * 8)
+    assert results.searched("grpo")["iid"].values(SOLVED_ROWS).sum() == 2 * 2
     # Problem i is solved after 12 + i evaluations: of start, problems 1 to 4 within 16.
-    after = start.searched["islands"].after
-    assert all(point.mean == max(0, min(7, n - 12)) for n, point in after.items())
-    assert start.at_k["best_at_k"][1].mean == pytest.approx(0.35)
+    assert [one.mean for one in start.curve([solved_within(n) for n in (12, 16, 36)])] == [0, 4, 7]
+    samples = results.samples("start")
+    assert samples is not None
+    assert samples.values(by_k("best_at_k", 1)).mean() == pytest.approx(0.35)
     found = next(one for one in results.comparisons if one.arm == "start")
-    assert found.solved["islands"].interval.mean == 5.0
-    assert found.unlocked["islands"].problems == ("p2", "p3", "p4", "p5", "p6", "p7")
-    assert found.locked["islands"].problems == ("p0",)
+    assert found.pairs["islands"] == (start, grpo)
+    assert start.minus(grpo, SOLVED).interval.mean == 5.0
+    assert start.unlocks(grpo).problems == ("p2", "p3", "p4", "p5", "p6", "p7")
+    assert grpo.unlocks(start).problems == ("p0",)
     assert found.at_k["best_at_k"][1].interval.mean == pytest.approx(0.1)
     assert found.at_k["best_at_k"][3].interval.mean == 0
-    assert results.arm("vpo, as grpo is").missing == 8
+    assert results.missing["vpo, as grpo is"] == 8
 
 
 def test_the_verdict_names_a_winner_only_where_the_interval_excludes_zero(tmp_path: Path) -> None:
     study, export = small_export(tmp_path)
-    said = "\n".join(verdict(summarise(study, export)))
+    said = "\n".join(StudyResults(study, export).verdict())
     assert "start against grpo: best@k ahead at k = 1, with no clear difference at k = 3; " in said
     assert "pass@k with no clear difference at k = 1, 3; " in said
     assert "unlocks 6 that grpo never solves and lacks 1 that it solves (2 seeds each)" in said
@@ -278,7 +277,7 @@ def test_the_verdict_names_a_winner_only_where_the_interval_excludes_zero(tmp_pa
     # Of three problems both solve two.
     (tmp_path / "few").mkdir()
     few, rows = small_export(tmp_path / "few", 3)
-    line = next(one for one in verdict(summarise(few, rows)) if one.startswith("start against grpo"))
+    line = next(one for one in StudyResults(few, rows).verdict() if one.startswith("start against grpo"))
     assert "solved by islands +0.0 of 3" in line
     assert "ahead" not in line.split("pass@k")[1]
 
@@ -294,7 +293,7 @@ def test_unlocked_counts_as_many_seeds_of_both(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> None:
     study, export = small_export(tmp_path)
-    results = summarise(study, export)
+    results = StudyResults(study, export)
     found = report_json(results)
     assert json.loads(json.dumps(found)) == found
     arms: Any = found["arms"]
@@ -421,8 +420,8 @@ def test_the_published_report_is_that_of_its_rows(tmp_path: Path) -> None:
     for name in ("study.toml", "export"):
         (tmp_path / name).symlink_to(published / name)
     study = read_study(tmp_path / "study.toml", runs=False)
-    results = summarise(study, Export(tmp_path / "export"))
-    assert not any("searches are not done" in sentence for sentence in verdict(results))
+    results = StudyResults(study, Export(tmp_path / "export"))
+    assert not any("searches are not done" in sentence for sentence in results.verdict())
     _, files = write_report(results)
     written = {file.name for file in files} - {"results.json"}
     assert written == {file.name for file in published.iterdir() if file.is_file()} - {"study.toml"}

@@ -117,7 +117,7 @@ def study(
     from trainer.experiments.study import store_url
     from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
-    from trainer.experiments.study_results import summarise
+    from trainer.experiments.study_results import StudyResults
     from trainer.reports.study_report import report_json, report_record, write_report
 
     if target.endswith(".toml"):
@@ -132,7 +132,7 @@ def study(
     with beside:
         failures = [] if report_only else _run(found, export, folder, processes, executor)
     with console(stderr=True).status("resampling rows for intervals"):
-        results = summarise(found, export)
+        results = StudyResults(found, export)
         text, files = write_report(results)
     if as_json:
         print_json(report_json(results))

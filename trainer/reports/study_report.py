@@ -10,12 +10,12 @@ import numpy as np
 
 from evovpo.analysis.statistics import Interval
 from evovpo.experiments.intervals import Difference, UnlockedProblems
+from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
 from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
 from trainer.experiments.study import START, Study
 from trainer.experiments.study_export import Export
-from trainer.experiments.study_results import ArmSearches, Comparison, StudyArmResult, StudyResults, summarise
-from trainer.experiments.verdict import verdict
+from trainer.experiments.study_results import StudyResults, budgets
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The names of the columns, and rows."""
@@ -37,67 +37,109 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
     return text, [folder / "report.md", folder / "results.json", *pictures]
 
 
+# ---------------------------------------------------------------- JSON
+
+
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
 
     `solved_by_search` and `unlocked` (against the first reference, which unlocks nothing against itself) are
     of the study's first strategy; under `by_strategy` are those of all.
     """
-    study, problems = results.study, len(results.problems)
+    study = results.study
     if study.test.tasks:
         return _test_json(results)
-    main, reference = study.strategies[0].name, study.references[0]
-    against = {one.arm: one.unlocked for one in results.comparisons if one.reference == reference}
-    against[reference] = {
-        name: UnlockedProblems((), Interval(0.0, 0.0, 0.0, problems), len(found.seeds))
-        for name, found in results.arm(reference).searched.items()
-    }
-    arms = {}
-    for found in results.arms:
-        gained = against.get(found.arm.name, {})
-        by_strategy = {
-            name: {"solved_by_search": one, "unlocked": gained.get(name)}
-            for name, one in found.searched.items()
-        }
-        arms[found.arm.name] = {
-            "seeds": len(found.searched[main].seeds) if main in found.searched else 0,
-            **_named(found.at_k),
-            **by_strategy.get(main, {"solved_by_search": None, "unlocked": None}),
-            "by_strategy": by_strategy,
-            "distinct_share": found.distinct_share,
-            "diversity": found.diversity,
-            "hypervolume": found.hypervolume,
-            "missing": found.missing,
-        }
     figures = {
         "study": study.name,
-        "problems": problems,
+        "problems": len(results.problems),
         "evaluations": study.evaluations,
-        "reference": reference,
-        "strategy": main,
-        "arms": arms,
-        "comparisons": [
-            {
-                "arm": one.arm,
-                "reference": one.reference,
-                **_named(one.at_k),
-                "solved_by_search": one.solved,
-                "area": one.area,
-                "unlocked": one.unlocked,
-                "locked": one.locked,
-            }
-            for one in results.comparisons
-        ],
+        "reference": study.references[0],
+        "strategy": study.strategies[0].name,
+        "arms": {arm.name: _arm_json(results, arm.name) for arm in study.arms},
+        "comparisons": [_comparison_json(one) for one in results.comparisons],
         "strategies": [
-            {"arm": one.arm, "strategy": one.strategy, "reference": one.reference, **_json(one.solved)}
-            for one in results.strategies
+            {
+                "arm": ours.arm.proposer,
+                "strategy": ours.arm.strategy,
+                "reference": last.arm.strategy,
+                **_json(ours.minus(last, SOLVED)),
+            }
+            for ours, last in results.strategies()
         ],
-        "verdict": verdict(results),
+        "verdict": results.verdict(),
     }
     return {key: _json(value) for key, value in figures.items()}
 
 
-def _named(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
+def _arm_json(results: StudyResults, arm: str) -> dict[str, Any]:
+    study, searched = results.study, results.searched(arm)
+    main, reference = study.strategies[0].name, study.references[0]
+    against = next((one for one in results.comparisons if (one.arm, one.reference) == (arm, reference)), None)
+    by_strategy = {}
+    for name, rows in searched.items():
+        gained = None
+        if arm == reference:
+            gained = UnlockedProblems((), Interval(0.0, 0.0, 0.0, len(results.problems)), len(rows.seeds))
+        elif against is not None and name in against.pairs:
+            gained = rows.unlocks(against.pairs[name][1])
+        by_strategy[name] = {"solved_by_search": _searched_json(rows), "unlocked": gained}
+    return {
+        "seeds": len(searched[main].seeds) if main in searched else 0,
+        **_with_json_names(results.at_k(arm)),
+        **by_strategy.get(main, {"solved_by_search": None, "unlocked": None}),
+        "by_strategy": by_strategy,
+        **_sampled(results.samples(arm)),
+        "missing": results.missing[arm],
+    }
+
+
+def _searched_json(rows: ArmRows) -> dict[str, Any]:
+    points = budgets(rows.arm.evaluations)
+    return {
+        **_json(rows.mean(SOLVED)),
+        "solved_train": rows.mean(SOLVED_ROWS),
+        "solved_heldout": rows.mean(SOLVED),
+        "training_rows_only": rows.mean(SOLVED_ROWS),
+        "solved_in_any_seed": list(rows.solved_in_any()),
+        "seeds": len(rows.seeds),
+        "after": dict(zip(points, _solved_curve(rows), strict=True)),
+        "area": rows.mean(area(points)),
+        "tokens": rows.of_a_seed("tokens"),
+        "seconds": rows.of_a_seed("seconds"),
+    }
+
+
+def _solved_curve(rows: ArmRows) -> tuple[Interval, ...]:
+    return rows.curve([solved_within(point) for point in budgets(rows.arm.evaluations)])
+
+
+def _comparison_json(found: Comparison) -> dict[str, Any]:
+    pairs = found.pairs.items()
+    return {
+        "arm": found.arm,
+        "reference": found.reference,
+        **_with_json_names(found.at_k),
+        "solved_by_search": {name: ours.minus(theirs, SOLVED) for name, (ours, theirs) in pairs},
+        "area": {name: _area_minus(*pair) for name, pair in pairs},
+        "unlocked": {name: ours.unlocks(theirs) for name, (ours, theirs) in pairs},
+        "locked": {name: theirs.unlocks(ours) for name, (ours, theirs) in pairs},
+    }
+
+
+def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
+    return ours.minus(theirs, area(budgets(ours.arm.evaluations)))
+
+
+def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
+    """Return the means of what independent samples hold beside figures by k; older rows lack the last one."""
+    found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
+    if samples is None:
+        return found
+    return {name: float(samples.values(named(name)).mean()) if samples.has(name) else one
+            for name, one in found.items()}  # fmt: skip
+
+
+def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
     """Return the figures by k as JSON names them; rows without any have the first two, empty."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
@@ -112,19 +154,6 @@ def _json(value: Any) -> Any:
             return {**_json(value.interval), "p": value.p, "clear": value.is_clear}
         case UnlockedProblems():
             return {**_json(value.interval), "seeds": value.seeds, "problems": list(value.problems)}
-        case ArmSearches():
-            return {
-                **_json(value.solved),
-                "solved_train": _json(value.solved_rows),
-                "solved_heldout": _json(value.solved),
-                "training_rows_only": _json(value.solved_rows),
-                "solved_in_any_seed": list(value.solved_in_any),
-                "seeds": len(value.seeds),
-                "after": _json(value.after),
-                "area": _json(value.area),
-                "tokens": value.tokens,
-                "seconds": value.seconds,
-            }
         case Mapping():
             return {str(key): _json(one) for key, one in value.items()}
         case list():
@@ -139,23 +168,23 @@ def _test_json(results: StudyResults) -> dict[str, Any]:
     baseline; `minus_own_start` with the start model asked for what the arm is asked.
     """
     study = results.study
-    starts = {f"m = {one.arm.search_answers}": one for one in results.arms if one.arm.model == START}
-    single = min(starts.values(), key=lambda one: one.arm.search_answers)
+    starts = {f"m = {arm.search_answers}": arm for arm in study.arms if arm.model == START}
+    single = min(starts.values(), key=lambda arm: arm.search_answers)
     pairs = {(one.arm, one.reference): one.at_k for one in results.comparisons}
     arms: dict[str, Any] = {}
-    for one in results.arms:
-        if one.arm.arm is None:
+    for arm in study.arms:
+        if arm.arm is None:
             continue
-        references = {"minus_start": single.arm.name, "minus_grpo": "grpo"}
-        if own := starts.get(f"m = {one.arm.search_answers}"):
-            references["minus_own_start"] = own.arm.name
-        arms[one.arm.name] = {
-            **_test_figures(one),
-            "logs": [row["log"] for row in one.trainings],
+        references = {"minus_start": single.name, "minus_grpo": "grpo"}
+        if own := starts.get(f"m = {arm.search_answers}"):
+            references["minus_own_start"] = own.name
+        arms[arm.name] = {
+            **_test_figures(results, arm.name),
+            "logs": [row["log"] for row in results.trainings(arm.name)],
             **{
-                key: _rounded(pairs[one.arm.name, reference])
+                key: _rounded(pairs[arm.name, reference])
                 for key, reference in references.items()
-                if (one.arm.name, reference) in pairs
+                if (arm.name, reference) in pairs
             },
         }
     return {
@@ -170,23 +199,22 @@ def _test_json(results: StudyResults) -> dict[str, Any]:
             "start": str(study.start),
         },
         "ks": list(study.ks),
-        "grid": dict(results.tuning),
-        "start": {name: _test_figures(one) for name, one in starts.items()},
+        "grid": results.tuning(),
+        "start": {name: _test_figures(results, arm.name) for name, arm in starts.items()},
         "arms": arms,
-        "verdict": verdict(results),
+        "verdict": results.verdict(),
     }
 
 
-def _test_figures(found: StudyArmResult) -> dict[str, Any]:
-    rows = found.trainings
+def _test_figures(results: StudyResults, arm: str) -> dict[str, Any]:
+    rows, samples = results.trainings(arm), results.samples(arm)
+    sampled = _sampled(samples)
     return {
-        **_rounded(found.at_k),
-        "diversity": found.diversity,
-        "hypervolume": found.hypervolume,
-        "distinct_share": found.distinct_share,
+        **_rounded(results.at_k(arm)),
+        **{name: sampled[name] for name in ("diversity", "hypervolume", "distinct_share")},
         "tokens": float(np.mean([row["tokens"] for row in rows])) if rows else 0.0,
         "steps": float(np.mean([row["steps"] for row in rows])) if rows else 0.0,
-        "measured_tokens": found.sampled_tokens,
+        "measured_tokens": 0.0 if samples is None else samples.of_a_seed("tokens"),
         "diverged": sum(bool(row["diverged"]) for row in rows),
     }
 
@@ -197,7 +225,7 @@ def _rounded(at_k: Mapping[str, Mapping[int, Interval | Difference]]) -> dict[st
             str(k): {name: round(getattr(_interval(one), name), 5) for name in ("mean", "low", "high")}
             for k, one in by_k.items()
         }
-        for figure, by_k in _named(at_k).items()
+        for figure, by_k in _with_json_names(at_k).items()
     }
 
 
@@ -205,11 +233,14 @@ def _interval(found: Interval | Difference) -> Interval:
     return found.interval if isinstance(found, Difference) else found
 
 
+# ---------------------------------------------------------------- tables
+
+
 def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
     """Return the verdict and the tables of a study."""
     parts = [
         f"# {_title(results)}\n",
-        "\n".join(f"- {sentence}" for sentence in verdict(results)) + "\n",
+        "\n".join(f"- {sentence}" for sentence in results.verdict()) + "\n",
         *(f"![{name}]({name})\n" for name in pictures),
         *itertools.starmap(markdown_table, _tables(results)),
     ]
@@ -225,10 +256,12 @@ def report_record(study: Study) -> dict[str, Any]:
         return report(
             study.name, ended, [f"{len(export.trainings)} trainings have ended, no search yet."], []
         )
-    results = summarise(study, export)
-    parts = [chart(f"solved by {name}", "evaluations", curves) for name, curves in _budgets(results).items()]
+    results = StudyResults(study, export)
+    parts = [
+        chart(f"solved by {name}", "evaluations", curves) for name, curves in _solved_curves(results).items()
+    ]
     parts += [table(head[0] or "cost", head, rows) for head, rows in _tables(results)]
-    return report(_title(results), ended, verdict(results), parts)
+    return report(_title(results), ended, results.verdict(), parts)
 
 
 def _title(results: StudyResults) -> str:
@@ -245,7 +278,7 @@ def _tables(results: StudyResults) -> Iterator[_Table]:
     grid = [
         [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
          "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
-        for name, points in results.tuning.items() for point in points
+        for name, points in results.tuning().items() for point in points
     ]  # fmt: skip
     yield ["arm", "learning rate", "KL", "validation score", ""], grid
 
@@ -259,7 +292,8 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
     head = [f"k = {k}" for k in results.study.ks]
     for figure, title in results.study.figures.items():
-        shown = {arm.arm.name: arm.at_k[figure] for arm in results.arms if figure in arm.at_k}
+        by_arm = {arm.name: results.at_k(arm.name) for arm in results.study.arms}
+        shown = {name: at_k[figure] for name, at_k in by_arm.items() if figure in at_k}
         # On mazes no answer is ever right: a table of zeros says nothing, nor one of rows without the figure.
         if (results.study.test.tasks or not shown) and not any(
             one.mean for by_k in shown.values() for one in by_k.values()
@@ -279,73 +313,88 @@ def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
 
 def _search_tables(results: StudyResults) -> Iterator[_Table]:
     references = results.study.references
-    pairs = {(one.arm, one.reference): one for one in results.comparisons}
-    for strategy in results.study.strategies:
+    pairs = {(one.arm, one.reference): one.pairs for one in results.comparisons}
+    for strategy in (one.name for one in results.study.strategies):
         counts, against = [], []
-        for arm in results.arms:
-            name, found = arm.arm.name, arm.searched.get(strategy.name)
-            if found is not None:
-                solved = (_text(one, 1) for one in (found.solved, found.area, found.solved_rows))
-                counts.append([name, str(len(found.seeds)), *solved, str(len(found.solved_in_any))])
-                compared = [_compared(pairs.get((name, one)), strategy.name) for one in references]
+        for name in (arm.name for arm in results.study.arms):
+            rows = results.searched(name).get(strategy)
+            if rows is not None:
+                figures = (SOLVED, area(budgets(rows.arm.evaluations)), SOLVED_ROWS)
+                solved = (_text(rows.mean(figure), 1) for figure in figures)
+                counts.append([name, str(len(rows.seeds)), *solved, str(len(rows.solved_in_any()))])
+                compared = [_compared(pairs.get((name, one), {}).get(strategy)) for one in references]
                 against.append([name, *itertools.chain(*compared)])
-        head = [f"solved by {strategy.name}, of {len(results.problems)}", "seeds", "with one seed"]
+        head = [f"solved by {strategy}, of {len(results.problems)}", "seeds", "with one seed"]
         yield ([*head, "mean over budgets", "training rows alone", "with any seed"], counts)
         heads = [
             (f"minus {name}'s", "mean over budgets", f"unlocked against {name} / the other way")
             for name in references
         ]
-        yield ([f"{strategy.name}, compared", *itertools.chain(*heads)], against)
+        yield ([f"{strategy}, compared", *itertools.chain(*heads)], against)
     lines = [
-        [one.arm, one.reference, strategy, *_compared(one, strategy)]
+        [one.arm, one.reference, strategy, *_compared(pair)]
         for one in results.comparisons
         if one.reference not in references
-        for strategy in one.solved
+        for strategy, pair in one.pairs.items()
     ]
     if lines:
         head = ["further pairs", "against", "strategy", "problems solved", "mean over budgets"]
         head.append("unlocked / the other way")
         yield (head, lines)
-    lines = [[one.arm, one.strategy, one.reference, _text(one.solved, 1)] for one in results.strategies]
+    lines = [
+        [ours.arm.proposer, ours.arm.strategy, last.arm.strategy, _text(ours.minus(last, SOLVED), 1)]
+        for ours, last in results.strategies()
+    ]
     if lines:
         yield (["same models", "strategy", "against", "problems solved"], lines)
 
 
-def _compared(found: Comparison | None, strategy: str) -> tuple[str, str, str]:
+def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
     """Return the differences in problems solved and what is unlocked either way; dashes without a pair."""
-    if found is None or strategy not in found.solved:
+    if pair is None:
         return "–", "–", "–"
-    ours, theirs = found.unlocked[strategy], found.locked[strategy]
-    ends = f"[{ours.interval.low:.0f}, {ours.interval.high:.0f}]"
-    differences = _text(found.solved[strategy], 1), _text(found.area[strategy], 1)
-    return *differences, f"{len(ours.problems)} {ends} / {len(theirs.problems)}"
+    ours, theirs = pair
+    gained, lost = ours.unlocks(theirs), theirs.unlocks(ours)
+    ends = f"[{gained.interval.low:.0f}, {gained.interval.high:.0f}]"
+    differences = _text(ours.minus(theirs, SOLVED), 1), _text(_area_minus(ours, theirs), 1)
+    return *differences, f"{len(gained.problems)} {ends} / {len(lost.problems)}"
 
 
 def _cost_table(results: StudyResults) -> _Table:
-    lines, has_volume = [], any(arm.hypervolume is not None for arm in results.arms)
-    for arm in results.arms:
-        training, logs = "–", [row for row in arm.trainings if row["tokens"]]
+    names = [arm.name for arm in results.study.arms]
+    sampled = {name: _sampled(results.samples(name)) for name in names}
+    lines, has_volume = [], any(one["hypervolume"] is not None for one in sampled.values())
+    for name in names:
+        training, logs = "–", [row for row in results.trainings(name) if row["tokens"]]
         if logs:
-            tokens, seconds = (np.mean([row[name] for row in logs]) for name in ("tokens", "cpu_seconds"))
+            tokens, seconds = (np.mean([row[field] for row in logs]) for field in ("tokens", "cpu_seconds"))
             training = f"{tokens:,.0f} tokens, {seconds:.0f} CPU s"
         searches = "; ".join(
-            f"{name} {found.tokens:,.0f} tokens, {found.seconds:.0f} s"
-            for name, found in arm.searched.items()
+            f"{strategy} {rows.of_a_seed('tokens'):,.0f} tokens, {rows.of_a_seed('seconds'):.0f} s"
+            for strategy, rows in results.searched(name).items()
         )
-        different = [f"{value:.2f}" if arm.at_k else "–" for value in (arm.diversity, arm.distinct_share)]
-        if has_volume:
-            different.append("–" if arm.hypervolume is None else f"{arm.hypervolume:.3f}")
-        lines.append([arm.arm.name, training, searches, *different])
+        figures = [("diversity", 2), ("distinct_share", 2), *[("hypervolume", 3)] * has_volume]
+        has_samples = bool(results.at_k(name))
+        different = [
+            f"{value:.{digits}f}" if has_samples and (value := sampled[name][field]) is not None else "–"
+            for field, digits in figures
+        ]
+        lines.append([name, training, searches, *different])
     spent = ["one training", "searches of one seed"]
     of_answers = ["diversity of i.i.d. answers", "distinct i.i.d. answers"]
     return (["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
 
 
-def _text(found: Interval | Difference, digits: int) -> str:
+def _text(found: Interval | Difference | None, digits: int) -> str:
     """Return an interval; one of a difference with signs, and bold if it is clear."""
+    if found is None:
+        return "–"
     sign = "+" if isinstance(found, Difference) else ""
     text = f"{_interval(found):{sign}.{digits}f}"
     return f"**{text}**" if isinstance(found, Difference) and found.is_clear else text
+
+
+# ---------------------------------------------------------------- pictures
 
 
 def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
@@ -362,7 +411,7 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
             above = f"{title} of i.i.d. answers, {results.study.name}"
             write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
             yield path
-    if panels := _budgets(results):
+    if panels := _solved_curves(results):
         path, has_bands = folder / "solved-by-budget.png", max(map(len, panels.values())) <= MOST_BANDS
         bands = "Bands: 95 % bootstrap over problems and seeds."
         note = "Right on all training and held-out rows. "
@@ -371,10 +420,10 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         write_budgets(path, panels, title=title, note=note)
         yield path
     logs: dict[str, tuple[str, list[Any]]] = {}  # arms may share their trainings
-    for arm in results.arms:
-        rows = [row for row in arm.trainings if row.get("log")]
+    for arm in results.study.arms:
+        rows = [row for row in results.trainings(arm.name) if row.get("log")]
         if rows:
-            logs.setdefault(rows[0]["training"], (arm.arm.name, [row["log"] for row in rows]))
+            logs.setdefault(rows[0]["training"], (arm.name, [row["log"] for row in rows]))
     if logs:
         path = folder / "training.png"
         lines = {
@@ -386,14 +435,13 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         yield path
 
 
-def _budgets(results: StudyResults) -> dict[str, list[KCurve]]:
+def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
     """Return by strategy the problems that each arm solves against evaluations."""
     panels: dict[str, list[KCurve]] = {}
     for strategy in (one.name for one in results.study.strategies):
-        for arm in results.arms:
-            if strategy in arm.searched:
-                after = arm.searched[strategy].after
-                curve = KCurve(arm.arm.name, tuple(after), tuple(after.values()))
+        for arm in results.study.arms:
+            if (rows := results.searched(arm.name).get(strategy)) is not None:
+                curve = KCurve(arm.name, tuple(budgets(arm.evaluations)), _solved_curve(rows))
                 panels.setdefault(strategy, []).append(curve)
     return panels
 
