@@ -1,53 +1,72 @@
-"""Progress of a running search: a live view on a terminal, a line every half minute elsewhere.
+"""Progress of runs, batches and trainings: bars on a terminal, a line every half minute elsewhere.
 
 Writes to standard error only, so that standard output holds nothing but the answer. The clock is used
-here to say how fast a run goes and how often to say it; nothing in the search depends on it.
+here to say how fast work goes and how often to say it; nothing in the search depends on it.
 """
 
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from evovpo.analysis.scores import merit, score_name
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
-from evovpo.runs.driver import Progress
+from evovpo.runs.driver import Progress as RunProgress
 from evovpo.search.search import SearchState
 from evovpo.store import CallTotals
 from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
-"""Shortest time between two updates of the live view."""
+"""Shortest time between two updates of the bars."""
 LINE_SECONDS = 30.0
 """Time between two lines where there is no terminal."""
+_SPEED_SECONDS = 3600.0
+"""Time over which the speed is taken, long enough for slow models."""
 
 _ISLANDS_SHOWN = 8
 
 
-class LiveView(ABC):
-    """Shows where some work stands while a `with` block lasts: live on a terminal, in lines elsewhere.
+class _Bars(Progress):
+    """Bars with something below them."""
 
-    A subclass sets what its `_view` reads before it calls `__init__` here, which looks at it once.
-    """
+    below: RenderableType = ""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._begin = self._shown_at = time.monotonic()
-        rate = 1 / UPDATE_SECONDS
-        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=rate, transient=True)
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield self.below
+
+
+class WorkBar:
+    """Shows the work at hand on standard error until the end of a `with` block."""
+
+    unit = ""
+    """What is counted, for lines."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._bars = _Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}", markup=False),
+            console=self._console,
+            refresh_per_second=1 / UPDATE_SECONDS,
+            speed_estimate_period=_SPEED_SECONDS,
+            transient=True,
+        )
+        self._work = self._bars.add_task("starting", total=None, figures="")
+        self._shown_at = time.monotonic()
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
-            self._live.start()
+            self._bars.start()
         else:
             threading.Thread(target=self._say_at_times, daemon=True).start()
         return self
@@ -55,23 +74,26 @@ class LiveView(ABC):
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._console.is_terminal:
-            self._live.stop()
+            self._bars.stop()
 
-    @abstractmethod
-    def _view(self) -> RenderableType:
-        """Return what a terminal shows now."""
+    def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
+        """Show what is worked at, and how far it is; the time left is taken anew for another name."""
+        work = self._bars.tasks[0]
+        if work.description != name:
+            self._bars.reset(self._work)
+        work.total = total
+        self._bars.update(self._work, description=printable(name), completed=done, figures=figures)
 
-    @abstractmethod
     def status(self) -> str:
-        """Return in one line where the work stands now."""
-
-    def _say_at_times(self) -> None:
-        while not self._ended.wait(max(0.1, self._shown_at + LINE_SECONDS - time.monotonic())):
-            if time.monotonic() - self._shown_at >= LINE_SECONDS:
-                self._line(self.status())
+        """Return in one line what is worked at, how far it is, and how long it may still take."""
+        work = self._bars.tasks[0]
+        done = "" if work.total is None else f"{work.completed:.0f} of {work.total:.0f} {self.unit}".rstrip()
+        left = work.time_remaining
+        togo = f"at most {duration(left)} to go" if left else ""
+        return ", ".join(filter(None, (work.description, done, work.fields["figures"], togo)))
 
     def line(self, text: str) -> None:
-        """Print a line, on a terminal above the view."""
+        """Print a line, on a terminal above the bars."""
         self._shown_at = time.monotonic()
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
@@ -80,12 +102,19 @@ class LiveView(ABC):
         if not self._console.is_terminal:
             self.line(text)
 
+    def _say_at_times(self) -> None:
+        while not self._ended.wait(max(0.1, self._shown_at + LINE_SECONDS - time.monotonic())):
+            if time.monotonic() - self._shown_at >= LINE_SECONDS:
+                self._line(self.status())
 
-class LiveProgress(LiveView):
+
+class LiveProgress(WorkBar):
     """Shows where a run stands; `started` and `told` are the hooks of a run.
 
     `totals` returns what the requests of a run to servers came to, for a run that has some.
     """
+
+    unit = "evaluations"
 
     def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
         self._totals = totals
@@ -93,66 +122,52 @@ class LiveProgress(LiveView):
         """The run, once it is stored and can be resumed."""
         self.proposed = 0
         """Candidates proposed so far, also by an earlier process."""
-        self._waiting_for = self._how = self._status = self._waits = ""
-        self._best = Text()
         self._proposed_before: int | None = None
-        self._read_at = float("-inf")
+        self._begin, self._read_at = time.monotonic(), float("-inf")
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
         """Say what takes time before the search can begin."""
-        self._waiting_for = reason
+        self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
         """Take note that the run is stored."""
-        self.run = run
-        self._begin = time.monotonic()
-        self._waiting_for = ""
+        self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
-        self._how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
-        self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {self._how}")
+        how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
+        self.show(f"{run.problem_id}, run {run.id}, {how}", 0, run.evaluations)
+        self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {how}")
 
-    def told(self, progress: Progress) -> None:
+    def told(self, progress: RunProgress) -> None:
         """Take note of a tell, or that none comes; shown if the last update is long enough ago."""
-        self.proposed, self._waits = progress.search.proposed, progress.waits
+        self.proposed = progress.search.proposed
         is_first = self._proposed_before is None
         if self._proposed_before is None:
             self._proposed_before = self.proposed
         now = time.monotonic()
-        if now - self._read_at < UPDATE_SECONDS:
+        if self.run is None or now - self._read_at < UPDATE_SECONDS:
             return
         self._read_at = now
         rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
-        self._status = status_line(progress.search, rate)
+        status = status_line(progress.search, rate)
         if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
-            self._status += f", {calls_text(totals)}"
+            status += f", {calls_text(totals)}"
+        shown = [Text(status), *[Text(progress.waits, style="yellow")] * bool(progress.waits)]
         if (best := progress.search.best) is not None:
             line = one_line(best.program.source, progress.search.problem.entry)
-            self._best = Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+            shown.append(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+        self._bars.below = Group(*shown)
+        self.show(self._bars.tasks[0].description, self.proposed, self.run.evaluations)
+        self._said = ", ".join(filter(None, (status, progress.waits)))
         if is_first:
             self._line(self.status())
 
+    _said = ""
+
     def status(self) -> str:
         """Return in one line where the run stands, or what takes time before it begins."""
-        if self.run is None or self._waiting_for:
-            return f"{self._waiting_for} ... {duration(time.monotonic() - self._begin)}"
-        done = f"{self.proposed} of {self.run.evaluations} evaluations"
-        return ", ".join(filter(None, (done, self._status, self._waits)))
-
-    def _view(self) -> RenderableType:
-        if self.run is None or self._waiting_for:
-            return Text(self.status())
-        run, bar = self.run, Table.grid(padding=(0, 1))
-        done = Text(f"{self.proposed} of {run.evaluations} evaluations", style="bold")
-        took, new = time.monotonic() - self._begin, self.proposed - (self._proposed_before or 0)
-        left = took / new * (run.evaluations - self.proposed) if new else 0.0
-        togo = f", at most {duration(left)} to go" * bool(left)
-        seconds = Text(f"{took:.0f} s{togo}", style="dim")
-        bar.add_row(ProgressBar(run.evaluations, self.proposed, width=40), done, seconds)
-        head = Text.assemble((run.problem_id, "bold"), (f"   run {run.id}, {self._how}", "dim"))
-        waits = Text(self._waits, style="yellow")
-        return Group(head, bar, Text(self._status), *[waits] * bool(waits), self._best)
+        return ", ".join(filter(None, (super().status(), self._said)))
 
 
 def status_line(search: SearchState, rate: float) -> str:

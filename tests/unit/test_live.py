@@ -11,7 +11,7 @@ from toy_runs import CONFIG, HARD, Loop, evaluation
 from evovpo.config import Config
 from evovpo.prompts.instruct import RewriteFormat
 from evovpo.reports import live
-from evovpo.reports.live import LiveProgress, LiveView, status_line
+from evovpo.reports.live import LiveProgress, WorkBar, status_line
 from evovpo.runs.driver import Progress
 from evovpo.search.search import SearchState
 from evovpo.store import CallTotals
@@ -63,39 +63,40 @@ def test_a_silent_server_is_named_with_the_requests_that_brought_nothing() -> No
     progress.started(RUN)
     progress.told(Progress(judged(loop_with(*REWARDS)), 1, "waiting since 40 s"))
     status = progress.status()
-    assert status.startswith("0 of 100 evaluations, best mean reward 0.562, ")
+    assert ", 0 of 100 evaluations, best mean reward 0.562, " in status
     assert "5 requests to servers (2 of them brought nothing: timeout 2)" in status
     assert status.endswith(", waiting since 40 s")
 
 
-def test_a_terminal_is_told_how_long_it_may_still_take() -> None:
+def test_a_terminal_shows_the_best_program_and_untrusted_text_cannot_steer_it() -> None:
     output = io.StringIO()
-    console = Console(file=output, width=200)
-    progress = LiveProgress(console)
-    progress.started(RUN)
-    progress.told(Progress(judged(loop_with(*REWARDS)), 1))
-    console.print(progress._view())
-    assert "to go" not in output.getvalue()
-    progress.proposed = 50
-    console.print(progress._view())
-    assert "to go" in output.getvalue()
+    with LiveProgress(Console(file=output, force_terminal=True, width=120)) as progress:
+        progress.started(dataclasses.replace(RUN, problem_id="\x1b[5mpurple[/]"))
+        progress.told(Progress(judged(loop_with(*REWARDS)), 1))
+        progress.line("a \x1b[5mline")
+    shown = output.getvalue()
+    assert "0/100" in shown
+    assert "best mean reward 0.562" in shown
+    assert "\x1b[5m" not in shown
 
 
-class Work(LiveView):
-    """Work of which nothing is told."""
-
-    def _view(self) -> str:
-        return ""
-
-    def status(self) -> str:
-        return "at work"
+def test_work_says_how_long_it_may_still_take_once_that_is_known() -> None:
+    bar = WorkBar(Console(file=io.StringIO()))
+    for done in range(4):
+        assert "to go" not in bar.status() or done > 1
+        bar.show("searching", done, 10)
+        time.sleep(0.01)
+    assert bar.status().startswith("searching, 3 of 10, at most ")
+    bar.show("training", 0, 5)  # at a speed of its own
+    assert bar.status() == "training, 0 of 5"
 
 
 def test_without_a_terminal_lines_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "LINE_SECONDS", 0.01)
     output = io.StringIO()
-    with Work(Console(file=output)):
+    with WorkBar(Console(file=output)) as bar:
+        bar.show("at work", 1, 2)
         end = time.monotonic() + 60
-        while output.getvalue().count("at work\n") < 3 and time.monotonic() < end:
+        while output.getvalue().count("at work, 1 of 2\n") < 3 and time.monotonic() < end:
             time.sleep(0.01)
-    assert output.getvalue().startswith("at work\nat work\nat work\n")
+    assert output.getvalue().startswith("at work, 1 of 2\n" * 3)

@@ -84,7 +84,8 @@ def measure(
                evovpo measure --domain musique --data dev.jsonl --model NAME --base-url http://127.0.0.1:8000/v1
     """
     check_installed()
-    from trainer.cli.progress import WorkBar, quiet
+    from evovpo.reports.live import WorkBar
+    from trainer.cli.progress import quiet
     from trainer.domains.catalogue import GENERATED, open_domain
     from trainer.domains.policy_figures import measure_policies
     from trainer.domains.sampling import Ask

@@ -117,7 +117,7 @@ def retrain(
     from transformers.utils import logging
 
     from evovpo.runs.stored import find_run
-    from trainer.cli.progress import WorkBar
+    from trainer.cli.progress import TrainingBar
     from trainer.learning.data import RunSpan
     from trainer.loop import retrain as training
     from trainer.loop.guard import uncompared
@@ -144,7 +144,7 @@ def retrain(
                 say(f"Would make {plan_line(plan)}.")
                 warn_uncompared(plan)
             return
-        bar = WorkBar()
+        bar = TrainingBar()
 
         def planned(plan: TrainingPlan, done: int) -> None:
             if not as_json:

@@ -8,11 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from evovpo.cli.terminal import console
-from evovpo.reports.live import LiveView
+from evovpo.reports.live import WorkBar
 
 if TYPE_CHECKING:
     from evovpo.runs.driver import Progress as SearchProgress
@@ -39,44 +35,20 @@ def quiet() -> Iterator[None]:
         yield
 
 
-class WorkBar(LiveView):
-    """A bar over the work at hand, on standard error, until the end of a `with` block."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
-        )
-        self._work = self._bar.add_task("starting", total=None, figures="")
-        super().__init__(console(stderr=True))
-
-    def _view(self) -> RenderableType:
-        return self._bar.get_renderable()
-
-    def status(self) -> str:
-        """Return in one line what is worked at."""
-        work = self._bar.tasks[0]
-        done = "" if work.total is None else f"{work.completed:.0f} of {work.total:.0f}"
-        return ", ".join(filter(None, (work.description, done, work.fields["figures"])))
-
-    def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
-        """Show what is worked at, and how far it is."""
-        self._bar.update(self._work, description=name, total=total, completed=done, figures=figures)
+class TrainingBar(WorkBar):
+    """A bar over a training and the comparison of its version with the parent."""
 
     def stepped(self, step: TrainingStep) -> None:
         """Show the figures of a step of the training that is shown."""
         figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
-        self._bar.update(self._work, advance=1, figures=figures)
+        self._bars.update(self._work, advance=1, figures=figures)
 
     def guarded(self, done: int, total: int) -> None:
         """Show how far the comparison of a version with its parent is."""
         self.show("comparing with the parent", done, total)
 
 
-class LoopBar(WorkBar):
+class LoopBar(TrainingBar):
     """A bar over the searches and trainings of a loop, and a line for each that ends."""
 
     def __init__(self, plan: Loop, rounds: int) -> None:

@@ -167,7 +167,8 @@ def _recipe(
             say(f"{one['arm']}: at most {one['tokens']:,} completion tokens{hours}{memory}")
         return
     check_installed()
-    from trainer.cli.progress import WorkBar, quiet
+    from evovpo.reports.live import WorkBar
+    from trainer.cli.progress import quiet
 
     if not report_only:
         bar = WorkBar()
@@ -197,7 +198,7 @@ def _run(
     """Run what is missing, with a bar; return the searches that failed."""
     check_installed()
     from evovpo.experiments.cluster import on_cluster
-    from trainer.cli.progress import WorkBar
+    from evovpo.reports.live import WorkBar
     from trainer.experiments.study import store_url
     from trainer.experiments.study_run import check, run_study
 

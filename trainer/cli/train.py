@@ -151,7 +151,8 @@ def _of_recipe(
 
 
 def _train(asked: TrainingRequest, *, as_json: bool) -> None:
-    from trainer.cli.progress import WorkBar, quiet
+    from evovpo.reports.live import WorkBar
+    from trainer.cli.progress import quiet
     from trainer.domains.training import train as run
     from trainer.reports.domains import trained_view
 

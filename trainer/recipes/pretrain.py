@@ -29,7 +29,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from evovpo.builtin.chain import BEGIN_ID, END_ID, PAD_ID
 from evovpo.files import written_whole
-from trainer.cli.progress import WorkBar
+from evovpo.reports.live import WorkBar
 from trainer.domains.strings.tasks import sample_sequence
 from trainer.learning.packing import alike
 from trainer.recipes.tokenizer import build_tokenizer
