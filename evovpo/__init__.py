@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evovpo.api.asking import Search
-    from evovpo.api.evolving import Best, EvolveResult, evolve
+    from evovpo.api.ask_tell import Search
+    from evovpo.api.evolve import Best, EvolveResult, evolve
     from evovpo.api.problems import Failed
     from evovpo.api.stored_runs import ProgramRecord, StoredRun, list_runs, read_run
     from evovpo.errors import EvovpoError
@@ -27,8 +27,8 @@ __all__ = [
     "read_run",
 ]
 _HOMES = {
-    "evovpo.api.asking": ("Search",),
-    "evovpo.api.evolving": ("Best", "EvolveResult", "evolve"),
+    "evovpo.api.ask_tell": ("Search",),
+    "evovpo.api.evolve": ("Best", "EvolveResult", "evolve"),
     "evovpo.api.problems": ("Failed",),
     "evovpo.api.stored_runs": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
     "evovpo.errors": ("EvovpoError",),

@@ -69,11 +69,11 @@ def batch(
     from contextlib import nullcontext
     from functools import partial
 
+    from evovpo.experiments.cell_runs import only_batch, sized
     from evovpo.experiments.cluster import on_cluster
     from evovpo.experiments.plan import plan
     from evovpo.experiments.pool import run_all
     from evovpo.experiments.results import read_results
-    from evovpo.experiments.running import only_batch, sized
     from evovpo.page.batch_report import batch_report, results_json
     from evovpo.reports.batch_progress import BatchProgress
 

@@ -189,7 +189,7 @@ def evolve(
     with open_store(request.config.store.url, create=True) as store, beside:
         if origin is not None:
             if Path(origin).is_dir():
-                from evovpo.integrations.importing import bring_in
+                from evovpo.integrations.import_checkpoint import bring_in
 
                 run = {"origin": bring_in(store, Path(origin)).run}
                 request = replace(request, config=request.config.changed(run=run))
@@ -270,7 +270,7 @@ def _two_models(first: str, second: str) -> str:
 
 def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
     """Write what OpenEvolve leaves of a run; of a project, or into the folder that was asked for."""
-    from evovpo.integrations.exporting import write_best, write_checkpoint
+    from evovpo.integrations.export_checkpoint import write_best, write_checkpoint
 
     if folder is None and view.problem.evaluator is None:
         return

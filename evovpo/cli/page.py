@@ -70,7 +70,7 @@ def serve(
     _require_ui()
     from evovpo.page.page_server import application, needs_token
     from evovpo.page.page_server import serve as serve_page
-    from evovpo.page.source import Source
+    from evovpo.page.page_store import Source
 
     token = secrets.token_urlsafe(18) if allow_actions or needs_token(host) else None
 
@@ -102,7 +102,7 @@ def export(
     [dim]Example:[/dim]  evovpo export latest -o run.html
     """
     from evovpo.page.export import export_html
-    from evovpo.page.source import Source
+    from evovpo.page.page_store import Source
     from evovpo.runs.stored import find_run
 
     with contextlib.closing(Source(store_url, update_seconds=float("inf"))) as source:
@@ -140,8 +140,8 @@ def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said:
     logs.as_parent()
     from evovpo.page.page_server import application, needs_token
     from evovpo.page.page_server import serve as serve_page
+    from evovpo.page.page_store import Source
     from evovpo.page.reports import LiveReport
-    from evovpo.page.source import Source
 
     token = secrets.token_urlsafe(18) if needs_token("127.0.0.1") else None
 

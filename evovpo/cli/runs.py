@@ -80,7 +80,7 @@ def show(
     """
     from evovpo.problem.importers.tables import script
     from evovpo.reports import portfolio as sets
-    from evovpo.reports.curve import write_curve_png
+    from evovpo.reports.run_curve import write_curve_png
     from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
 
@@ -246,7 +246,7 @@ def import_openevolve(
     [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
     """
     from evovpo.config import Config
-    from evovpo.integrations.importing import bring_in
+    from evovpo.integrations.import_checkpoint import bring_in
     from evovpo.runs.request import open_request
 
     changes = settings(overrides, {"store.url": store_url})

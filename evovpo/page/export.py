@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evovpo.page import read_api
+from evovpo.page.page_store import Source
 from evovpo.page.read_api import MOST_ROWS, Record
-from evovpo.page.source import Source
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from evovpo.analysis.scores import Scored
 from evovpo.store import Store, TellPage
-from evovpo.store.browsing import CandidateLine
+from evovpo.store.page_queries import CandidateLine
 from evovpo.types import Problem, PromptKind, Status
 
 _PAGE_TELLS = 250

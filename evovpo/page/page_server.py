@@ -30,9 +30,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from evovpo.errors import ConfigError, RunHeldError, StoreError
 from evovpo.page import read_api
 from evovpo.page.export import ASSETS, SCRIPTS
+from evovpo.page.page_store import Source
 from evovpo.page.read_api import MOST_ROWS, SORTS, NotStoredError, Record
 from evovpo.page.reports import LiveReport
-from evovpo.page.source import Source
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
 _FILES = {"/": "index.html", **{f"/{name}": name for name in ("page.css", *SCRIPTS)}}

@@ -18,7 +18,7 @@ from evovpo.builtin import token_texts
 from evovpo.config import Config, ModelConfig
 from evovpo.errors import EvovpoError, StoreError
 from evovpo.page.figures import Point, ProgramLine, RunFigures
-from evovpo.page.source import Source
+from evovpo.page.page_store import Source
 from evovpo.prompts.replies import idea_of
 from evovpo.runs.stored import Ancestor, RowResult, example_rows, lineage
 from evovpo.search.population import Grid, Member

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 
 from evovpo.errors import AnswerError
-from evovpo.prompts import showing
+from evovpo.prompts import program_text
 from evovpo.prompts.blocks import keep_fixed, layout
 from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
 from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
@@ -30,7 +30,7 @@ def read_rewrite(
     found = blocks(text)
     if problem.suffix == "/":
         return _read_files(problem, found, base, is_cut, has_blocks)
-    language = showing.language_of(problem.suffix)
+    language = program_text.language_of(problem.suffix)
     if not found and (problem.entry, problem.parameters) == ("answer", ()) and "def " not in text:
         return Program(f"def answer():\n    return {text.strip()!r}\n")  # text is wanted, and this is some
     if not found:
@@ -38,7 +38,7 @@ def read_rewrite(
         if language != "python" or not _has_definitions(text, problem.entry):
             raise AnswerError("the reply has no code block")
         found = [Block(text, language, True, "")]
-    aliases = showing.ALIASES
+    aliases = program_text.ALIASES
     named = [block for block in found if aliases.get(block.language, block.language) == language]
     programs: list[Program] = []
     faults: list[AnswerError] = []
@@ -76,7 +76,7 @@ def read_diff(
 
 
 def _whole_program(problem: Problem, block: Block, old: str, is_cut: bool) -> Program:
-    if not block.is_closed and is_cut and showing.language_of(problem.suffix) != "python":
+    if not block.is_closed and is_cut and program_text.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
     source = _trimmed(block.text)
     if not source.strip():

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from evovpo.config import PromptConfig
 from evovpo.errors import AnswerError, BundleError
-from evovpo.prompts import showing
+from evovpo.prompts import program_text
 from evovpo.prompts.blocks import layout
 from evovpo.prompts.extract_programs import files_of, read_diff, read_rewrite
 from evovpo.prompts.replies import delimiter, split_answers
@@ -40,7 +40,7 @@ class _InstructFormat:
         Without a parent, a problem whose programs cannot be written from its text alone shows its first
         starting program, to which edits apply.
         """
-        language = showing.language_of(problem.suffix)
+        language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
         # What a project's own configuration says to the model stays where it puts it: in the system message.
         statement, own = problem.statement.strip(), problem.evaluator is not None
@@ -50,7 +50,7 @@ class _InstructFormat:
             "objectives": "" if problem.has_one_score else _objectives(problem),
             "score": _objectives(problem).removeprefix("- ") if problem.has_one_score else "",
             "examples": _examples(problem, request),
-            "notes": showing.quoted(request.notes),
+            "notes": program_text.quoted(request.notes),
             "inspirations": self._numbered(
                 "inspiration",
                 [self._judged(problem, request, shown, request.parent) for shown in request.inspirations],
@@ -61,7 +61,7 @@ class _InstructFormat:
         }
         if parent is None:
             base = self._base(problem, None)
-            values["start"] = "" if base is None else showing.shown_source(base.source, problem.suffix)
+            values["start"] = "" if base is None else program_text.shown_source(base.source, problem.suffix)
         else:
             judged = self._judged(problem, request, parent, partner)
             values |= {"parent": judged["program"], **judged}
@@ -108,7 +108,7 @@ class _InstructFormat:
 
     def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
         """Return the program in a code block; of a folder program, all its files."""
-        return f"```{showing.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
+        return f"```{program_text.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
 
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
         """Return the program that an answer is a new version of; None where it is written from nothing."""
@@ -119,17 +119,17 @@ class _InstructFormat:
     ) -> dict[str, str]:
         """Return what a prompt says of a program; it may be better at something than `other`."""
         most = self._settings.feedback_characters
-        text = showing.shown_feedback(problem, shown.evaluation, request.rows, most)
+        text = program_text.shown_feedback(problem, shown.evaluation, request.rows, most)
         return {
-            "program": showing.shown_source(shown.program.source, problem.suffix),
-            "rewards": showing.shown_rewards(problem, shown.evaluation),
+            "program": program_text.shown_source(shown.program.source, problem.suffix),
+            "rewards": program_text.shown_rewards(problem, shown.evaluation),
             "feedback": self._templates.fill("output", {"text": text}),
-            "better": showing.better_at(problem, shown.evaluation, other.evaluation) if other else "",
+            "better": program_text.better_at(problem, shown.evaluation, other.evaluation) if other else "",
         }
 
     def _failed(self, attempt: Attempt) -> dict[str, str]:
-        text = showing.quoted(attempt.text, self._settings.attempt_characters)
-        return {"reason": showing.one_line(attempt.reason), "text": text}
+        text = program_text.quoted(attempt.text, self._settings.attempt_characters)
+        return {"reason": program_text.one_line(attempt.reason), "text": text}
 
     def _numbered(self, template: str, filled: list[dict[str, str]]) -> str:
         texts = (
@@ -143,7 +143,7 @@ class _InstructFormat:
         if request.answers == 0:
             return ""
         base = self._base(problem, None if request.parent is None else request.parent.program)
-        language = showing.language_of(problem.suffix)
+        language = program_text.language_of(problem.suffix)
         values = {
             "language": language,
             "fence": f"```{language}",
@@ -205,7 +205,7 @@ def _template(request: PromptRequest) -> str:
 def _changes(shown: ShownProgram | None) -> str:
     """Return the last changes that led to a program, one a line, oldest first."""
     steps = [
-        (showing.one_line(idea), showing.number(before), showing.number(after))
+        (program_text.one_line(idea), program_text.number(before), program_text.number(after))
         for idea, before, after in (() if shown is None else shown.changes)
     ]
     return "\n".join(f"- {idea} ({before} -> {after})" for idea, before, after in steps)
@@ -220,8 +220,8 @@ def _objectives(problem: Problem) -> str:
 def _examples(problem: Problem, request: PromptRequest) -> str:
     if not problem.is_by_example:
         return ""
+    rows = [(problem.objectives[row].name, problem.train[row]) for row in request.rows]
     return "\n".join(
-        f"{problem.objectives[row].name}: "
-        f"{showing.shown_call(problem.entry, problem.train[row].inputs)} == {problem.train[row].output!r}"
-        for row in request.rows
+        f"{name}: {program_text.shown_call(problem.entry, example.inputs)} == {example.output!r}"
+        for name, example in rows
     )

@@ -8,8 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import TaskID
 
+from evovpo.experiments.cell_runs import CellProgress, Work
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, TaskStarted
-from evovpo.experiments.running import CellProgress, Work
 from evovpo.reports.live import WorkBar
 from evovpo.reports.text import calls_text, printable, reward_text
 from evovpo.store import CallTotals, RunRow

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from evovpo.analysis.scores import Scored, combined_curve, only_failures, score_json
 from evovpo.config import Config
-from evovpo.reports.curve import curve_lines
+from evovpo.reports.run_curve import curve_lines
 from evovpo.reports.run_tables import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, plain_table, printable, program_view, reward_text, right
 from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from evovpo.store.browsing import Browsing, RunHead, TellPage
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
+from evovpo.store.page_queries import Browsing, RunHead, TellPage
 from evovpo.store.runs import CallTotals, Snapshot
 from evovpo.store.schema import SCHEMA_VERSION
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at

@@ -14,7 +14,9 @@ from evovpo.errors import ConfigError, PolicyError, TrainingError
 from evovpo.store import Store
 from evovpo.types import Group, Message, PolicyVersion, Prompt, PromptKind, Rewards, Rollout, Sampling
 from trainer.config import ObjectiveConfig, ObjectiveName, TrainConfig, TrainingRunConfig, UpdateConfig
-from trainer.learning.data import (
+from trainer.learning.policy_update import UpdateSettings
+from trainer.learning.step_data import StepData, plan_steps, step_figures, training_rows
+from trainer.learning.stored_groups import (
     GroupReader,
     RunSpan,
     Skip,
@@ -25,8 +27,6 @@ from trainer.learning.data import (
     skip_reason,
     version_distance,
 )
-from trainer.learning.offline import UpdateSettings
-from trainer.learning.step_data import StepData, plan_steps, step_figures, training_rows
 from trainer.objectives import OBJECTIVES, batch_advantages
 
 VERSIONS = {

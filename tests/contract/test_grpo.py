@@ -18,8 +18,8 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 import trainer.learning.grpo
 from evovpo.errors import ConfigError, TrainingError
 from trainer.learning.grpo import VPOConfig, VPOTrainer
-from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
+from trainer.learning.policy_update import Updater, UpdateSettings
 from trainer.objectives import OBJECTIVES, batch_advantages
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]

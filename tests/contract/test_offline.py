@@ -10,13 +10,13 @@ from tiny_models import tiny_model, with_adapter
 
 import trainer.learning.packing
 from evovpo.errors import DivergedError
-from trainer.learning.offline import (
+from trainer.learning.packing import TrainingRow, collate, pack
+from trainer.learning.policy_update import (
     Updater,
     UpdateSettings,
     completion_logits,
     token_logprobs,
 )
-from trainer.learning.packing import TrainingRow, collate, pack
 
 Groups = list[list[TrainingRow]]
 

@@ -19,6 +19,7 @@ from shell import Shell
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.batch import Arm, cells, read_batch
+from evovpo.experiments.cell_runs import CellProgress, Work, only_batch, sized
 from evovpo.experiments.plan import plan
 from evovpo.experiments.pool import (
     FailedTask,
@@ -29,7 +30,6 @@ from evovpo.experiments.pool import (
     kept_processes,
     run_all,
 )
-from evovpo.experiments.running import CellProgress, Work, only_batch, sized
 from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress
 from evovpo.reports.text import duration

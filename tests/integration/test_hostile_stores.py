@@ -27,7 +27,7 @@ from toy_runs import PROBLEM
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import NotAllowedError, StoreError
-from evovpo.page.source import Source
+from evovpo.page.page_store import Source
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer

@@ -19,7 +19,6 @@ from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import Example, Objective, PolicyVersion, Problem, Program, Prompt
 from trainer.config import TrainConfig
-from trainer.learning.data import RunSpan
 from trainer.learning.imitation import (
     SIDE,
     FoundProgram,
@@ -32,9 +31,10 @@ from trainer.learning.imitation import (
     read_targets,
     text_row,
 )
-from trainer.learning.offline import token_logprobs
 from trainer.learning.policy_models import load_tokenizer, load_trainable
+from trainer.learning.policy_update import token_logprobs
 from trainer.learning.step_data import with_texts
+from trainer.learning.stored_groups import RunSpan
 from trainer.loop.retrain import TARGETS_FILE, preview, retrain
 from trainer.loop.training_plan import make_plan
 from trainer.objectives import draw_weights

@@ -17,7 +17,7 @@ from openevolve.database import ProgramDatabase
 from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
 
 from evovpo.errors import ProblemError, ReplayError
-from evovpo.integrations.importing import import_checkpoint, imported_problem
+from evovpo.integrations.import_checkpoint import import_checkpoint, imported_problem
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild

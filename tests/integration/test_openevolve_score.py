@@ -13,7 +13,7 @@ from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.openevolve.loading import load_openevolve
-from evovpo.prompts.showing import shown_rewards
+from evovpo.prompts.program_text import shown_rewards
 from evovpo.types import Program, Status
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from store_conformance import PROBLEM, RUN, append, scripted_history
 
 from evovpo.page.export import export_html
-from evovpo.page.source import Source
+from evovpo.page.page_store import Source
 from evovpo.store import Store
 from evovpo.types import PolicyVersion
 

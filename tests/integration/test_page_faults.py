@@ -28,7 +28,7 @@ from starlette.testclient import TestClient
 from store_conformance import PROBLEM, RUN, append, scripted_history
 
 from evovpo.page.page_server import application
-from evovpo.page.source import Source
+from evovpo.page.page_store import Source
 from evovpo.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]

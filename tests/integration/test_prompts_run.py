@@ -10,8 +10,8 @@ from shell import Shell
 from evovpo.config import Config
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
+from evovpo.prompts.program_text import shown_rewards
 from evovpo.prompts.replies import delimiter
-from evovpo.prompts.showing import shown_rewards
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest

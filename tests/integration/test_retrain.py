@@ -24,10 +24,10 @@ from evovpo.errors import ConfigError, DivergedError, EvovpoError, PolicyError, 
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind, PolicyVersion, Rewards, Rollout, Sampling, TrainingStep
 from trainer.config import TrainConfig
-from trainer.learning.data import RunSpan
-from trainer.learning.offline import token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policy_models import load_trainable
+from trainer.learning.policy_update import token_logprobs
+from trainer.learning.stored_groups import RunSpan
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
 from trainer.loop.guard import uncompared

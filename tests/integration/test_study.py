@@ -19,9 +19,7 @@ from evovpo.errors import ConfigError
 from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.judging.measure import measure as measure_answers
-from trainer.domains.catalogue import open_family
-from trainer.domains.domain import Split
-from trainer.domains.on_policy import (
+from trainer.domains.arm_training import (
     TaskMeasure,
     TrainingArm,
     TrainingBudget,
@@ -30,6 +28,8 @@ from trainer.domains.on_policy import (
     measure,
     train,
 )
+from trainer.domains.catalogue import open_family
+from trainer.domains.domain import Split
 from trainer.experiments.study_export import Export
 from trainer.experiments.study_file import bundled_studies, read_bundled
 from trainer.experiments.study_results import StudyResults
@@ -223,7 +223,7 @@ def test_a_share_of_parents_above_a_half_is_refused() -> None:
 
 
 def test_chosen_tasks_are_permutations_one_after_the_other() -> None:
-    from trainer.domains.on_policy import _chosen_tasks
+    from trainer.domains.arm_training import _chosen_tasks
 
     order = [task for step in range(7) for task in _chosen_tasks(7, step, 3, seed=5)]
     assert [sorted(order[i : i + 7]) for i in (0, 7, 14)] == [list(range(7))] * 3

@@ -8,11 +8,11 @@ pytest.importorskip("torch")
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer, measure
+from trainer.domains.arm_training import TrainingArm, TrainingBudget, train
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split, TaskFamily
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
 from trainer.domains.maze.maze_family import MazeFamily, chain_ids, prompt_ids, route_ids
-from trainer.domains.on_policy import TrainingArm, TrainingBudget, train
 
 DOMAIN: TaskFamily = MazeFamily()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)

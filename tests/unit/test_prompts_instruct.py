@@ -31,9 +31,9 @@ from toy_runs import PROBLEM
 from evovpo.config import PromptConfig
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
+from evovpo.prompts.program_text import fenced
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.request import Answer, Attempt, PromptRequest
-from evovpo.prompts.showing import fenced
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Status
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"

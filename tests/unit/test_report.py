@@ -16,7 +16,7 @@ from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.curve import curve_lines, write_curve_png
+from evovpo.reports.run_curve import curve_lines, write_curve_png
 from evovpo.reports.run_report import figures, headline, nothing_judged, outcome_json, run_report
 from evovpo.reports.run_tables import lineage_table, misses_view, rows_table, runs_table
 from evovpo.reports.text import (

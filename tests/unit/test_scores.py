@@ -9,7 +9,7 @@ from plain_search import PLAIN, PlainFormat
 from evovpo.analysis.scores import NO_SCORE, Scored, compared, only_failures, score_of
 from evovpo.config import SearchConfig
 from evovpo.problem.openevolve.metrics import read_rewards
-from evovpo.prompts.showing import better_at, shown_rewards
+from evovpo.prompts.program_text import better_at, shown_rewards
 from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,

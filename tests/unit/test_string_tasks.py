@@ -17,8 +17,8 @@ from evovpo.sandbox import Sandbox
 from evovpo.sandbox.result import Result, sandbox_failure
 from evovpo.search.search import SearchState
 from evovpo.types import Candidate, JudgedCandidate, ParseStatus, Problem, Program, PromptKind, Tell
+from trainer.domains.arm_training import TrainingArm, TrainingBudget, train
 from trainer.domains.catalogue import open_family
-from trainer.domains.on_policy import TrainingArm, TrainingBudget, train
 from trainer.domains.strings.string_family import MIN_ROWS, StringFamily
 
 

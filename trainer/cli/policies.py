@@ -118,7 +118,7 @@ def retrain(
 
     from evovpo.runs.stored import find_run
     from trainer.cli.progress import TrainingBar
-    from trainer.learning.data import RunSpan
+    from trainer.learning.stored_groups import RunSpan
     from trainer.loop import retrain as training
     from trainer.loop.guard import uncompared
     from trainer.loop.training_plan import TrainingCallbacks, make_plan

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from evovpo.errors import ConfigError
 from evovpo.experiments.toml_reader import Count, Numbers, Part, Positive, Share, several
 from evovpo.types import Json
-from trainer.domains.on_policy import TrainingArm, TrainingBudget
+from trainer.domains.arm_training import TrainingArm, TrainingBudget
 
 START = "start"
 """What `model` of an arm says for the start model of the study."""

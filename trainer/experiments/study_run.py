@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from evovpo.experiments.batch import Batch, Variant
+from evovpo.experiments.cell_runs import Work, only_batch, sized
 from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
-from evovpo.experiments.running import Work, only_batch, sized
 from evovpo.experiments.toml_reader import raise_faults
 from evovpo.store import Store
 from trainer.experiments.study import Study, StudyArm, StudyStrategy, store_url

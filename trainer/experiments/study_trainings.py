@@ -20,8 +20,8 @@ from transformers.utils import logging as transformers_logging
 from evovpo.errors import DivergedError, TrainingError
 from evovpo.experiments.pool import FatalError, Message, TaskDone, run_all
 from evovpo.files import written_whole
+from trainer.domains.arm_training import TrainingArm, load_start_model, measure, train
 from trainer.domains.catalogue import open_family
-from trainer.domains.on_policy import TrainingArm, load_start_model, measure, train
 from trainer.experiments.study import START, TEST, Study, StudyArm, recipe
 from trainer.experiments.study_export import Export, task_name
 

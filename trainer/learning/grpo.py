@@ -3,7 +3,7 @@
 `VPOTrainer` is TRL's `GRPOTrainer` with two differences: a reward function returns the reward vectors of all
 answers of a completion instead of one number, and the advantages come from `trainer.objectives`. Generation,
 loss, optimiser, logging, checkpoints, PEFT, vLLM and several processes are TRL's own. Training from logs is
-in `trainer/learning/offline.py`; both share the objectives, and a test holds their gradients together.
+in `trainer/learning/policy_update.py`; both share the objectives, and a test holds their gradients together.
 
 How it is built on TRL: one reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`,
 all that reaches into TRL) replaces the advantages. What that relies on is checked on every batch and a
@@ -49,7 +49,7 @@ class VPOConfig(GRPOConfig):
     Settings that an objective does not read are ignored, so that arms can share them. Defaults that differ
     from TRL's: `beta` 1e-3 and `delta` 3 as in VPO's code (delta is its dual clip); no
     `use_bias_correction_kl`, so that the KL term is the plain k3 estimate of VPO's code and of
-    `trainer/learning/offline.py` (TRL multiplies it by the importance ratio, another gradient even
+    `trainer/learning/policy_update.py` (TRL multiplies it by the importance ratio, another gradient even
     on-policy); mixed precision, gradient checkpointing and pinned memory only where there is an accelerator.
     One of TRL's needs a thought: `learning_rate` 1e-6, falling linearly, suits large models, not those made
     from scratch.

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from evovpo.analysis.statistics import diversity
 from evovpo.types import Rollout
 from trainer.config import ObjectiveConfig, TrainConfig
-from trainer.learning.data import TrainingGroup
 from trainer.learning.imitation import Targets
 from trainer.learning.packing import TrainingRow
+from trainer.learning.stored_groups import TrainingGroup
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
 

@@ -20,8 +20,8 @@ from evovpo.proposers.policy_server import VLLMServer
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
 from trainer.config import TrainConfig
-from trainer.learning.data import RunSpan
 from trainer.learning.policy_models import TrainableModel, load_trainable
+from trainer.learning.stored_groups import RunSpan
 from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
 from trainer.loop.probe import cpu_seconds
 from trainer.loop.publish import publish_policy, serve_policy

@@ -27,9 +27,9 @@ from evovpo.types import TrainingStep, content_id
 from trainer.config import TrainConfig
 from trainer.domains.strings.tasks import sample_sequence
 from trainer.learning.imitation import text_row
-from trainer.learning.offline import Updater, UpdateSettings, token_logprobs
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policy_models import TrainableModel
+from trainer.learning.policy_update import Updater, UpdateSettings, token_logprobs
 from trainer.learning.step_data import StepData, row_of, step_figures, training_rows
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 

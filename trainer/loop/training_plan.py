@@ -25,10 +25,10 @@ from evovpo.types import (
     content_id,
 )
 from trainer.config import TrainConfig
-from trainer.learning.data import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
 from trainer.learning.imitation import Targets, read_targets
 from trainer.learning.policy_models import load_tokenizer
 from trainer.learning.step_data import StepData, plan_steps, with_texts
+from trainer.learning.stored_groups import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
 
 
 class TrainingPlan(NamedTuple):

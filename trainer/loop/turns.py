@@ -17,7 +17,7 @@ from evovpo.runs.run import start_or_resume
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Problem, Run, Training
-from trainer.learning.data import RunSpan
+from trainer.learning.stored_groups import RunSpan
 from trainer.loop.loop import Loop
 from trainer.loop.retrain import RetrainResult, retrain, serve_start_model
 from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version

@@ -37,7 +37,7 @@ _FIGURES = (
 
 def plan_table(plan: TrainingPlan) -> Table:
     """Return the groups of each run: how many are trained on, and how many are not and why."""
-    from trainer.learning.data import Skip
+    from trainer.learning.stored_groups import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
     table = plain_table("run", *map(right, ("complete", "used", *map(str, reasons))), title="Groups")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import pydantic
 
 from evovpo.errors import ProblemError
-from evovpo.prompts.showing import suffix_of
+from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}

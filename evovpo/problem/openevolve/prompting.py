@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from evovpo.config import PromptConfig
 from evovpo.errors import ConfigError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
+from evovpo.prompts.program_text import capped, harmless, language_of
 from evovpo.prompts.request import PromptRequest, ShownProgram
-from evovpo.prompts.showing import capped, harmless, language_of
 from evovpo.types import Message, Problem, PromptKind
 
 

@@ -23,8 +23,8 @@ from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
 from evovpo.types import Rewards
 from trainer.config import ObjectiveConfig
 from trainer.domains.domain import TaskFamily
-from trainer.learning.offline import Updater, UpdateSettings
 from trainer.learning.packing import TrainingRow
+from trainer.learning.policy_update import Updater, UpdateSettings
 from trainer.learning.step_data import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights
 

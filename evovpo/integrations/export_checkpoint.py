@@ -8,7 +8,7 @@ from pathlib import Path
 from evovpo.errors import ConfigError
 from evovpo.files import write_errors, write_json
 from evovpo.prompts.bundles import is_bundle, unpack
-from evovpo.prompts.showing import language_of
+from evovpo.prompts.program_text import language_of
 from evovpo.runs.stored import RunView, lineage
 from evovpo.store import Store
 from evovpo.types import Evaluation, Json, Parent, ParentRole, Program, Prompt

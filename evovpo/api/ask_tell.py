@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from evovpo.api.evolving import make_rollouts, outside_loop
+from evovpo.api.evolve import make_rollouts, outside_loop
 from evovpo.api.problems import Row, problem_of_examples
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
