@@ -284,26 +284,6 @@ def _resident_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measured_costs(groups: int = 40, clock: Callable[[], float] = time.thread_time) -> tuple[float, float]:
-    """Return what an ask and a group cost here with a store in a file, in processor time; medians."""
-    asks, tells = [], []
-    with tempfile.TemporaryDirectory() as folder, Store.open(f"sqlite:///{folder}/fleet.db") as store:
-        bench = Bench(store, SearchConfig(evaluations=10**6, joins=False), 0)
-        bench.fill(100)
-        for _ in range(groups):
-            began = clock()
-            prompt = bench.ask()
-            store.add_prompt(prompt)
-            asks.append(clock() - began)
-            told = bench.replies(prompt)
-            began = clock()
-            store.add_tells("bench", told, bench.search.tells)
-            for tell in told:
-                bench.search.tell(tell)
-            tells.append(clock() - began)
-    return statistics.median(asks), statistics.median(tells)
-
-
 def measure(
     programs: int,
     samples: int,

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from logged_runs import PROBLEM, coin_flips, without_logprobs, write_run
+from logged_runs import PROBLEM, without_logprobs, write_run
 
 from evovpo.errors import ConfigError, PolicyError, TrainingError
 from evovpo.store import Store
@@ -440,17 +440,3 @@ def test_the_figures_of_a_step_are_those_worked_out_by_hand() -> None:
     assert found["diversity"] == pytest.approx((3.0 / 6 + 0.0) / 2)
     assert found["zero_spread_share"] == 0.5
     assert found["staleness"] == pytest.approx(2.0 * 2 / 4)
-
-
-def test_coin_flips_train(store: Store, tmp_path: Path) -> None:
-    run = write_run(store, tmp_path / "model", groups=4, judge=coin_flips)
-    found = read_run(store, RunSpan(run), tiny_reader("vpo"))
-    steps = plan_steps(found.groups, found.alike, config(groups_per_step=2))
-    rows = [
-        row
-        for step in steps
-        for g in training_rows(step, config(ObjectiveConfig(name="vpo")), 0)
-        for row in g
-    ]
-    assert len(rows) == 4 * len(found.groups)
-    assert all(len(row.completion_ids) == len(row.logprobs) == len(row.advantages) for row in rows)

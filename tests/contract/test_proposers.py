@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from evovpo.proposers.policy_folders import served_name  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
-from evovpo.types import Call, CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
+from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -162,11 +161,6 @@ def test_an_exhausted_queue_says_so() -> None:
         replies(lambda: ScriptedProposer(["a"]), make_prompt(), [0])
 
 
-def test_scripted_replies_have_no_tokens_unless_asked() -> None:
-    (rollout,) = replies(lambda: ScriptedProposer(lambda prompt, index: "xy"), make_prompt(), [0])
-    assert (rollout.token_ids, rollout.logprobs, rollout.prompt_token_ids) == (None, None, None)
-
-
 # Local
 
 
@@ -187,19 +181,6 @@ def test_text_is_that_of_the_tokens_without_the_end_token(tiny_folder: Path) -> 
         assert (rollout.token_ids[-1] == END_ID) == (rollout.finish_reason == "stop")
         assert rollout.text == tokenizer.decode(rollout.token_ids, skip_special_tokens=True)
         assert "<end>" not in rollout.text
-
-
-def test_a_reply_does_not_depend_on_the_size_of_the_batch(tiny_folder: Path) -> None:
-    prompts = [make_prompt(i, text="write f(x)\n" * (i + 1)) for i in range(5)]
-
-    async def together(proposer: Proposer) -> list[list[Rollout]]:
-        return await asyncio.gather(*(proposer.propose(prompt, range(4), SAMPLING) for prompt in prompts))
-
-    wide, narrow = (
-        run_with(partial(make_local, tiny_folder, max_batch_rows=rows), together) for rows in (128, 6)
-    )
-    for one, other in zip(wide, narrow, strict=True):
-        assert [content(rollout) for rollout in one] == [content(rollout) for rollout in other]
 
 
 @pytest.mark.parametrize(("max_batch_rows", "batches"), [(12, 1), (11, 2), (3, 3)])
@@ -382,32 +363,12 @@ def test_an_architecture_that_the_sampler_does_not_compute_is_refused(
         make_local(folder)
 
 
-def test_two_prompts_with_the_same_text_and_seed_get_the_same_replies(tiny_folder: Path) -> None:
-    prompt = make_prompt()
-    one, other = (
-        replies(lambda: make_local(tiny_folder), p, range(2)) for p in (prompt, replace(prompt, id="other"))
-    )
-    assert [rollout.text for rollout in one] == [rollout.text for rollout in other]
-
-
 def test_loading_writes_nothing_to_the_terminal(tiny_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     load_local_policy(PolicyVersion(0, None, str(tiny_folder)))
     assert capfd.readouterr() == ("", "")
 
 
 # A server
-
-
-def test_a_server_gives_what_the_model_in_its_folder_gives(url: str, tiny_folder: Path) -> None:
-    prompt = make_prompt(rollouts=8)
-    one, other = (
-        replies(make, prompt, [5, 0, 7])
-        for make in (partial(make_openai, url), partial(make_local, tiny_folder))
-    )
-    assert [content(rollout) for rollout in one] == [content(rollout) for rollout in other]
-    for served, sampled in zip(one, other, strict=True):
-        assert served.prompt_token_ids == sampled.prompt_token_ids
-        assert served.logprobs == pytest.approx(sampled.logprobs, abs=1e-5)
 
 
 def test_a_ticket_is_one_request_for_the_plain_softmax(url: str, server: FakeServer) -> None:
@@ -419,14 +380,6 @@ def test_a_ticket_is_one_request_for_the_plain_softmax(url: str, server: FakeSer
     neutral = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
     assert neutral.items() <= body.items()
     assert body["presence_penalty"] == body["frequency_penalty"] == 0.0
-
-
-@pytest.mark.parametrize("statuses", [[429], [503, 500], [408, 409, 502]])
-def test_a_busy_server_is_asked_again(url: str, server: FakeServer, statuses: list[int]) -> None:
-    calls: list[Call] = []
-    server.faults.statuses = list(statuses)
-    assert len(replies(partial(make_openai, url, record=calls.append), make_prompt(), range(4))) == 4
-    assert [call.outcome for call in calls] == [CallOutcome.RETRIED] * len(statuses) + [CallOutcome.OK]
 
 
 def test_the_wait_that_a_server_asks_for_is_kept(url: str, server: FakeServer) -> None:
@@ -462,23 +415,6 @@ def test_a_server_that_cannot_be_used_is_one_error(
     server.faults = faults
     with pytest.raises(ServerError, match=complaint):
         replies(partial(make_openai, url, **options), make_prompt(), range(4))
-
-
-def test_a_server_that_is_not_there_is_one_error() -> None:
-    with pytest.raises(ServerError, match="failed 2 times"):
-        replies(partial(make_openai, "http://127.0.0.1:9/v1", attempts=2), make_prompt(), [0])
-
-
-def test_a_missing_key_is_named(url: str, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    server.faults.statuses = [401]
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        replies(partial(make_openai, url), make_prompt(), [0])
-
-
-def test_a_model_that_the_server_does_not_have_is_named(url: str) -> None:
-    with pytest.raises(ServerError, match=r"does not serve 'other' .*models\.name"):
-        replies(lambda: OpenAIProposer(ProposerConfig(base_url=url, model="other")), make_prompt(), [0])
 
 
 def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, server: FakeServer) -> None:
@@ -544,20 +480,6 @@ def test_a_reply_ends_where_the_context_ends(url: str, tiny_folder: Path) -> Non
     )
     assert [content(rollout) for rollout in one] == [content(rollout) for rollout in other]
     assert max(len(rollout.token_ids or ()) for rollout in one) == 8  # two more characters are the system's
-
-
-def test_a_prompt_longer_than_the_context_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(PolicyError, match=f"has 202 tokens; the model reads from 1 to {CONTEXT - 1}"):
-        replies(partial(make_openai, url), make_prompt(text="x" * 200), [0])
-
-
-def test_logprobs_that_ignore_the_temperature_are_refused(url: str, server: FakeServer) -> None:
-    hot = Sampling(temperature=1.5, max_tokens=24)
-    assert len(replies(partial(make_openai, url), make_prompt(), range(4), hot)) == 4
-    server.faults.follows_temperature = False
-    with pytest.raises(ConfigError, match="--logprobs-mode processed_logprobs"):
-        replies(partial(make_openai, url), make_prompt(), range(4), hot)
-    assert len(replies(partial(make_openai, url), make_prompt(), range(4))) == 4
 
 
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])

@@ -19,18 +19,12 @@ from tiny_models import load_folder, tiny_model, with_adapter, write_tiny_folder
 from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import Config
-from evovpo.errors import PolicyError, PublishError, StoreError
-from evovpo.problem.folder import load_problem
-from evovpo.problem.suites import resolve_problem
+from evovpo.errors import PolicyError, PublishError
 from evovpo.proposers.local import load_model, no_progress_bar
 from evovpo.proposers.policy_folders import read_warm_up, served_name
 from evovpo.proposers.policy_server import VLLMServer
-from evovpo.runs.driver import Progress
-from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start as start_run
 from evovpo.store import Store
-from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
+from evovpo.types import PolicyEventKind, PolicyVersion
 from trainer.learning import policy_models
 from trainer.learning.policy_models import TrainableModel
 from trainer.loop import publish
@@ -576,26 +570,12 @@ def test_a_version_whose_weights_changed_since_is_not_served(publisher: Publishe
     assert publisher.happened[-1] == (1, REFUSED)
 
 
-def test_a_version_that_is_not_stored_is_not_served(publisher: Publisher, store: Store) -> None:
-    with pytest.raises(StoreError, match="holds no policy version 5"):
-        roll_back(store, 5)
-
-
 def test_without_a_served_version_there_is_nothing_to_roll_back(tmp_path: Path) -> None:
     with (
         Store.open(str(tmp_path / "empty.db")) as empty,
         pytest.raises(PublishError, match="nothing to roll back"),
     ):
         roll_back(empty)
-
-
-def test_events_are_stored_for_people_to_read(publisher: Publisher, store: Store) -> None:
-    publisher.publish(publisher.adapter(1))
-    roll_back(store)
-    details = {event.kind: event.detail for event in store.policy_events()[1:]}
-    assert details[SERVED] == "trained from version 0"
-    assert details[ROLLED_BACK] == "rolled back from version 1"
-    assert all(isinstance(event, PolicyEvent) and event.at for event in store.policy_events())
 
 
 # A search that follows
@@ -606,39 +586,3 @@ def built_in_server() -> Iterator[tuple[FakeServer, str]]:
     server = FakeServer(BUILT_IN_MODEL, max_model_len=768)
     with serve(server) as url:
         yield server, url
-
-
-@pytest.mark.parametrize("backend", ["local", "openai"])
-def test_a_search_goes_on_with_what_is_published_and_with_what_is_rolled_back_to(
-    backend: str, built_in_server: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    _, url = built_in_server
-    start = PolicyVersion(0, None, str(BUILT_IN_MODEL))
-    settings = ["search.evaluations=64", "search.rollouts=4", "search.in_flight=1", "search.joins=false"]
-    settings += ["search.stop_when_solved=false", "proposer.policy=served", f"proposer.name={backend}"]
-    targets: list[VLLMServer] = []
-    if backend == "openai":
-        settings += ["proposer.model=base", f"proposer.base_url={url}"]
-        targets = [VLLMServer(url, "base")]
-    problem = load_problem(resolve_problem("strings/date-to-iso"))
-    with Store.open(str(tmp_path / "store.db")) as store:
-        store.add_policy_version(start)
-        publisher = Publisher(store, BUILT_IN_MODEL, None, tmp_path / "policies")
-
-        def told(progress: Progress) -> None:
-            if progress.search.proposed == 16:
-                model = with_adapter(load_folder(BUILT_IN_MODEL), 1, scale=0.02)
-                publisher.publish(model, parent=start, targets=targets)
-            if progress.search.proposed == 32:
-                roll_back(store, 0, targets)
-            if progress.search.proposed == 48:
-                serve_policy(store, 1, "after all", targets)
-
-        outcome = start_run(RunRequest(problem, Config.load(None, settings)), store, on_tell=told)
-        rows = store.query(
-            "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
-            "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",
-            run=outcome.run,
-        )
-    assert [row["policy_version"] for row in rows] == [0] * 16 + [1] * 16 + [0] * 16 + [1] * 16
-    assert all(row["has_logprobs"] for row in rows)

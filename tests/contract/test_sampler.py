@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import CONFIGS, CONTEXT, END_ID, VOCABULARY, tiny_model
 
-from evovpo.errors import ConfigError, PolicyError
+from evovpo.errors import PolicyError
 from evovpo.proposers.sampler import (
     Completion,
     SampleRequest,
@@ -141,29 +141,6 @@ def test_a_low_temperature_chooses_the_most_likely_tokens(model: Any) -> None:
     completion = sample(Weights(model), [request], NEVER)[0][0]
     likeliest = logits_at_reply(model, request, completion).argmax(-1)
     assert list(completion.token_ids) == likeliest.tolist()
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
-def test_a_temperature_that_is_not_positive_is_refused(temperature: float) -> None:
-    with pytest.raises(ConfigError, match="above 0"):
-        sample(Weights(tiny_model()), [SampleRequest((5,), 1, (0,), temperature, 5)], NEVER)
-
-
-def test_a_limit_below_one_token_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_tokens is 0"):
-        sample(Weights(tiny_model()), [SampleRequest((5,), 1, (0,), 1.0, 0)], NEVER)
-
-
-@pytest.mark.parametrize("length", [0, CONTEXT])
-def test_a_prompt_that_does_not_fit_is_refused(length: int) -> None:
-    with pytest.raises(PolicyError, match=f"{length} tokens; the model reads from 1 to {CONTEXT - 1}"):
-        sample(Weights(tiny_model()), [SampleRequest((5,) * length, 1, (0,), 1.0, 5)], NEVER)
-
-
-def test_no_requests_and_no_indices_give_nothing() -> None:
-    weights = Weights(tiny_model())
-    assert sample(weights, [], NEVER) == []
-    assert sample(weights, [SampleRequest((5,), 1, (), 1.0, 5)], NEVER) == [[]]
 
 
 def test_draw_inverts_the_cumulative_distribution() -> None:

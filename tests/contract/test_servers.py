@@ -30,7 +30,7 @@ from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.run import start
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store, unpack_floats
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
@@ -225,16 +225,6 @@ def test_a_server_that_gives_one_choice_is_asked_for_each_and_it_is_said_once(
     assert len(server.completions) == 9
     (record,) = caplog.records
     assert "each reply is asked for in a request of its own" in record.getMessage()
-
-
-def test_only_the_wanted_replies_are_asked_for_one_by_one(
-    url: str, server: FakeServer, calls: list[Call]
-) -> None:
-    server.faults.refuses_n = True
-    whole = replies(partial(make, url, []), make_prompt(), range(4))
-    part = replies(partial(make, url, calls), make_prompt(), [2])
-    assert content(part[0]) == content(whole[2])
-    assert Counter(call.outcome for call in calls) == {RETRIED: 1, OK: 1}
 
 
 @pytest.mark.parametrize(
@@ -843,21 +833,6 @@ def test_the_rows_of_a_server_are_those_of_the_model_in_process(
         one, other = served.pop("logprobs"), sampled.pop("logprobs")
         assert served == sampled
         assert unpack_floats(one) == pytest.approx(unpack_floats(other), abs=1e-4)
-
-
-def test_a_failing_server_interrupts_a_run_that_resumes(
-    searched: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    server, url = searched
-    server.faults.manners = ["ok"] * 2 + ["500"] * 100
-    with Store.open(str(tmp_path / "store.db")) as store:
-        with pytest.raises(ServerError, match="failed 2 times, at last: http 500"):
-            search(store, config_for(url, *IMPATIENT), run_id="broken")
-        assert store.run("broken").status is RunStatus.INTERRUPTED
-        server.faults.manners = []
-        assert resume("broken", store).evaluations == 32
-        assert store.run("broken").status is RunStatus.EXHAUSTED
-        assert len(store.calls("broken")) == len(server.completions)
 
 
 def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(

@@ -86,17 +86,6 @@ def test_token_blobs_have_the_documented_layout() -> None:
 # Opening
 
 
-def test_a_new_store_opens_again_with_what_was_told(tmp_path: Path) -> None:
-    path = str(tmp_path / "runs.db")
-    history = scripted_history("run-a", 3, 10)
-    with Store.open(path) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", history)
-    with Store.open(f"sqlite:///{path}", create=False) as store:
-        assert list(store.history("run-a")) == history
-
-
 def test_the_default_store_is_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,20 +256,6 @@ def test_a_full_disk_is_a_store_error_and_loses_nothing_that_was_told(tmp_path: 
         told = sum(isinstance(item, Tell) for item in kept)
         append(store, "run-a", history[len(kept) :], tells_before=told)
         assert list(store.history("run-a")) == history
-
-
-def test_readers_in_other_processes_see_what_is_told_while_a_run_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 1, 5))
-        code = (
-            "import sqlite3, sys; reader = sqlite3.connect(sys.argv[1]); "
-            "print(*reader.execute('SELECT count(*) FROM tells').fetchone())"
-        )
-        shown = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
-        assert shown.stdout == "5\n"
 
 
 def test_two_runs_written_at_the_same_time_share_their_evaluations(store_url: str) -> None:
@@ -537,13 +512,6 @@ def _contents(path: Path) -> dict[str, dict[str, list[object]]]:
         name: {column: [row[column] for row in found] for column in (found[0].keys() if found else ())}
         for name, found in rows.items()
     }
-
-
-def test_tables_with_composite_keys_are_stored_once(tmp_path: Path) -> None:
-    with Store.open(str(tmp_path / "runs.db")) as store:
-        rows = store.query("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%' ORDER BY name")
-        declared = [t.name for t in metadata.tables.values() if not t.dialect_options["sqlite"]["with_rowid"]]
-        assert [row["name"] for row in rows] == sorted(declared)
 
 
 # Documentation

@@ -193,25 +193,6 @@ def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_p
     assert not (tmp_path / "evovpo.db").exists()
 
 
-def test_a_file_that_is_no_database_is_left_as_it_is(evovpo: Shell, tmp_path: Path) -> None:
-    (tmp_path / "notes.db").write_text("my notes, longer than the header of a database file" * 9)
-    before = (tmp_path / "notes.db").read_bytes()
-    answer = evovpo("evolve", *EASY, "--store", "sqlite:///notes.db")
-    assert answer.code == 2
-    assert "file is not a database" in answer.err
-    assert (tmp_path / "notes.db").read_bytes() == before
-
-
-def test_a_database_of_something_else_is_left_as_it_is(evovpo: Shell, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
-        database.execute("CREATE TABLE orders (id)")
-    before = (tmp_path / "shop.db").read_bytes()
-    answer = evovpo("evolve", *EASY, "--store", "sqlite:///shop.db")
-    assert answer.code == 2
-    assert "database of something else" in answer.err
-    assert (tmp_path / "shop.db").read_bytes() == before
-
-
 def test_a_database_of_another_schema_version_is_refused_and_kept(
     evovpo: Shell, copied: str, tmp_path: Path
 ) -> None:
@@ -224,19 +205,6 @@ def test_a_database_of_another_schema_version_is_refused_and_kept(
         assert "schema version 9999" in answer.err
     with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
         assert database.execute("SELECT count(*) FROM runs").fetchone() == (1,)
-
-
-def test_a_locked_database_is_refused_and_nothing_in_it_is_lost(
-    evovpo: Shell, copied: str, tmp_path: Path
-) -> None:
-    before = rows_of(copied)
-    with closing(sqlite3.connect(tmp_path / "copy.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        answer = evovpo("evolve", *EASY, "--store", f"{copied}?timeout=0.1")
-        other.execute("ROLLBACK")
-    assert answer.code == 2
-    assert "another process is writing" in answer.err
-    assert rows_of(copied) == before
 
 
 def test_a_machine_on_which_nothing_can_be_run_is_code_3(
@@ -252,22 +220,6 @@ def test_a_machine_on_which_nothing_can_be_run_is_code_3(
 
 
 # ---------------------------------------------------------------- runs, show, resume, replay
-
-
-def test_runs_are_listed_newest_first(evovpo: Shell, copied: str) -> None:
-    evovpo("evolve", "strings/user-name", "--proposer", "random", "-n", "8", "--store", copied)
-    rows = evovpo("runs", "--store", copied, "--json").json
-    assert [row["problem"] for row in rows] == ["strings/user-name", "strings/file-extension"]
-    assert [row["status"] for row in rows] == ["exhausted", "solved"]
-    assert set(rows[0]) == {
-        *("run", "problem", "status", "evaluations", "best_mean_reward"),
-        *("seed", "created_at"),
-        *("heldout", "solved_train", "solved_heldout"),
-    }
-    assert [row["solved_train"] for row in rows] == [False, True]
-    assert [row["solved_heldout"] for row in rows] == [False, True]
-    table = evovpo("runs", "--store", copied).out
-    assert table.index(rows[0]["run"]) < table.index(rows[1]["run"])
 
 
 @pytest.mark.parametrize(
@@ -368,17 +320,6 @@ def test_a_portfolio_is_a_list_of_programs_each_with_its_share(evovpo: Shell, st
 def test_no_png_writes_no_file(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
     assert evovpo("show", "latest", "--store", stored, "--no-png").code == 0
     assert list(tmp_path.rglob("*.png")) == []
-
-
-def test_resuming_a_finished_run_only_reports(evovpo: Shell, copied: str) -> None:
-    before = rows_of(copied)
-    answer = evovpo("resume", "latest", "--store", copied, "--json")
-    assert answer.code == 0
-    assert tuple(answer.json) == (*FIELDS, "new_forms")
-    assert answer.json["solved"]
-    assert "is finished (solved): nothing to resume" in answer.err
-    assert "loading" not in answer.err
-    assert rows_of(copied) == before
 
 
 def test_a_run_that_was_killed_is_listed_and_shown_with_how_to_go_on(

@@ -30,7 +30,6 @@ from evovpo.types import (
     Prompt,
     PromptKind,
     Rollout,
-    Run,
     RunStatus,
     Sampling,
     Status,
@@ -240,16 +239,6 @@ def test_a_run_stops_after_the_group_that_solves_it(in_flight: int) -> None:
     assert asyncio.run(driver.run()) is RunStatus.SOLVED
     assert len(journal.tells) == 1 + 2 * 3
     assert driver.search.is_solved
-
-
-def test_a_solved_run_goes_on_if_it_is_told_to() -> None:
-    driver, _, _ = make_driver(
-        problem=PROBLEM,
-        settings=with_search(stop_when_solved=False),
-        judge=Judge(lambda text: evaluation(text, [1.0] * 6, PROBLEM.version)),
-    )
-    assert asyncio.run(driver.run()) is RunStatus.SOLVED
-    assert driver.search.proposed == 60
 
 
 def test_a_solved_starting_program_asks_no_model() -> None:
@@ -500,61 +489,6 @@ def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume
 
 
 # Kinds of tickets beside programs
-
-
-def test_notes_and_refusals_go_through_the_store_and_replay(tmp_path: Path) -> None:
-    settings = Config(
-        search=SearchConfig(
-            evaluations=30,
-            rollouts=2,
-            islands=1,
-            in_flight=2,
-            notes_interval=3,
-            ways={"climb": 0.7, "repair": 0.3},
-        )
-    )
-
-    def write(prompt: Prompt, index: int) -> str:
-        if prompt.kind is PromptKind.NOTES:
-            return f"note {prompt.sequence}"
-        number = prompt.sequence * 2 + index
-        return ["fail", "bad!", "0.1"][number % 3] + f" 0.{number} # {number}"
-
-    with Store.open(str(tmp_path / "run.db")) as store:
-        search = SearchState(PLAIN, settings.search, PlainFormat(), "one", 0)
-        store.add_problem(PLAIN)
-        store.add_run(
-            Run("one", PLAIN.id, PLAIN.version, 0, 30, settings.to_json(), RunStatus.RUNNING, "now")
-        )
-        judging = Judge(lambda text: judge(Program(text)))
-        driver = Driver(search, settings, ScriptedProposer(write), judging, store, workers=2)
-        assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
-        history = list(store.history("one"))
-        groups = list(store.groups("one"))
-        summary = store.run_summary("one")
-    asked = [event for event in history if isinstance(event, Prompt)]
-    notes = [prompt for prompt in asked if prompt.kind is PromptKind.NOTES]
-    assert len(notes) == 4
-    assert search.notes.text == f"note {notes[-1].sequence}"
-    assert search.notes.text in asked[-1].messages[0].content
-    reasons = {
-        judged.candidate.reason for event in history if isinstance(event, Tell) for judged in event.judged
-    }
-    assert reasons == {"", "it is bad"}
-    assert {group.prompt.kind for group in groups} <= {PromptKind.ROOT, PromptKind.MUTATE, PromptKind.REPAIR}
-    assert len(groups) == 15
-    assert (summary.proposed, summary.rollouts) == (30, 34)
-    again = SearchState(PLAIN, settings.search, PlainFormat(), "one", 0)
-    replay(again, history, reads_again=True)
-    assert (again.notes.text, again.best, again.proposed) == (search.notes.text, search.best, 30)
-
-
-def test_a_sequential_search_has_one_request_open_however_many_are_allowed() -> None:
-    driver, _, _ = make_driver(settings=with_search(in_flight=8, strategy="sequential"))
-    proposer = driver.proposer = Counting()
-    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
-    assert proposer.most == 1
-    assert driver.search.proposed == 60
 
 
 def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:

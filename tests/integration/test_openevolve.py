@@ -20,9 +20,7 @@ from openevolve_problems import (
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
-from evovpo.judging.check import check_problem
 from evovpo.judging.evaluator import open_evaluator
-from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
 from evovpo.problem.openevolve.folder import content_digest, is_project, own_settings, read_project
 from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
@@ -80,12 +78,6 @@ def test_an_evaluator_of_another_name_and_programs_of_other_kinds_are_found(tmp_
     assert unpack(bundle.initial.source).keys() == {"main.py", "parts/value.py"}
 
 
-def test_stages_count_up_to_the_first_gap(tmp_path: Path) -> None:
-    source = "def evaluate_stage1(p): ...\ndef evaluate_stage3(p): ...\nasync def evaluate(p): ...\n"
-    folder = write_project(tmp_path / "p", {"evaluator.py": source, "initial_program.py": PROGRAM})
-    assert read_project(folder).stages == ("evaluate_stage1",)
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -115,13 +107,6 @@ def test_a_directory_that_cannot_be_used_is_one_clear_error(
 ) -> None:
     with pytest.raises(ProblemError, match=message):
         read_project(write_project(tmp_path / "p", files))
-
-
-def test_a_folder_of_neither_format_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "p").mkdir()
-    with pytest.raises(ProblemError, match=r"problem.toml: .* or an evaluator.py"):
-        load_problem(tmp_path / "p")
-    assert not is_project(tmp_path / "p")
 
 
 @pytest.mark.parametrize("name", ["initial_program.rs", "config.yml"])
@@ -248,25 +233,6 @@ def test_declared_metrics_are_objectives_and_all_others_stay_raw(tmp_path: Path)
     assert loaded.initial.problem_version == problem.version
     assert any("bounds of large were learned" in remark for remark in loaded.remarks)
     assert any("low trust" in remark for remark in loaded.remarks)
-
-
-def test_objectives_that_read_like_costs_are_warned_of_until_their_direction_is_declared(
-    tmp_path: Path,
-) -> None:
-    folder = write_project(tmp_path / "p", SHAPES["plain"])
-    sandbox = answering(**{"eval_time": 2.0, "right error": 11.0, "speed": 3.0})
-
-    def remarks(text: str) -> list[str]:
-        write_project(folder, {"metrics.toml": text})
-        return list(load_openevolve(folder, open_evaluator=sandbox.open).remarks)
-
-    both = '[metrics.eval_time]\n{}\n[metrics."right error"]\nlower_is_better = {}\n'
-    assert remarks(both.format("low = 0\nhigh = 4", "false"))[0] == (
-        "HIGHER is taken as better for eval_time, and the names read as if lower were: say lower_is_better = "
-        "true, or false, in metrics.toml"
-    )
-    first, *_ = remarks(both.format("lower_is_better = true", "true"))
-    assert first.startswith("bounds of eval_time, right error were learned from the initial program; declare")
 
 
 def test_a_direction_that_is_said_although_it_is_the_usual_one_keeps_the_version(tmp_path: Path) -> None:
@@ -576,32 +542,6 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
     assert "Lineage of the program shown, the best by combined_score" in shown
 
 
-CRASHES = {
-    "loops": ("while True: pass", {Status.TIMEOUT}),
-    "exits": ("import sys; sys.exit(0)", {Status.ERROR}),
-    "ends": ("import os; os._exit(0)", {Status.BAD_OUTPUT}),
-    "killed": ("import os; os.kill(os.getpid(), 9)", {Status.CRASH}),
-    "eats": ("return len(bytearray(1 << 34))", {Status.MEMORY, Status.ERROR}),
-    "not-a-number": ("return float('nan')", {Status.OK}),
-}
-
-
-def test_candidates_that_crash_are_recorded_and_the_next_one_is_judged(tmp_path: Path) -> None:
-    folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"metrics.toml": DECLARED})
-    config = Config.load(
-        None, ["evaluator.timeout_seconds=4", "evaluator.memory_mb=1024", "sandbox.workers=1"]
-    )
-    problem = load_openevolve(folder, config).problem
-    with open_evaluator(problem, config) as evaluator:
-        for body, statuses in CRASHES.values():
-            evaluation = evaluator.evaluate(Program(PROGRAM.replace("return 1.0", body)))
-            assert evaluation.status in statuses, (body, evaluation)
-            assert evaluation.rewards is not None
-            assert evaluation.rewards[1] == 0.0, body
-        judged = evaluator.evaluate(Program(BETTER))
-        assert judged.metrics == (("near", 0.75), ("large", 3.0), ("combined_score", 0.75))
-
-
 def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     config = Config.load(None, ["evaluator.mode=proxy", "sandbox.workers=1", "evaluator.timeout_seconds=10"])
@@ -687,25 +627,3 @@ def test_evolving_needs_a_model_that_can_write_programs(
     check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
         open_request("strings/date-to-iso", yaml=folder / "config.yaml")
-
-
-def test_an_evaluator_that_raises_on_import_is_one_clear_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_project(
-        tmp_path / "p", SHAPES["plain"] | {"evaluator.py": "import no_such_module\n" + PLAIN}
-    )
-    answer = shell.Shell(capsys)("check", folder / "evaluator.py")
-    assert answer.code == 3
-    assert "found a failure: error: " in answer.err
-    assert "no_such_module" in answer.err
-    assert answer.err.count("error: ") == 2
-    assert json.dumps(str(folder))[1:-1] in answer.err
-
-
-def test_check_problem_knows_projects_too(tmp_path: Path) -> None:
-    folder = write_project(tmp_path / "plain", SHAPES["plain"])
-    report = check_problem(folder)
-    (seed,) = report.seeds
-    assert seed.evaluation.metrics == (("near", 0.25), ("large", 1.0), ("combined_score", 0.25))
-    assert load_problem(folder).version == report.problem.version

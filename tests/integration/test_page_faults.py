@@ -32,7 +32,6 @@ from evovpo.page.page_store import Source
 from evovpo.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-EVERYBODY_ELSE = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 
 
 def write_run(url: str) -> None:

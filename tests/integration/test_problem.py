@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -395,27 +395,6 @@ def test_every_bundled_problem_loads() -> None:
 
 
 # ---------------------------------------------------------------- skeletons and checks
-
-
-@pytest.mark.parametrize("kind", ["examples", "score"])
-def test_a_new_problem_passes_its_check_without_warnings(
-    tmp_path: Path, kind: Literal["examples", "score"]
-) -> None:
-    report = check_problem(new_problem(tmp_path / "mine" / "first", kind))
-    assert report.warnings == ()
-    (seed,) = report.seeds
-    assert seed.evaluation.rewards is not None
-    assert 0.0 < sum(seed.evaluation.rewards) < len(report.problem.objectives)
-
-
-def test_a_new_problem_overwrites_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "p"
-    folder.mkdir()
-    (folder / "seed.py").write_text("mine")
-    with pytest.raises(ProblemError, match="choose another name"):
-        new_problem(folder)
-    assert [path.name for path in folder.iterdir()] == ["seed.py"]
-    assert (folder / "seed.py").read_text() == "mine"
 
 
 def test_a_new_problem_cannot_be_made_inside_a_file(tmp_path: Path) -> None:

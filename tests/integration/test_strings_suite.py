@@ -37,21 +37,6 @@ def test_the_suite_has_at_least_48_tasks() -> None:
     assert len(FOLDERS) >= 48
 
 
-def test_names_are_lower_case_words_joined_by_hyphens() -> None:
-    for folder in FOLDERS:
-        words = folder.name.split("-")
-        assert all(word.isascii() and word.isalnum() and word == word.lower() for word in words), folder.name
-
-
-def test_statements_are_sentences() -> None:
-    for folder in FOLDERS:
-        statement = read_settings(folder)["statement"]
-        assert isinstance(statement, str), folder.name
-        assert statement == statement.strip(), folder.name
-        assert statement.endswith("."), folder.name
-        assert len(statement.split()) >= 5, folder.name
-
-
 def test_seeds_define_the_entry_with_the_declared_parameters() -> None:
     for folder in FOLDERS:
         settings = read_settings(folder)

@@ -2,8 +2,6 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -189,13 +187,3 @@ def test_the_commands_are_mounted_once_and_explain_themselves(evovpo: Shell) -> 
         assert "Example" in text
         assert f"evovpo {command.name}" in text
     assert "retrain" in evovpo("--help").out
-
-
-def test_mounting_the_commands_loads_nothing_heavy() -> None:
-    heavy = ["torch", "transformers", "matplotlib", "sqlalchemy", "numpy", "alembic", "rich.console"]
-    code = (
-        "import sys, evovpo.cli; evovpo.cli.mount_commands(); "
-        f"print([name for name in {heavy} if name in sys.modules], 'trainer.cli' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] True\n"

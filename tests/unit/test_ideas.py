@@ -58,13 +58,3 @@ def test_an_expression_is_shortened_by_parts_in_place_of_the_parts_around_them()
     assert {"a.upper()", "a.strip()", "a if 'x' in a else a.strip()"} <= set(found)
     assert found == sorted(found, key=len)
     assert expressions.shorter("a") == []
-
-
-def test_before_the_first_reply_an_eighth_of_the_budget_is_asked_for() -> None:
-    loop = PlainLoop(evaluations=64)
-    prompts = [loop.ask()]
-    while loop.search.is_ready:
-        prompts.append(loop.ask())
-    assert len(prompts) == 8
-    loop.tell(prompts[0], "0.5 0.5 # first")
-    assert loop.search.is_ready

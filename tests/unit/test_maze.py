@@ -257,13 +257,6 @@ def test_turning_maze_and_route_together_changes_nothing() -> None:
         )
 
 
-def test_no_route_has_both_gold_and_diamonds() -> None:
-    rng = Random(3)
-    for maze in MAZES * 8:
-        _, gold, diamond, _ = route_rewards(maze, random_moves(maze, rng))
-        assert gold * diamond == 0
-
-
 def test_a_walk_is_cut_at_the_exit_and_repeats_the_cell_of_a_blocked_step() -> None:
     found = walk(BY_HAND, "D" + 8 * "R" + 8 * "D" + "LL")
     assert found.reached_exit

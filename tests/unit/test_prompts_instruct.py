@@ -149,12 +149,6 @@ def test_attempts_are_shown_on_one_line_of_reason_and_capped() -> None:
     assert "300 characters left out" in text
 
 
-def test_braces_and_places_in_programs_and_statements_are_plain_text() -> None:
-    parent = judged("x = {'{statement}': 1, '{{answer}}': {}}\n", (0.5, 0.5))
-    text = user_text(RewriteFormat(), EVALUATED, PromptRequest(1, PromptKind.MUTATE, parent))
-    assert "x = {'{statement}': 1, '{{answer}}': {}}\n" in text
-
-
 def test_without_an_entry_no_function_is_asked_for() -> None:
     assert "Define the function" not in user_text(RewriteFormat(), EVALUATED, PromptRequest(1))
     assert "Define the function `solve(x)`" in user_text(RewriteFormat(), SCORED, PromptRequest(1))

@@ -237,11 +237,6 @@ def test_without_a_terminal_no_line_of_text_is_broken(capsys: pytest.CaptureFixt
     assert max(map(len, others)) <= 80
 
 
-def test_a_long_program_line_is_not_broken() -> None:
-    line = "    return " + " + ".join(["text"] * 60)
-    assert line in written(program_view(f"def solve(text):\n{line}\n"), width=60)
-
-
 @pytest.mark.parametrize(
     ("status", "changes", "words"),
     [

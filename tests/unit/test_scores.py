@@ -16,7 +16,6 @@ from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
-    Feature,
     Json,
     JudgedCandidate,
     Metric,
@@ -108,15 +107,6 @@ def test_target_and_patience_go_by_the_score() -> None:
         search.count(prompt, 1)
         search.take(program, pairs.judged[0].evaluation or judged(program))
     assert search.stop_reason == "no better program in 2 evaluations"
-
-
-def test_a_grid_can_have_any_metric_as_its_axis() -> None:
-    axis = Feature("metric:size", (10.0,))
-    search = told(dataclasses.replace(PROBLEM, features=(axis,)), 1.0, islands=1)
-    assert set(search.population.cells) == {(0,)}  # it has no such metric
-    program = Program("large")
-    search.population.insert(program, judged(program, combined_score=0.0, size=11), 0)
-    assert set(search.population.cells) == {(0,), (1,)}
 
 
 def test_prompts_show_numbers_as_they_are() -> None:

@@ -29,11 +29,9 @@ from toy_runs import (
     source,
 )
 
-from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
-from evovpo.prompts.request import PromptRequest
 from evovpo.sandbox import Sandbox
 from evovpo.types import (
     Evaluation,
@@ -393,28 +391,6 @@ def test_the_built_in_format_asks_half_of_its_prompts_from_the_problem_alone_eig
 def test_given_rollouts_take_precedence_over_those_of_the_format() -> None:
     assert seeded(Loop(config(rollouts=3))).ask().rollouts == 3
     assert seeded(Loop(config(rollouts=None))).ask().rollouts == 8
-
-
-def test_fresh_prompts_show_all_rows_or_those_that_the_chosen_program_fails() -> None:
-    passed = {0, 3, 6}
-    loop = Loop(
-        config(ways={"fresh": 1.0}, joins=False, evaluations=400),
-        judge=lambda text: evaluation(text, [float(row in passed) for row in range(8)]),
-    )
-    loop.run(random_writer(12))
-    shown = ExpressionFormat(HARD)
-    counts = Counter(prompt.messages[0].content.count("⟦ex⟧") for prompt in loop.asked[1:])
-    assert set(counts) == {5, 7}
-    assert counts[5] / counts.total() == pytest.approx(0.25, abs=0.12)
-    for prompt in loop.asked[1:]:
-        if prompt.messages[0].content.count("⟦ex⟧") == 7:
-            continue
-        # The letters of a row are not in a prompt; comparing with what the format writes finds the rows.
-        rows = sorted(set(range(8)) - passed)
-        wanted = shown.messages(HARD, PromptRequest(prompt.answers, rows=tuple(rows)))[0].content
-        assert sorted(prompt.messages[0].content.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]) == sorted(
-            wanted.removesuffix("⟦out⟧").split("⟦ex⟧")[1:]
-        )
 
 
 def test_before_the_first_reply_at_most_an_eighth_of_the_budget_is_asked_for() -> None:

@@ -48,18 +48,6 @@ def random_text(rng: Random) -> str:
 # Ways to ask, in a search (each by itself is in test_ways.py)
 
 
-def test_the_ways_of_prompts_are_drawn_by_the_shares_of_the_settings() -> None:
-    rng = Random(2)
-    loop = PlainLoop(ways={"climb": 0.5, "combine": 0.3, "repair": 0.2}, evaluations=600)
-    prompts = [loop.step(random_text(rng)) for _ in range(600)]
-    kinds = Counter(prompt.kind for prompt in prompts)
-    assert 0.24 < kinds[PromptKind.CROSSOVER] / 600 < 0.36
-    assert 0.1 < kinds[PromptKind.REPAIR] / 600 < 0.26
-    of_way = {"climb": PromptKind.MUTATE, "combine": PromptKind.CROSSOVER, "repair": PromptKind.REPAIR}
-    assert all(of_way[prompt.way] is prompt.kind for prompt in prompts)
-    rebuilt(loop)
-
-
 def test_a_way_with_nothing_to_work_on_gives_its_ask_to_climb_and_without_programs_to_fresh() -> None:
     loop = PlainLoop(ways={"combine": 1.0})
     prompt = loop.ask()
@@ -102,17 +90,6 @@ def test_the_way_that_brings_gains_is_taken_more_often() -> None:
         loop.tell(prompt, better if prompt.way == "explore" else "bad")
         ways[prompt.way] += number >= 100
     assert ways["explore"] / ways.total() > 0.9
-    rebuilt(loop)
-
-
-def test_a_failing_program_is_repaired_at_most_twice_and_the_newest_first() -> None:
-    loop = PlainLoop(ways={"repair": 1.0})
-    assert loop.step("fail a\n").kind is PromptKind.MUTATE  # nothing failed yet
-    first = loop.step("fail b")
-    assert (first.kind, loop.parents(first)) == (PromptKind.REPAIR, [("fail a", ParentRole.PARENT)])
-    repaired = [loop.parents(loop.step("bad"))[0][0] for _ in range(3)]
-    assert repaired == ["fail b", "fail b", "fail a"]
-    assert loop.step("0.1 0.1 # nothing left to repair").kind is PromptKind.MUTATE
     rebuilt(loop)
 
 
